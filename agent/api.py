@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from lacuna.agent.arrival_order import ArrivalOrder
+from lacuna.agent.security.session import Session
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Buffer, Message
@@ -72,11 +73,12 @@ class Software:
 class Peer:
     """The client that sent a request. `client_id` is from the request's header, "" if it was null.
 
-    `arrival_order`, `first_fetch` and `software` belong to the client's connection.
+    `session`, `arrival_order`, `first_fetch` and `software` belong to the client's connection.
     """
 
     host: str
     port: int
+    session: Session
     client_id: str = ""
     arrival_order: ArrivalOrder = field(default_factory=ArrivalOrder, compare=False, repr=False)
     first_fetch: Once = field(default_factory=Once, compare=False, repr=False)

@@ -62,4 +62,7 @@ class Aside:
                 log.warning("cannot serve clients again, trying until it can: %s", error)
             return
         self._last_error = ""
-        log.warning("serving clients again at %s:%d", self._server.host, self._server.port)
+        log.warning(
+            "serving clients again at %s:%d",
+            *self._server.context.settings.listeners[0].endpoint(self._server.port),
+        )

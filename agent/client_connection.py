@@ -10,12 +10,16 @@ answers leave, agent/flow.py when reading pauses. No further request begins whil
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from lacuna.agent.api import Peer
 from lacuna.agent.connection import FrameError, FrameReader, StrangerError
 from lacuna.agent.connection_states import ANSWERING, LIFE, SERVING, Action, Event, State, step
 from lacuna.agent.flow import FlowControl
+from lacuna.agent.security.listeners import Listener
+from lacuna.agent.security.sasl.mechanism import MOST_TOKEN_BYTES
+from lacuna.agent.security.session import Session
 from lacuna.agent.serving import Serving
 from lacuna.wire.layout import Buffer
 
@@ -36,8 +40,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closed",
         "_flow",
+        "_listener",
         "_loop",
         "_may_write",
+        "_muted",
         "_outgoing",
         "_reader",
         "_send",
@@ -53,8 +59,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     _serving: Serving
     _transport: asyncio.Transport
 
-    def __init__(self, server: "AgentServer") -> None:
+    def __init__(self, server: "AgentServer", listener: Listener) -> None:
         self._server = server
+        self._listener = listener
         self._loop = asyncio.get_running_loop()
         context = server.context
         self._reader = FrameReader(
@@ -67,6 +74,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._outgoing: list[Buffer] = []
         self._writing: asyncio.Handle | None = None
         self._may_write = True
+        self._muted: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event = asyncio.Event()
         self.last_active = 0.0
 
@@ -87,7 +95,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         context = self._server.context
         self._flow = FlowControl(context.settings, context.metrics, self._server.budget, transport)
         address = transport.get_extra_info("peername") or ("", 0)
-        peer = Peer(host=str(address[0]), port=int(address[1]))
+        certificate = None
+        if self._listener.protocol.has_tls:
+            certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        session = context.access.session(self._listener, certificate)
+        peer = Peer(host=str(address[0]), port=int(address[1]), session=session)
+        session.on_step = partial(self._limit, session)
+        self._limit(session)
         self._serving = Serving(context, peer, self)
         self.last_active = self._loop.time()
         if self._server.admit(self):
@@ -116,6 +130,24 @@ class ClientConnection(asyncio.BufferedProtocol):
         if frames:
             self._serving.add(frames)
         self._flow.adjust()
+
+    def _limit(self, session: Session) -> None:
+        """Take large requests only of a client that has authenticated, and tokens while it sends them."""
+        largest = self._server.context.settings.max_request_bytes
+        self._reader.max_bytes = (
+            largest if session.has_authenticated else min(largest, MOST_TOKEN_BYTES)
+        )
+        self._reader.has_tokens = session.sends_tokens
+
+    def received(self, data: bytes) -> None:
+        """Take in bytes that came before this protocol was the transport's."""
+        rest = memoryview(data)
+        while rest:
+            buffer = self.get_buffer(len(rest))
+            size = min(len(buffer), len(rest))
+            buffer[:size] = rest[:size]
+            self.buffer_updated(size)
+            rest = rest[size:]
 
     def eof_received(self) -> bool:
         """Let the transport close: the client will send nothing more. Kafka closes then too."""
@@ -154,6 +186,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         return not serving.is_busy and now - self.last_active > expected
 
     @property
+    def has_expired(self) -> bool:
+        """Whether the client had to authenticate again, and has not."""
+        return self._serving.peer.session.has_expired
+
+    @property
     def owes_offsets(self) -> bool:
         """Whether its last request was AddOffsetsToTxn, so that the offsets are still to come (adr/0018)."""
         return self._serving.owes_offsets
@@ -174,6 +211,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Read no further requests, answer those already read, and return once the connection has closed."""
         if self._state in SERVING:
             self._happened(Event.SHUT_DOWN)
+            self._unmute()
             await self._closed.wait()
 
     # Called by Serving.
@@ -181,7 +219,21 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def may_serve(self) -> bool:
         """Whether a further request may begin."""
-        return self._may_write and self._state in SERVING
+        return self._may_write and self._state in SERVING and self._muted is None
+
+    def mute(self, seconds: float) -> None:
+        """Begin no further request for this long, or for as long as it was muted already."""
+        until = self._loop.time() + seconds
+        if self._muted is not None:
+            until = max(until, self._muted.when())
+            self._muted.cancel()
+        self._muted = self._loop.call_at(until, self._unmute)
+
+    def _unmute(self) -> None:
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
+        self._serving.go_on()
 
     @property
     def is_handed_over(self) -> bool:
@@ -204,6 +256,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._writing = self._loop.call_soon(self._write)
         self._flow.released(requests, size)
         self._look_whether_all_is_answered()
+
+    def end(self) -> None:
+        """Close once what was answered has been sent."""
+        self._happened(Event.CLOSE)
 
     def close_malformed(self, error: Exception) -> None:
         """Log one line that names the peer, and close the connection.

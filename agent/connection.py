@@ -22,6 +22,10 @@ from lacuna.wire.layout import Buffer
 SCRATCH_BYTES = 256 * 1024
 FIRST_BYTES = 4 << 20
 
+SASL_AUTHENTICATE_KEY = 36
+#: The header's version of a frame that is a SASL token without a header, and of its answer.
+NO_HEADER = -1
+
 _SIZE = Struct(">i")
 _HEADER = Struct(">hhih")
 _ANSWER_V0 = Struct(">ii")
@@ -65,9 +69,10 @@ class FrameReader:
         "_frame_size",
         "_header_versions",
         "_is_known",
-        "_max_bytes",
         "_scratch",
         "_size_bytes",
+        "has_tokens",
+        "max_bytes",
     )
 
     def __init__(
@@ -80,7 +85,10 @@ class FrameReader:
         """`is_known(api_key, version)` says whether such a request is served; another one is a FrameError.
 
         Those in `header_versions`, by api key << 16 | version, are served, and are read faster."""
-        self._max_bytes = max_bytes
+        #: The size of the largest request that is taken, in bytes.
+        self.max_bytes = max_bytes
+        #: Whether frames are SASL tokens without a header (SaslHandshake v0, KIP-43).
+        self.has_tokens = False
         self._scratch = scratch
         self._is_known = is_known
         self._header_versions = header_versions or {}
@@ -129,9 +137,10 @@ class FrameReader:
             data = data[missing:]
             frames, data = self._take(size, data)
         while len(data) >= _SIZE.size:
-            plain, end = kernel.cut(data, self._max_bytes, self._header_versions, RequestFrame)
-            frames += plain
-            data = data[end:]
+            if not self.has_tokens:
+                plain, end = kernel.cut(data, self.max_bytes, self._header_versions, RequestFrame)
+                frames += plain
+                data = data[end:]
             if len(data) >= _SIZE.size:
                 size = self._checked(_SIZE.unpack_from(data)[0])
                 more, data = self._take(size, data[_SIZE.size :])
@@ -157,15 +166,17 @@ class FrameReader:
         self._frame[: len(full)] = full
 
     def _checked(self, size: int) -> int:
-        if size > self._max_bytes and (who := stranger(_SIZE.pack(size))):
+        if size > self.max_bytes and (who := stranger(_SIZE.pack(size))):
             raise StrangerError(who)
-        if size < _MIN_FRAME_BYTES:
+        if size < (0 if self.has_tokens else _MIN_FRAME_BYTES):
             raise FrameError(f"a frame of {size} bytes is not a Kafka request")
-        if size > self._max_bytes:
-            raise FrameError(f"a frame of {size} bytes is beyond the limit of {self._max_bytes}")
+        if size > self.max_bytes:
+            raise FrameError(f"a frame of {size} bytes is beyond the limit of {self.max_bytes}")
         return int(size)
 
     def _parse(self, data: memoryview) -> RequestFrame:
+        if self.has_tokens:
+            return RequestFrame(SASL_AUTHENTICATE_KEY, 0, 0, "", NO_HEADER, data, len(data))
         if len(data) < _HEADER.size:
             raise FrameError(f"a frame of {len(data)} bytes has no room for a request header")
         api_key, api_version, correlation_id, id_size = _HEADER.unpack_from(data)
@@ -197,8 +208,12 @@ class FrameReader:
 def answer_buffers(
     correlation_id: int, header_version: int, body: Sequence[Buffer]
 ) -> Sequence[Buffer]:
-    """Return the frame of an answer as buffers to write in order. The buffers of `body` are not copied."""
+    """Return the frame of an answer as buffers to write in order. The buffers of `body` are not copied.
+
+    `header_version` is NO_HEADER for a SASL token."""
     size = sum(map(len, body)) + 4
+    if header_version == NO_HEADER:
+        return (_SIZE.pack(size - 4), *body)
     if header_version == 0:
         return (_ANSWER_V0.pack(size, correlation_id), *body)
     return (_ANSWER_V1.pack(size + 1, correlation_id, 0), *body)

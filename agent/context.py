@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 from lacuna.agent.clock import WallClock
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import Registry
+from lacuna.agent.security.access import Access
 from lacuna.agent.settings import AgentSettings
 
 if TYPE_CHECKING:
@@ -49,3 +51,5 @@ class AgentContext:
     fetch: "FetchService"
     members: "Members"
     lines: "PeerLines"
+    access: Access
+    quotas: Quotas

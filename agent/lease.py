@@ -9,16 +9,23 @@ that were written under an old lease and not committed are collected.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.agent.settings import AgentSettings
 from lacuna.agent.trust import Trust
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.cluster_pb2 import RegisterAgent, ReleaseLease, RenewLease
+from lacuna.controlplane.v1.cluster_pb2 import (
+    Endpoint,
+    RegisterAgent,
+    ReleaseLease,
+    RenewLease,
+)
 from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.logstore.segments.paths import SegmentId
 
 if TYPE_CHECKING:
@@ -46,7 +53,7 @@ class AgentLease:
         self._control = control
         self._settings = settings
         self._metrics = metrics
-        self._port = settings.advertised_port
+        self._endpoints = [(each.name, *each.endpoint(0)) for each in settings.listeners]
         self._sequence = 0
         self._duration_seconds = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -56,6 +63,8 @@ class AgentLease:
         self._is_leaving = False
         #: Called when the lease is lost or the agent hidden: clients may have been sent to other agents.
         self.on_lost: Callable[[], None] = lambda: None
+        #: What the agent tells of itself, with each renewal.
+        self.report: Callable[[], AgentReport] = AgentReport
         self.trust = Trust(control, metrics)
         self.node_id = -1
         self.lease_id = NO_LEASE
@@ -63,13 +72,20 @@ class AgentLease:
 
     @property
     def host(self) -> str:
-        """The advertised host."""
-        return self._settings.advertised_host
+        """The host at which other agents reach this one, that of its first listener's clients."""
+        return self._endpoints[0][1]
 
     @property
     def port(self) -> int:
-        """The advertised port; 0 before `start`."""
-        return self._port
+        """The port that belongs to `host`; 0 before `start`, unless it is advertised."""
+        return self._endpoints[0][2]
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Where clients of each listener connect."""
+        return [
+            Endpoint(listener=name, host=host, port=port) for name, host, port in self._endpoints
+        ]
 
     def next_segment_id(self) -> SegmentId:
         """Return a segment id that was never given before. Raises NoLeaseError."""
@@ -85,12 +101,15 @@ class AgentLease:
             self._wake.set()
             self.on_lost()
 
-    async def start(self, port: int) -> None:
-        """Register the agent (with `port` unless the settings advertise another), and keep renewing its lease.
+    async def start(self, *ports: int) -> None:
+        """Register the agent, whose listeners listen on `ports` in their order, and keep renewing its lease.
 
         Raises ControlPlaneUnavailable or CommandRefused when the first registration fails.
         """
-        self._port = self._settings.advertised_port or port
+        self._endpoints = [
+            (each.name, *each.endpoint(port))
+            for each, port in zip(self._settings.listeners, ports, strict=True)
+        ]
         self._session = self._control.cluster.sessions
         self._control.cluster.add_listener(self._on_cluster)
         try:
@@ -141,7 +160,9 @@ class AgentLease:
 
     async def _register(self) -> None:
         began = asyncio.get_running_loop().time()
-        command = RegisterAgent(host=self.host, port=self._port, zone=self._settings.zone)
+        command = RegisterAgent(host=self.host, port=self.port, zone=self._settings.zone)
+        if [each.name for each in self._settings.listeners] != [DEFAULT_NAME]:
+            command.endpoints.extend(self.endpoints)
         reply = (await self._control.call(Command(register_agent=command))).agent_registered
         if reply.error_code != ErrorCode.NONE:
             raise CommandRefused(
@@ -155,7 +176,7 @@ class AgentLease:
         self._wake.clear()
         self.lease_id = reply.lease_id
         self._metrics.lease_registrations += 1
-        log.info("serving as node %d, %s:%d", self.node_id, self.host, self._port)
+        log.info("serving as node %d, %s:%d", self.node_id, self.host, self.port)
 
     async def _keep(self) -> None:
         while self.lease_id != NO_LEASE or not self._is_leaving:
@@ -204,7 +225,7 @@ class AgentLease:
         lease_id = self.lease_id
         failures = 0
         while self.lease_id == lease_id:
-            lease = RenewLease(lease_id=lease_id, is_leaving=self._is_leaving)
+            lease = RenewLease(lease_id=lease_id, is_leaving=self._is_leaving, report=self.report())
             began = asyncio.get_running_loop().time()
             try:
                 reply = (await self._control.call(Command(renew_lease=lease))).lease_renewed

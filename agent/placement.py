@@ -11,10 +11,12 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:
     from lacuna.agent.context import AgentContext
+    from lacuna.agent.security.session import Session
 
 #: Clients choose group names of up to 32 KiB; caching 65,536 of those would take two GiB.
 _LONGEST_REMEMBERED: Final = 256
@@ -54,6 +56,22 @@ def candidates(context: "AgentContext") -> Sequence[Agent]:
     agents = [each for each in agents if not context.lines.is_broken(each.node_id)] or agents
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
+
+
+def as_seen(agents: Iterable[Agent], session: "Session") -> Sequence[Agent]:
+    """Return agents with the hosts and ports that clients of the session's listener use, without those that lack it."""
+    listener = session.listener.name
+    return [seen for agent in agents if (seen := _at_listener(agent, listener)) is not None]
+
+
+def _at_listener(agent: Agent, listener: str) -> Agent | None:
+    if not agent.endpoints:
+        return agent if listener == DEFAULT_NAME else None
+    for endpoint in agent.endpoints:
+        if endpoint.listener == listener:
+            node_id, zone = agent.node_id, agent.zone
+            return Agent(node_id=node_id, host=endpoint.host, port=endpoint.port, zone=zone)
+    return None
 
 
 def others_are_live(context: "AgentContext") -> bool:
@@ -116,5 +134,9 @@ def _weight(key: bytes, node_id: int) -> bytes:
 def _ourselves(context: "AgentContext") -> Agent:
     lease = context.lease
     return Agent(
-        node_id=lease.node_id, host=lease.host, port=lease.port, zone=context.settings.zone
+        node_id=lease.node_id,
+        host=lease.host,
+        port=lease.port,
+        zone=context.settings.zone,
+        endpoints=lease.endpoints,
     )

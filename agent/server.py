@@ -1,18 +1,18 @@
 """The listener of one agent process, and its connections.
 
     server = AgentServer(context)
-    await server.start("127.0.0.1", 9092)     # port 0: any; server.port says which
+    await server.start()                      # on context.settings.listeners; server.ports says which ports
     ...
     await server.hand_over()                  # tells clients to go to other agents, within hand_over_ms
     await server.stop()                       # answers what was read, within shutdown_grace_ms
 
-Start an agent's lease after its listener (`context.lease.start(server.port)`), so that no client is sent to a port
+Start an agent's lease after its listener (`context.lease.start(*server.ports)`), so that no client is sent to a port
 that does not answer yet. `RunningAgent.stop` (lacuna/agents.py) has the order in which an agent is stopped.
 """
 
 import asyncio
 import logging
-import socket
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -22,7 +22,13 @@ from lacuna.agent.client_connection import ClientConnection
 from lacuna.agent.connection import SCRATCH_BYTES
 from lacuna.agent.context import AgentContext
 from lacuna.agent.descriptors import room_for_connections
+from lacuna.agent.handshake import Handshake
+from lacuna.agent.quotas.addresses import Addresses
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.strangers import Complaints
+from lacuna.controlplane.shared.broker_configs import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
+from lacuna.errors import ListenError
+from lacuna.setting import LARGEST_INT
 
 log = logging.getLogger("lacuna.agent")
 
@@ -41,60 +47,76 @@ class AgentServer:
         self.complaints = Complaints()
         self.budget = ByteBudget(context.settings.max_agent_bytes)
         self._most = min(context.settings.max_connections, room_for_connections())
+        self._addresses = Addresses(context.quotas.limits)
         self._is_crowded = False
         #: A dict as an ordered set: what is done to all of them is done in the order in which they came.
         self._connections: dict[ClientConnection, None] = {}
-        self._listener: asyncio.Server | None = None
+        self._handshakes: dict[Handshake, None] = {}
+        self._listening: list[asyncio.Server] = []
         self._reuses_port = False
         self._sweep: asyncio.TimerHandle | None = None
         #: Whether clients are told that their requests go to other agents now.
         self.is_handing_over = False
-        self.host = ""
-        self.port = 0
+        #: The port of each listener, in their order; empty before `start`.
+        self.ports: list[int] = []
 
-    async def start(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        listener: socket.socket | None = None,
-        reuse_port: bool = False,
-    ) -> None:
-        """Listen on `host`:`port`, or on `listener`, a socket that is bound already.
+    async def start(self, *, reuse_port: bool = False) -> None:
+        """Listen on the addresses of the listeners.
 
-        `reuse_port` lets several workers listen on one port. Raises OSError if it cannot listen.
+        `reuse_port` lets several workers listen on one port. Raises ListenError if it cannot listen.
         """
         self._reuses_port = reuse_port
-        await self._listen(host, port, listener)
+        await self._listen()
         self._plan_sweep()
 
-    async def _listen(self, host: str, port: int, listener: socket.socket | None) -> None:
+    async def _listen(self) -> None:
+        try:
+            for number, listener in enumerate(self.context.settings.listeners):
+                port = self.ports[number] if self.ports else listener.port
+                self._listening.append(await self._listen_on(listener, port))
+        except BaseException:
+            self._close_listeners()
+            raise
+        self.ports = [each.sockets[0].getsockname()[1] for each in self._listening]
+
+    async def _listen_on(self, listener: Listener, port: int) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        make: Callable[[], ClientConnection] = lambda: ClientConnection(self)  # noqa: E731
-        if listener is not None:
-            self._listener = await loop.create_server(make, sock=listener, backlog=_BACKLOG)
-        else:
-            self._listener = await loop.create_server(
-                make, host, port, reuse_port=self._reuses_port or None, backlog=_BACKLOG
+        make: Callable[[], asyncio.BaseProtocol] = lambda: ClientConnection(self, listener)  # noqa: E731
+        if listener.protocol.has_tls:
+            make = lambda: Handshake(self, listener)  # noqa: E731
+        try:
+            return await loop.create_server(
+                make, listener.host, port, reuse_port=self._reuses_port or None, backlog=_BACKLOG
             )
-        address = self._listener.sockets[0].getsockname()
-        self.host, self.port = str(address[0]), int(address[1])
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise ListenError(
+                f"cannot listen on {listener.host}:{port}: {reason}; choose another address with --listen"
+            ) from error
+
+    def _close_listeners(self) -> None:
+        for each in self._listening:
+            each.close()
+        self._listening.clear()
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener; 0 before `start`."""
+        return self.ports[0] if self.ports else 0
 
     @property
     def is_listening(self) -> bool:
         """Whether clients can connect."""
-        return self._listener is not None
+        return bool(self._listening)
 
     def suspend(self) -> None:
         """Abort every connection and accept no more, until `resume`."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self._close_listeners()
         self.drop_clients()
 
     async def resume(self) -> None:
-        """Listen again where it did before. Raises OSError if it cannot."""
-        await self._listen(self.host, self.port, None)
+        """Listen again where it did before. Raises ListenError if it cannot."""
+        await self._listen()
 
     async def hand_over(self) -> None:
         """Tell clients to go to other agents, until they have gone or for hand_over_ms.
@@ -125,8 +147,8 @@ class AgentServer:
         """Accept no more connections, answer what was read for at most shutdown_grace_ms, and close."""
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._listener is not None:
-            self._listener.close()
+        listening = list(self._listening)
+        self._close_listeners()
         connections = list(self._connections)
         if connections:
             finishing = [asyncio.ensure_future(each.finish()) for each in connections]
@@ -134,17 +156,15 @@ class AgentServer:
             _, late = await asyncio.wait(finishing, timeout=grace)
             for task in [each for each in finishing if each in late]:
                 task.cancel()
-        for connection in list(self._connections):
-            connection.abort()
-        if self._listener is not None:
-            await self._listener.wait_closed()
+        self.drop_clients()
+        for each in listening:
+            await each.wait_closed()
 
     def abort(self) -> None:
         """Close everything at once, as a crash would."""
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._listener is not None:
-            self._listener.close()
+        self._close_listeners()
         self.drop_clients()
 
     def drop_clients(self) -> None:
@@ -154,6 +174,8 @@ class AgentServer:
         """
         for connection in list(self._connections):
             connection.abort()
+        for handshake in list(self._handshakes):
+            handshake.abort()
 
     def peers(self) -> list[Peer]:
         """The clients that are connected, one for each connection."""
@@ -164,26 +186,70 @@ class AgentServer:
     def admit(self, connection: ClientConnection) -> bool:
         """Register a new connection; return False if there are too many."""
         metrics = self.context.metrics
-        if len(self._connections) >= self._most:
-            metrics.connections_refused += 1
-            if not self._is_crowded:
-                self._is_crowded = True
-                log.warning("new connections are refused: %s", self._why_crowded())
+        address = connection.peer.host
+        if not self._has_room(address):
             return False
-        self._is_crowded = False
         metrics.connections_accepted += 1
         self._connections[connection] = None
+        if delay := self._addresses.opened(address, asyncio.get_running_loop().time()):
+            metrics.connections_throttled += 1
+            connection.mute(delay)
         metrics.connections_now = len(self._connections)
         return True
 
+    def begin_handshake(self, handshake: Handshake) -> bool:
+        """Register a connection whose TLS handshake begins; return False if there are too many."""
+        if not self._has_room(handshake.address):
+            return False
+        self._handshakes[handshake] = None
+        self._addresses.began(handshake.address)
+        return True
+
+    def end_handshake(self, handshake: Handshake) -> None:
+        """Unregister it."""
+        if handshake in self._handshakes:
+            del self._handshakes[handshake]
+            self._addresses.closed(handshake.address)
+
+    def _has_room(self, address: str) -> bool:
+        most = self._most_of_address()
+        if self._addresses.open_now(address) >= most:
+            self.context.metrics.connections_refused += 1
+            why = f"it has as many connections as max.connections.per.ip allows: {most}"
+            if self.complaints.is_new(address, why, asyncio.get_running_loop().time()):
+                log.warning("%s: connection closed: %s", address, why)
+            return False
+        if len(self._connections) + len(self._handshakes) < self._most_connections():
+            self._is_crowded = False
+            return True
+        self.context.metrics.connections_refused += 1
+        if not self._is_crowded:
+            self._is_crowded = True
+            log.warning("new connections are refused: %s", self._why_crowded())
+        return False
+
+    def _most_connections(self) -> int:
+        return min(self._most, self._limit(MAX_CONNECTIONS, LARGEST_INT))
+
+    def _most_of_address(self) -> int:
+        return self._limit(MAX_CONNECTIONS_PER_IP, LARGEST_INT)
+
+    def _limit(self, name: str, fixed: int) -> int:
+        """Return what was set for all brokers, or else this agent's own setting."""
+        configs = self.context.control.cluster.security.configs
+        return int(configs[name]) if name in configs else fixed
+
     def _why_crowded(self) -> str:
-        if self._most == self.context.settings.max_connections:
-            return f"{self._most} are open, the limit that max.connections sets"
-        return f"{self._most} are open; to allow more, raise the limit of open files (ulimit -n)"
+        most = self._most_connections()
+        if most < self._most or most == self.context.settings.max_connections:
+            return f"{most} are open, the limit that max.connections sets"
+        return f"{most} are open; to allow more, raise the limit of open files (ulimit -n)"
 
     def forget(self, connection: ClientConnection) -> None:
         """Unregister a connection that is closed."""
-        self._connections.pop(connection, None)
+        if connection in self._connections:
+            del self._connections[connection]
+            self._addresses.closed(connection.peer.host)
         self.context.metrics.connections_now = len(self._connections)
 
     # Closing idle connections, and those that keep others waiting.
@@ -202,7 +268,10 @@ class AgentServer:
             idle_ms = (
                 settings.max_offsets_wait_ms if connection.owes_offsets else settings.max_idle_ms
             )
-            if connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
+            if connection.has_expired:
+                self.context.metrics.sessions_expired += 1
+                connection.abort()
+            elif connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
                 self.context.metrics.connections_closed_idle += 1
                 connection.abort()
             elif self.budget.is_full and connection.last_active < stalled_since:

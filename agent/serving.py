@@ -17,17 +17,25 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from lacuna.agent.api import Api, Call, MalformedRequest, Peer
-from lacuna.agent.connection import RequestFrame, answer_buffers
+from lacuna.agent.connection import (
+    NO_HEADER,
+    RequestFrame,
+    StrangerError,
+    answer_buffers,
+)
 from lacuna.agent.context import AgentContext
 from lacuna.agent.eager import start
+from lacuna.agent.quotas import throttling
 from lacuna.agent.registry import (
     ADD_OFFSETS_TO_TXN_KEY,
     ADD_PARTITIONS_TO_TXN_KEY,
     response_header_version,
 )
+from lacuna.agent.security.session import Session
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import Buffer
+from lacuna.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 if TYPE_CHECKING:
     from lacuna.agent.client_connection import ClientConnection
@@ -111,6 +119,10 @@ class Serving:
             assert api is not None, "the frame reader lets no other through"
             if self._slots and not (api.pipelined and self._slots[0].api.pipelined):
                 return
+            session = self.peer.session
+            if not session.is_open and not session.admits(frame.api_key):
+                self._connection.close_malformed(_not_admitted(session, frame.api_key))
+                return
             self._frames.popleft()
             self._begin(api, frame)
 
@@ -137,6 +149,8 @@ class Serving:
         slot = _Slot(api, frame.size, perf_counter())
         self._slots.append(slot)
         slot.task = start(self._answer(frame, slot), f"{self.name} API {frame.api_key}")
+        if self._context.quotas.are_any:
+            self._count_time(api, frame, perf_counter() - slot.began)
         if slot.task is not None:
             slot.task.add_done_callback(self._ended)
             if api.waits and self._connection.is_abandoned:
@@ -154,7 +168,9 @@ class Serving:
         try:
             body = await self._respond(slot.api, frame)
             if body is not None:
-                header_version = response_header_version(frame.api_key, frame.api_version)
+                header_version = NO_HEADER
+                if frame.header_version != NO_HEADER:
+                    header_version = response_header_version(frame.api_key, frame.api_version)
                 slot.buffers = answer_buffers(frame.correlation_id, header_version, body)
         except MalformedRequest as error:
             self._connection.close_malformed(error)
@@ -172,6 +188,8 @@ class Serving:
                 api = (frame.api_key, frame.api_version)
                 metrics.on_request(*api, frame.client_id, slot.began, perf_counter())
             self._hand_over()
+            if self.peer.session.is_over:
+                self._connection.end()
 
     def _hand_over(self) -> None:
         requests = size = 0
@@ -192,17 +210,24 @@ class Serving:
         """Return the answer's body, or None if no answer is wanted."""
         metrics = self._context.metrics
         metrics.requests[frame.api_key] += 1
+        if frame.header_version == NO_HEADER:
+            return await self._take_token(api, frame)
         request = api.read(frame.body, frame.api_version)
         call = Call(self._context, self._peer_of(frame), frame.api_version)
         if self._connection.is_handed_over and (answer := self._send_away(api, call, request)):
             return answer
         try:
+            if self._context.quotas.are_any and (
+                answer := self._refused_change(api, call, request)
+            ):
+                return answer
             response = await api.handle(call, request)
             if response is None:
                 return None
             if api.heartbeat_ms is not None:
                 self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
-            return _written(api, call, response)
+            body = _written(api, call, response)
+            return self._throttled(api, call, frame, response, body)
         except ControlPlaneUnavailable as error:
             metrics.requests_unavailable += 1
             log.debug(
@@ -226,6 +251,50 @@ class Serving:
             )
             return _refusal(api, call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
+    def _count_time(self, api: Api[Any, Any], frame: RequestFrame, seconds: float) -> None:
+        call = Call(self._context, self._peer_of(frame), frame.api_version)
+        now = asyncio.get_running_loop().time()
+        if delay := throttling.spent_seconds(call, api, seconds, now):
+            self._connection.mute(delay)
+
+    def _refused_change(
+        self, api: Api[Any, Any], call: Call, request: Any
+    ) -> Sequence[Buffer] | None:
+        """Return the answer to a change of topics that a quota does not allow now, or None."""
+        now = asyncio.get_running_loop().time()
+        delay = throttling.may_change_topics(call, api, request, now)
+        if not delay:
+            return None
+        response = api.refuse(call, request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self._connection.mute(delay)
+        return _written(api, call, throttling.told(response, delay))
+
+    def _throttled(
+        self,
+        api: Api[Any, Any],
+        call: Call,
+        frame: RequestFrame,
+        response: Any,
+        body: Sequence[Buffer],
+    ) -> Sequence[Buffer]:
+        """Count what a request has used; return its answer, which says how long its client waits."""
+        if not self._context.quotas.are_any:
+            return body
+        now = asyncio.get_running_loop().time()
+        delay = throttling.spent(call, api, frame.size, body, now)
+        if not delay:
+            return body
+        self._context.metrics.requests_throttled += 1
+        self._connection.mute(delay)
+        return api.write(throttling.told(response, delay), call.version)
+
+    async def _take_token(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
+        """Return the token that answers one without a header; None if the connection ends without an answer."""
+        request = SaslAuthenticateRequest(bytes(frame.body))
+        response = await api.handle(Call(self._context, self.peer, 0), request)
+        assert response is not None
+        return None if response.error_code else (response.auth_bytes,)
+
     def _send_away(self, api: Api[Any, Any], call: Call, request: Any) -> Sequence[Buffer] | None:
         """Return the answer that sends the client to another agent, or None if the request is served here."""
         if not api.moved:
@@ -241,6 +310,17 @@ class Serving:
         if frame.client_id != self.peer.client_id:
             self.peer = replace(self.peer, client_id=frame.client_id)
         return self.peer
+
+
+def _not_admitted(session: Session, api_key: int) -> StrangerError:
+    if session.has_expired:
+        return StrangerError(
+            f"{session.principal} had to authenticate again, and sent API {api_key} instead"
+        )
+    return StrangerError(
+        f"it sent API {api_key} and has not authenticated: set its security.protocol to "
+        f"{session.listener.protocol.value}"
+    )
 
 
 def _refusal(api: Api[Any, Any], call: Call, request: Any, error_code: int) -> Sequence[Buffer]:

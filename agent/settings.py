@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from lacuna.agent.security.listeners import Listener
 from lacuna.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 
 _LONGEST_WAIT_MS: Final = 600_000
@@ -12,9 +13,8 @@ _LONGEST_WAIT_MS: Final = 600_000
 class AgentSettings:
     """How an agent serves its connections. Raises SettingsError."""
 
-    advertised_host: str = "127.0.0.1"
-    """What clients connect to. The port is the listener's unless set."""
-    advertised_port: int = 0
+    listeners: tuple[Listener, ...] = (Listener(),)
+    """Where clients connect; agents reach one another at the first."""
     zone: str = setting(
         "broker.rack",
         "",

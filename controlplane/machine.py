@@ -25,6 +25,7 @@ from lacuna.controlplane.verbs import (
     agents,
     commits,
     compaction,
+    describing,
     housekeeping,
     internal,
     losses,
@@ -34,6 +35,8 @@ from lacuna.controlplane.verbs import (
     producers,
     reading,
     retention,
+    securing,
+    sharing,
     swapping,
     topics,
     transactions,
@@ -83,17 +86,23 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "release_lease": agents.release_lease,
     "open_lease": agents.open_lease,
     "describe_leases": losses.describe_leases,
+    "describe_cluster": describing.describe_cluster,
     "create_topics": topics.create_topics,
     "delete_topics": topics.delete_topics,
     "create_partitions": topics.create_partitions,
     "alter_topic_configs": topics.alter_topic_configs,
+    "alter_security": securing.alter_security,
+    "share_quotas": sharing.share_quotas,
     "commit_segment": commits.commit_segment,
     "read_partitions": reading.read_partitions,
+    "read_as_of": reading.read_as_of,
+    "read_histories": reading.read_histories,
     "read_internal": internal.read_internal,
     "delete_records": housekeeping.delete_records,
     "plan_merge": merging.plan_merge,
     "swap_extents": swapping.swap_extents,
     "plan_compaction": compaction.plan_compaction,
+    "describe_merges": describing.describe_merges,
     "plan_collection": housekeeping.plan_collection,
     "filter_uncommitted": housekeeping.filter_uncommitted,
     "confirm_collection": housekeeping.confirm_collection,
@@ -129,11 +138,16 @@ VERBS: Final[Mapping[str, _Decide]] = {
 LOOKS: Final = frozenset(
     {
         "renew_lease",
+        "share_quotas",
         "describe_leases",
+        "describe_cluster",
         "read_partitions",
+        "read_as_of",
+        "read_histories",
         "read_internal",
         "plan_merge",
         "plan_compaction",
+        "describe_merges",
         "describe_producers",
         "describe_transactions",
         "list_transactions",
@@ -165,6 +179,7 @@ REPLAYS: Final[Mapping[str, _Replay]] = {
     "topics_removed": topics.replay_topics_removed,
     "partitions_added": topics.replay_partitions_added,
     "configs_changed": topics.replay_configs_changed,
+    "security_changed": securing.replay_security_changed,
     "segment_recorded": commits.replay_segment_recorded,
     "log_starts_moved": housekeeping.replay_log_starts_moved,
     "extents_replaced": swapping.replay_extents_replaced,
@@ -222,12 +237,14 @@ def fenced(command: Command, decision: Decision, context: Context) -> Decision:
 def tick(state: State, context: Context) -> Decision:
     """Decide what is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
     turn = Turn(state, context)
+    state.rewriting.begin(turn.now_ms)
     agents.tick_leases(turn)
     outcomes.tick_transactions(turn)
     producers.tick_transactional_ids(turn)
     windows.tick_producers(turn)
     retention.tick_retention(turn)
     housekeeping.tick_pins(turn)
+    securing.tick_tokens(turn)
     presence.tick_presence(turn)
     deadlines.tick_groups(turn)
     internal.tick_internal(turn)

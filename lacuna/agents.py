@@ -1,7 +1,6 @@
 """Putting one agent together: its context, its services, its listener, its lease."""
 
 import asyncio
-import os
 import random
 from dataclasses import dataclass, field, replace
 
@@ -20,14 +19,19 @@ from lacuna.agent.peers import AskPeer, Named, Peers
 from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.quotas.quotas import Quotas
+from lacuna.agent.quotas.sharing import QuotaSharing
 from lacuna.agent.registry import discover
+from lacuna.agent.report import report_of
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.agent.zone import Zone
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.errors import UserError
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.kafka import BootstrapUnavailable, KafkaConnection
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
@@ -45,15 +49,12 @@ _RELEASE_SECONDS = 4.0
 _PEER_SECONDS = 1.0
 
 
-class ListenError(UserError):
-    """An agent could not listen on its address; the message says why."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
     """The settings of each part of one agent. With `housekeeping` None, it leaves merges and collection to others."""
 
     agent: AgentSettings = field(default_factory=AgentSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
@@ -73,18 +74,25 @@ class RunningAgent:
         housekeeping: Housekeeping | None,
         peers: Peers,
         aside: Aside,
+        sharing: QuotaSharing,
     ) -> None:
         self.context = context
         self.server = server
         self.housekeeping = housekeeping
         self._peers = peers
         self._aside = aside
+        self._sharing = sharing
 
     @property
     def bootstrap(self) -> str:
         """The HOST:PORT at which clients reach the agent."""
         lease = self.context.lease
         return join_address(lease.host, lease.port)
+
+    def report(self) -> AgentReport:
+        """What the agent tells of itself, as of now."""
+        metrics = None if self.housekeeping is None else self.housekeeping.metrics
+        return report_of(self.context, self.server.peers(), metrics)
 
     async def stop(self) -> None:
         """Has clients sent to other agents, answers what was read, closes everything and releases the lease.
@@ -116,6 +124,7 @@ class RunningAgent:
 
     async def _stop_watching(self) -> None:
         await self._aside.stop()
+        await self._sharing.stop()
         await self._peers.stop()
         await self.context.lines.stop()
 
@@ -127,33 +136,25 @@ async def start_agent(
     parts: AgentParts,
     clock: WallClock,
     randomness: random.Random,
-    host: str,
-    port: int,
     reuse_port: bool = False,
     pace: Pace | None = None,
     ask_peer: AskPeer | None = None,
     connect_peer: ConnectPeer | None = None,
 ) -> RunningAgent:
-    """Starts an agent: it listens on `host`:`port`, then takes its lease from the control plane.
+    """Starts an agent: it listens where its settings say, then takes its lease from the control plane.
 
     `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
     reach another agent, by default at the address that its clients use.
-    Raises ListenError, ControlPlaneUnavailable, CommandRefused.
+    Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
     connect_peer = connect_peer or _connect_peer
     context = _context(control, store, parts, clock, randomness, pace, connect_peer)
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
+    await server.start(reuse_port=reuse_port)
     try:
-        await server.start(host, port, reuse_port=reuse_port)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ListenError(
-            f"cannot listen on {host}:{port}: {reason}; choose another address with --listen"
-        ) from error
-    try:
-        await context.lease.start(server.port)
+        await context.lease.start(*server.ports)
     except BaseException:
         await server.stop()
         raise
@@ -165,7 +166,11 @@ async def start_agent(
     context.lines.start()
     aside = Aside(control, server)
     aside.start()
-    return RunningAgent(context, server, housekeeping, peers, aside)
+    sharing = QuotaSharing(control, context.lease, context.quotas)
+    sharing.start()
+    running = RunningAgent(context, server, housekeeping, peers, aside, sharing)
+    context.lease.report = running.report
+    return running
 
 
 async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":
@@ -242,4 +247,6 @@ def _context(
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=lines,
+        quotas=Quotas(control.cluster.security),
+        access=Access(parts.security, parts.agent.listeners, control.cluster.security, clock),
     )

@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -56,11 +56,10 @@ class ClusterSettings:
 
     `data` is the folder for the journal (created if missing), unless `journal` is another one, and for the objects,
     unless `open_store` opens another store; `store_url` is that store's URL, if it has one. `agents` is the number of
-    agents and `ports` their ports in order; an agent without one takes any free port.
+    agents and `ports` the ports of their first listeners in order; those after the first without one take free ports.
     """
 
     data: Path
-    host: str = "127.0.0.1"
     ports: tuple[int, ...] = ()
     agents: int = 1
     open_store: Callable[[], ObjectStore] | None = None
@@ -69,6 +68,17 @@ class ClusterSettings:
     parts: AgentParts = field(default_factory=AgentParts)
     service: ServiceSettings = field(default_factory=ServiceSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
+
+    def parts_of(self, number: int) -> AgentParts:
+        """The settings of the agent `number`, counted from 0, which alone does merges and collection."""
+        first, *others = self.parts.agent.listeners
+        if number > 0:
+            first, *others = (replace(each, port=0) for each in (first, *others))
+        if number < len(self.ports):
+            first = replace(first, port=self.ports[number])
+        agent = replace(self.parts.agent, listeners=(first, *others))
+        parts = replace(self.parts, agent=agent)
+        return parts if number == 0 else parts.without_housekeeping()
 
 
 class EmbeddedCluster:
@@ -133,11 +143,9 @@ class EmbeddedCluster:
                 return await start_agent(
                     control=control,
                     store=self.store,
-                    parts=settings.parts if number == 0 else settings.parts.without_housekeeping(),
+                    parts=settings.parts_of(number),
                     clock=self.clock,
                     randomness=random.SystemRandom(),
-                    host=settings.host,
-                    port=settings.ports[number] if number < len(settings.ports) else 0,
                     pace=MeasuredPace(load),
                 )
             except ControlPlaneUnavailable:

@@ -59,7 +59,7 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
         failed = await _create_missing(context, request)
         await _look_again(context, request, failed)
         topics = [_asked(call, request, key, failed) for key in _asked_for(request)]
-    return _answer(context, request, topics)
+    return _answer(call, request, topics)
 
 
 def refuse(call: Call, request: MetadataRequest, error_code: int) -> MetadataResponse:
@@ -191,13 +191,15 @@ def _partition(
 
 
 def _answer(
-    context: "AgentContext", request: MetadataRequest, topics: Sequence[MetadataResponseTopic]
+    call: Call, request: MetadataRequest, topics: Sequence[MetadataResponseTopic]
 ) -> MetadataResponse:
+    context = call.context
     asked = request.include_cluster_authorized_operations
+    agents = placement.as_seen(placement.known_agents(context), call.peer.session)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(agent.node_id, agent.host, agent.port, agent.zone or None)
-            for agent in placement.known_agents(context)
+            for agent in agents
         ],
         cluster_id=context.control.cluster.cluster_id,
         controller_id=placement.controller(context),

@@ -31,7 +31,8 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
     """Place every key on an agent in the view of the cluster."""
     await view_with(call.context)
     prefix = _KEY_TYPES.get(request.key_type)
-    agents = {agent.node_id: agent for agent in placement.candidates(call.context)}
+    candidates = placement.as_seen(placement.candidates(call.context), call.peer.session)
+    agents = {agent.node_id: agent for agent in candidates}
     if prefix is None:
         return refuse(call, request, ErrorCode.INVALID_REQUEST)
     if not agents:

@@ -1,10 +1,13 @@
-"""SaslHandshake v0-v1 (KIP-43, KIP-152): ILLEGAL_SASL_STATE, as Kafka's listeners without SASL answer.
+"""SaslHandshake v0-v1 (KIP-43, KIP-152): the client chooses a mechanism.
 
-So a client that is configured to authenticate learns that it need not. It is advertised because other clients derive
-a broker's release from the APIs that it advertises, and take one without this for 0.9.
+After v1 its tokens come in SaslAuthenticate, after v0 without headers. On a listener without SASL, and from a client
+that need not authenticate again, it is ILLEGAL_SASL_STATE, so a client that is configured to authenticate learns that
+it need not. It is advertised there because other clients derive a broker's release from the APIs that it advertises,
+and take one without this for 0.9.
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.security.session import NotNow, UnsupportedMechanism
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.sasl_handshake import (
     SASL_HANDSHAKE_REQUEST,
@@ -15,8 +18,17 @@ from lacuna.wire.messages.sasl_handshake import (
 
 
 async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Refuse, since no mechanism is enabled."""
-    return refuse(call, request, ErrorCode.ILLEGAL_SASL_STATE)
+    """Begin the exchange of the mechanism."""
+    session = call.peer.session
+    try:
+        session.choose(request.mechanism, sends_tokens=call.version == 0)
+    except NotNow:
+        return refuse(call, request, ErrorCode.ILLEGAL_SASL_STATE)
+    except UnsupportedMechanism:
+        return SaslHandshakeResponse(
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(session.mechanisms)
+        )
+    return SaslHandshakeResponse(mechanisms=list(session.mechanisms))
 
 
 def refuse(_call: Call, _request: SaslHandshakeRequest, error_code: int) -> SaslHandshakeResponse:
@@ -30,5 +42,5 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
-    notes="connections are not authenticated: ILLEGAL_SASL_STATE",
+    notes="on listeners without SASL: ILLEGAL_SASL_STATE",
 )

@@ -1,6 +1,15 @@
-"""SaslAuthenticate v0-v2 (KIP-152, KIP-368): ILLEGAL_SASL_STATE, as Kafka's listeners without SASL answer."""
+"""SaslAuthenticate v0-v2 (KIP-152, KIP-368): a token of the client, and the one that answers it.
+
+A client whose authentication fails is told so after a moment, which makes guessing slow, and its connection ends. The
+message gives nothing away about users; the log has it all, except secrets.
+"""
+
+import asyncio
+import logging
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
+from lacuna.agent.security.session import NotNow
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.sasl_authenticate import (
     SASL_AUTHENTICATE_REQUEST,
@@ -9,12 +18,38 @@ from lacuna.wire.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 
+log = logging.getLogger("lacuna.agent")
 
-async def handle(_call: Call, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Refuse, since connections are not authenticated."""
+
+async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    """Take the token."""
+    session = call.peer.session
+    try:
+        answer, lifetime_ms = await session.authenticate(bytes(request.auth_bytes))
+    except NotNow:
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.ILLEGAL_SASL_STATE,
+            error_message="A token is expected only after SaslHandshake, on a listener with SASL.",
+        )
+    except AuthenticationFailed as error:
+        return await _failed(call, error)
     return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE,
-        error_message="Connections are not authenticated here: connect without SASL.",
+        error_message=None, auth_bytes=answer.token, session_lifetime_ms=lifetime_ms
+    )
+
+
+async def _failed(call: Call, error: AuthenticationFailed) -> SaslAuthenticateResponse:
+    context, peer = call.context, call.peer
+    mechanism = peer.session.mechanism
+    context.metrics.authentications_failed += 1
+    log.warning("%s:%d: authentication by %s failed: %s", peer.host, peer.port, mechanism, error)
+    await asyncio.sleep(context.access.settings.failure_delay_ms / 1000)
+    told = error.told or (
+        "Authentication failed during authentication due to invalid credentials with SASL "
+        f"mechanism {mechanism}"
+    )
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told
     )
 
 
@@ -31,5 +66,5 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
-    notes="connections are not authenticated: ILLEGAL_SASL_STATE",
+    notes="on listeners without SASL: ILLEGAL_SASL_STATE",
 )

@@ -1,15 +1,19 @@
-"""DescribeUserScramCredentials v0 (KIP-554): there are no credentials.
+"""DescribeUserScramCredentials v0 (KIP-554): which mechanisms users have, with how many iterations.
 
-A user that the request names is RESOURCE_NOT_FOUND, one that it names twice DUPLICATE_RESOURCE.
+A user that the request names is RESOURCE_NOT_FOUND if it has none, and DUPLICATE_RESOURCE if it is named twice. Users
+of sasl.users.file are not among them, since nobody can alter these here.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.describe_user_scram_credentials import (
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
     DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -17,12 +21,16 @@ from lacuna.wire.messages.describe_user_scram_credentials import (
 
 
 async def handle(
-    _call: Call, request: DescribeUserScramCredentialsRequest
+    call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Answer each named user with an error; a request for all users (null or empty) gets no results."""
-    times = Counter(user.name for user in request.users or ())
+    """Answer for each named user, or for all users if the request is null or empty."""
+    kept: dict[str, list[CredentialInfo]] = {}
+    credentials = (await current_view(call.context)).security.credentials
+    for (user, mechanism), credential in sorted(credentials.items()):
+        kept.setdefault(user, []).append(CredentialInfo(mechanism, credential.iterations))
+    times = Counter(user.name for user in request.users or ()) or dict.fromkeys(kept, 1)
     return DescribeUserScramCredentialsResponse(
-        results=[_result(name, count) for name, count in times.items()]
+        error_message=None, results=[_result(name, count, kept) for name, count in times.items()]
     )
 
 
@@ -33,15 +41,20 @@ def refuse(
     return DescribeUserScramCredentialsResponse(error_code=error_code, error_message=None)
 
 
-def _result(name: str, count: int) -> DescribeUserScramCredentialsResult:
-    code = ErrorCode.RESOURCE_NOT_FOUND
-    message = f"Attempt to describe a user credential that does not exist: {name}"
+def _result(
+    name: str, count: int, kept: Mapping[str, Sequence[CredentialInfo]]
+) -> DescribeUserScramCredentialsResult:
     if count > 1:
-        code = ErrorCode.DUPLICATE_RESOURCE
         message = (
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         )
-    return DescribeUserScramCredentialsResult(name, code, message)
+        return DescribeUserScramCredentialsResult(name, ErrorCode.DUPLICATE_RESOURCE, message)
+    if name not in kept:
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+        return DescribeUserScramCredentialsResult(name, ErrorCode.RESOURCE_NOT_FOUND, message)
+    return DescribeUserScramCredentialsResult(
+        name, ErrorCode.NONE, None, credential_infos=kept[name]
+    )
 
 
 API = Api(
@@ -50,5 +63,4 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
-    notes="there are no credentials",
 )

@@ -1,34 +1,64 @@
-"""AlterUserScramCredentials v0 (KIP-554): connections are not authenticated, so credentials cannot be set.
+"""AlterUserScramCredentials v0 (KIP-554): sets and deletes what SCRAM and PLAIN know of users.
 
-Deleting one is RESOURCE_NOT_FOUND, setting one is UNSUPPORTED_SASL_MECHANISM with a message.
+Passwords never arrive here: clients send them salted. All valid changes are made at once. Who authenticated with a
+delegation token may make none.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.security.sasl.users import (
+    LEAST_ITERATIONS,
+    MECHANISM_NAMES,
+    MOST_ITERATIONS,
+    verifier_of,
+)
+from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, ScramCredential, SecurityChanges
 from lacuna.wire.messages.alter_user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 
 _Error = tuple[int, str | None]
-
-_NOT_FOUND = "Attempt to delete a user credential that does not exist"
-_NOT_CHECKED = "Connections are not authenticated here, so credentials cannot be set."
+_MOST_OF_NAME = 1024
 
 
 async def handle(
-    _call: Call, request: AlterUserScramCredentialsRequest
+    call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """Answer each user with an error."""
-    missing: _Error = ErrorCode.RESOURCE_NOT_FOUND, _NOT_FOUND
-    results = {each.name: missing for each in request.deletions}
-    for each in request.upsertions:
-        results[each.name] = ErrorCode.UNSUPPORTED_SASL_MECHANISM, _NOT_CHECKED
+    """Make the changes of each user for whom all are valid."""
+    if call.peer.session.is_token:
+        return refuse(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    kept = (await current_view(call.context)).security.credentials
+    changes = SecurityChanges()
+    results: dict[str, _Error] = {each.name: (ErrorCode.NONE, None) for each in _all(request)}
+    named = Counter((each.name, each.mechanism) for each in _all(request))
+    for each in _all(request):
+        code, message = _invalid(each, (each.name, each.mechanism) in kept)
+        if named[each.name, each.mechanism] > 1:
+            code, message = (
+                ErrorCode.DUPLICATE_RESOURCE,
+                "A user credential cannot be altered twice in the same request",
+            )
+        if code:
+            results[each.name] = code, message
+    for each in _all(request):
+        if results[each.name][0] == ErrorCode.NONE:
+            changes.credentials.append(_credential(each))
+    if changes.credentials:
+        command = Command(alter_security=AlterSecurity(changes=changes))
+        reply = (await call.context.control.call(command)).security_altered
+        for credential in changes.credentials:
+            results[credential.user] = reply.error_code, reply.error_message or None
     return _answer(results)
 
 
@@ -36,12 +66,52 @@ def refuse(
     _call: Call, request: AlterUserScramCredentialsRequest, error_code: int
 ) -> AlterUserScramCredentialsResponse:
     """Answer every user with the error."""
-    names = [each.name for each in request.deletions]
-    names += [each.name for each in request.upsertions]
-    return _answer(dict.fromkeys(names, (error_code, None)))
+    return _answer({each.name: (error_code, None) for each in _all(request)})
 
 
-def _answer(results: Mapping[str, _Error]) -> AlterUserScramCredentialsResponse:
+def _all(
+    request: AlterUserScramCredentialsRequest,
+) -> Iterator[ScramCredentialDeletion | ScramCredentialUpsertion]:
+    yield from request.deletions
+    yield from request.upsertions
+
+
+def _invalid(
+    change: ScramCredentialDeletion | ScramCredentialUpsertion, is_kept: bool
+) -> tuple[int, str | None]:
+    """Return the error of one change, NONE if it is valid."""
+    if not change.name or len(change.name) > _MOST_OF_NAME:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    if change.mechanism not in MECHANISM_NAMES:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    if isinstance(change, ScramCredentialDeletion):
+        if is_kept:
+            return ErrorCode.NONE, None
+        return (
+            ErrorCode.RESOURCE_NOT_FOUND,
+            "Attempt to delete a user credential that does not exist",
+        )
+    if not LEAST_ITERATIONS <= change.iterations <= MOST_ITERATIONS:
+        return (
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            "Too few iterations" if change.iterations < LEAST_ITERATIONS else "Too many iterations",
+        )
+    if not change.salt or not change.salted_password:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "A salt and a salted password are needed"
+    return ErrorCode.NONE, None
+
+
+def _credential(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ScramCredential:
+    credential = ScramCredential(user=change.name, mechanism=change.mechanism)
+    if isinstance(change, ScramCredentialUpsertion):
+        kept = verifier_of(
+            bytes(change.salted_password), change.mechanism, bytes(change.salt), change.iterations
+        )
+        credential.iterations, credential.salt, credential.stored_key, credential.server_key = kept
+    return credential
+
+
+def _answer(results: dict[str, _Error]) -> AlterUserScramCredentialsResponse:
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(name, code, message)
@@ -56,5 +126,4 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
-    notes="connections are not authenticated: UNSUPPORTED_SASL_MECHANISM",
 )

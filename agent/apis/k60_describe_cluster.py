@@ -34,7 +34,7 @@ async def handle(call: Call, request: DescribeClusterRequest) -> DescribeCluster
         controller_id=placement.controller(context),
         brokers=[
             DescribeClusterBroker(agent.node_id, agent.host, agent.port, agent.zone or None)
-            for agent in placement.live_agents(context)
+            for agent in placement.as_seen(placement.live_agents(context), call.peer.session)
         ],
         cluster_authorized_operations=operations.CLUSTER if asked else operations.NOT_ASKED,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from lacuna.controlplane.shared.extents import EXTENT_ROW, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
@@ -222,6 +223,7 @@ class ClusterView:
         self.cluster_id = ""
         #: By which agents know one another (adr/0039); empty if the control plane gives none. Never to be logged.
         self.peer_secret = b""
+        self.security = Security()
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
         self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
@@ -257,6 +259,7 @@ class ClusterView:
             self.cluster_id = delta.cluster_id
             self.peer_secret = delta.peer_secret
             self.internal_topics = frozenset()
+            self.security.clear()
             self.sessions += 1
         for topic_id in delta.deleted_topic_ids:
             deleted = self.topics_by_id.pop(topic_id, None)
@@ -270,6 +273,8 @@ class ClusterView:
             self.hidden_agents = tuple(delta.hidden_agents)
             self.hidden_lease_ids = frozenset(delta.hidden_lease_ids)
         self.internal_topics |= frozenset(delta.internal_topics)
+        if delta.HasField("security"):
+            self.security.apply(delta.security)
         self.version = delta.version
         self.is_current = True
         self._ready.settle()

@@ -22,9 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from lacuna.controlplane.v1 import reports_pb2 as lacuna_dot_controlplane_dot_v1_dot_reports__pb2
+from lacuna.controlplane.v1 import security_pb2 as lacuna_dot_controlplane_dot_v1_dot_security__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$lacuna/controlplane/v1/cluster.proto\x12\x0f\x63ontrolplane.v1\"5\n\x0eTopicPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"B\n\x05\x41gent\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04zone\x18\x04 \x01(\t\"\xa6\x01\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x34\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32#.controlplane.v1.Topic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xbe\x02\n\x0c\x43lusterDelta\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bis_snapshot\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12&\n\x06topics\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Topic\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x05 \x03(\x0c\x12\x12\n\nhas_agents\x18\x06 \x01(\x08\x12&\n\x06\x61gents\x18\x07 \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x18\n\x10hidden_lease_ids\x18\x08 \x03(\x03\x12-\n\rhidden_agents\x18\t \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x13\n\x0bpeer_secret\x18\n \x01(\x0c\x12\x17\n\x0finternal_topics\x18\x0c \x03(\x05\"9\n\rRegisterAgent\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04zone\x18\x03 \x01(\t\"w\n\x0f\x41gentRegistered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0f\n\x07node_id\x18\x02 \x01(\x05\x12\x10\n\x08lease_id\x18\x03 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\" \n\tOpenLease\x12\x13\n\x0b\x64uration_ms\x18\x01 \x01(\x03\"b\n\x0bLeaseOpened\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08lease_id\x18\x02 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x03 \x01(\x03\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x10\n\x0e\x44\x65scribeLeases\"S\n\x0fLeasesDescribed\x12\x15\n\rnext_lease_id\x18\x01 \x01(\x03\x12\x11\n\tlease_ids\x18\x02 \x03(\x03\x12\x16\n\x0elast_sequences\x18\x03 \x03(\x03\"2\n\nRenewLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\x12\n\nis_leaving\x18\x02 \x01(\x08\"\"\n\x0cLeaseRenewed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\" \n\x0cReleaseLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"#\n\rLeaseReleased\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\xa0\x01\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\x12:\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32).controlplane.v1.CreateTopic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\x0c\x43reateTopics\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.CreateTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"q\n\x0bTopicResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\"=\n\rTopicsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\"!\n\x0c\x44\x65leteTopics\x12\x11\n\ttopic_ids\x18\x01 \x03(\x0c\"=\n\rTopicsDeleted\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x15\x43reatePartitionsTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\"a\n\x10\x43reatePartitions\x12\x36\n\x06topics\x18\x01 \x03(\x0b\x32&.controlplane.v1.CreatePartitionsTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"A\n\x11PartitionsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x0c\x43onfigChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\toperation\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\"~\n\x11\x41lterTopicConfigs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x1d.controlplane.v1.ConfigChange\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\x12\x14\n\x0creplaces_all\x18\x04 \x01(\x08\"@\n\x13TopicConfigsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$lacuna/controlplane/v1/cluster.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/reports.proto\x1a%lacuna/controlplane/v1/security.proto\"5\n\x0eTopicPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"p\n\x05\x41gent\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04zone\x18\x04 \x01(\t\x12,\n\tendpoints\x18\x05 \x03(\x0b\x32\x19.controlplane.v1.Endpoint\"8\n\x08\x45ndpoint\x12\x10\n\x08listener\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\"\xb9\x01\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x34\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32#.controlplane.v1.Topic.ConfigsEntry\x12\x11\n\tinherited\x18\x05 \x03(\t\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xf2\x02\n\x0c\x43lusterDelta\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bis_snapshot\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12&\n\x06topics\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Topic\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x05 \x03(\x0c\x12\x12\n\nhas_agents\x18\x06 \x01(\x08\x12&\n\x06\x61gents\x18\x07 \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x18\n\x10hidden_lease_ids\x18\x08 \x03(\x03\x12-\n\rhidden_agents\x18\t \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x13\n\x0bpeer_secret\x18\n \x01(\x0c\x12\x17\n\x0finternal_topics\x18\x0c \x03(\x05\x12\x32\n\x08security\x18\x0b \x01(\x0b\x32 .controlplane.v1.SecurityChanges\"g\n\rRegisterAgent\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04zone\x18\x03 \x01(\t\x12,\n\tendpoints\x18\x04 \x03(\x0b\x32\x19.controlplane.v1.Endpoint\"w\n\x0f\x41gentRegistered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0f\n\x07node_id\x18\x02 \x01(\x05\x12\x10\n\x08lease_id\x18\x03 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\" \n\tOpenLease\x12\x13\n\x0b\x64uration_ms\x18\x01 \x01(\x03\"b\n\x0bLeaseOpened\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08lease_id\x18\x02 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x03 \x01(\x03\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x10\n\x0e\x44\x65scribeLeases\"S\n\x0fLeasesDescribed\x12\x15\n\rnext_lease_id\x18\x01 \x01(\x03\x12\x11\n\tlease_ids\x18\x02 \x03(\x03\x12\x16\n\x0elast_sequences\x18\x03 \x03(\x03\"`\n\nRenewLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\x12\n\nis_leaving\x18\x02 \x01(\x08\x12,\n\x06report\x18\x03 \x01(\x0b\x32\x1c.controlplane.v1.AgentReport\"\"\n\x0cLeaseRenewed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\x11\n\x0f\x44\x65scribeCluster\"\x8c\x01\n\x10\x41gentDescription\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12%\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x16.controlplane.v1.Agent\x12\x11\n\tis_hidden\x18\x03 \x01(\x08\x12,\n\x06report\x18\x04 \x01(\x0b\x32\x1c.controlplane.v1.AgentReport\"\xb7\x01\n\x10\x43lusterDescribed\x12\x31\n\x06\x61gents\x18\x01 \x03(\x0b\x32!.controlplane.v1.AgentDescription\x12\x0f\n\x07\x65xtents\x18\x02 \x01(\x03\x12\x0f\n\x07objects\x18\x03 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64_ranges\x18\x04 \x01(\x03\x12\x1a\n\x12partitions_blocked\x18\x05 \x01(\x03\x12\x1d\n\x15oldest_transaction_ms\x18\x06 \x01(\x03\" \n\x0cReleaseLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"#\n\rLeaseReleased\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\xa0\x01\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\x12:\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32).controlplane.v1.CreateTopic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\x0c\x43reateTopics\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.CreateTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"q\n\x0bTopicResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\"=\n\rTopicsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\"!\n\x0c\x44\x65leteTopics\x12\x11\n\ttopic_ids\x18\x01 \x03(\x0c\"=\n\rTopicsDeleted\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x15\x43reatePartitionsTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\"a\n\x10\x43reatePartitions\x12\x36\n\x06topics\x18\x01 \x03(\x0b\x32&.controlplane.v1.CreatePartitionsTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"A\n\x11PartitionsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x0c\x43onfigChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\toperation\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\"~\n\x11\x41lterTopicConfigs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x1d.controlplane.v1.ConfigChange\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\x12\x14\n\x0creplaces_all\x18\x04 \x01(\x08\"@\n\x13TopicConfigsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,60 +37,68 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPIC_CONFIGSENTRY']._serialized_options = b'8\001'
   _globals['_CREATETOPIC_CONFIGSENTRY']._loaded_options = None
   _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_options = b'8\001'
-  _globals['_TOPICPARTITION']._serialized_start=57
-  _globals['_TOPICPARTITION']._serialized_end=110
-  _globals['_AGENT']._serialized_start=112
-  _globals['_AGENT']._serialized_end=178
-  _globals['_TOPIC']._serialized_start=181
-  _globals['_TOPIC']._serialized_end=347
-  _globals['_TOPIC_CONFIGSENTRY']._serialized_start=301
-  _globals['_TOPIC_CONFIGSENTRY']._serialized_end=347
-  _globals['_CLUSTERDELTA']._serialized_start=350
-  _globals['_CLUSTERDELTA']._serialized_end=668
-  _globals['_REGISTERAGENT']._serialized_start=670
-  _globals['_REGISTERAGENT']._serialized_end=727
-  _globals['_AGENTREGISTERED']._serialized_start=729
-  _globals['_AGENTREGISTERED']._serialized_end=848
-  _globals['_OPENLEASE']._serialized_start=850
-  _globals['_OPENLEASE']._serialized_end=882
-  _globals['_LEASEOPENED']._serialized_start=884
-  _globals['_LEASEOPENED']._serialized_end=982
-  _globals['_DESCRIBELEASES']._serialized_start=984
-  _globals['_DESCRIBELEASES']._serialized_end=1000
-  _globals['_LEASESDESCRIBED']._serialized_start=1002
-  _globals['_LEASESDESCRIBED']._serialized_end=1085
-  _globals['_RENEWLEASE']._serialized_start=1087
-  _globals['_RENEWLEASE']._serialized_end=1137
-  _globals['_LEASERENEWED']._serialized_start=1139
-  _globals['_LEASERENEWED']._serialized_end=1173
-  _globals['_RELEASELEASE']._serialized_start=1175
-  _globals['_RELEASELEASE']._serialized_end=1207
-  _globals['_LEASERELEASED']._serialized_start=1209
-  _globals['_LEASERELEASED']._serialized_end=1244
-  _globals['_CREATETOPIC']._serialized_start=1247
-  _globals['_CREATETOPIC']._serialized_end=1407
-  _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_start=301
-  _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_end=347
-  _globals['_CREATETOPICS']._serialized_start=1409
-  _globals['_CREATETOPICS']._serialized_end=1492
-  _globals['_TOPICRESULT']._serialized_start=1494
-  _globals['_TOPICRESULT']._serialized_end=1607
-  _globals['_TOPICSCREATED']._serialized_start=1609
-  _globals['_TOPICSCREATED']._serialized_end=1670
-  _globals['_DELETETOPICS']._serialized_start=1672
-  _globals['_DELETETOPICS']._serialized_end=1705
-  _globals['_TOPICSDELETED']._serialized_start=1707
-  _globals['_TOPICSDELETED']._serialized_end=1768
-  _globals['_CREATEPARTITIONSTOPIC']._serialized_start=1770
-  _globals['_CREATEPARTITIONSTOPIC']._serialized_end=1832
-  _globals['_CREATEPARTITIONS']._serialized_start=1834
-  _globals['_CREATEPARTITIONS']._serialized_end=1931
-  _globals['_PARTITIONSCREATED']._serialized_start=1933
-  _globals['_PARTITIONSCREATED']._serialized_end=1998
-  _globals['_CONFIGCHANGE']._serialized_start=2000
-  _globals['_CONFIGCHANGE']._serialized_end=2062
-  _globals['_ALTERTOPICCONFIGS']._serialized_start=2064
-  _globals['_ALTERTOPICCONFIGS']._serialized_end=2190
-  _globals['_TOPICCONFIGSALTERED']._serialized_start=2192
-  _globals['_TOPICCONFIGSALTERED']._serialized_end=2256
+  _globals['_TOPICPARTITION']._serialized_start=134
+  _globals['_TOPICPARTITION']._serialized_end=187
+  _globals['_AGENT']._serialized_start=189
+  _globals['_AGENT']._serialized_end=301
+  _globals['_ENDPOINT']._serialized_start=303
+  _globals['_ENDPOINT']._serialized_end=359
+  _globals['_TOPIC']._serialized_start=362
+  _globals['_TOPIC']._serialized_end=547
+  _globals['_TOPIC_CONFIGSENTRY']._serialized_start=501
+  _globals['_TOPIC_CONFIGSENTRY']._serialized_end=547
+  _globals['_CLUSTERDELTA']._serialized_start=550
+  _globals['_CLUSTERDELTA']._serialized_end=920
+  _globals['_REGISTERAGENT']._serialized_start=922
+  _globals['_REGISTERAGENT']._serialized_end=1025
+  _globals['_AGENTREGISTERED']._serialized_start=1027
+  _globals['_AGENTREGISTERED']._serialized_end=1146
+  _globals['_OPENLEASE']._serialized_start=1148
+  _globals['_OPENLEASE']._serialized_end=1180
+  _globals['_LEASEOPENED']._serialized_start=1182
+  _globals['_LEASEOPENED']._serialized_end=1280
+  _globals['_DESCRIBELEASES']._serialized_start=1282
+  _globals['_DESCRIBELEASES']._serialized_end=1298
+  _globals['_LEASESDESCRIBED']._serialized_start=1300
+  _globals['_LEASESDESCRIBED']._serialized_end=1383
+  _globals['_RENEWLEASE']._serialized_start=1385
+  _globals['_RENEWLEASE']._serialized_end=1481
+  _globals['_LEASERENEWED']._serialized_start=1483
+  _globals['_LEASERENEWED']._serialized_end=1517
+  _globals['_DESCRIBECLUSTER']._serialized_start=1519
+  _globals['_DESCRIBECLUSTER']._serialized_end=1536
+  _globals['_AGENTDESCRIPTION']._serialized_start=1539
+  _globals['_AGENTDESCRIPTION']._serialized_end=1679
+  _globals['_CLUSTERDESCRIBED']._serialized_start=1682
+  _globals['_CLUSTERDESCRIBED']._serialized_end=1865
+  _globals['_RELEASELEASE']._serialized_start=1867
+  _globals['_RELEASELEASE']._serialized_end=1899
+  _globals['_LEASERELEASED']._serialized_start=1901
+  _globals['_LEASERELEASED']._serialized_end=1936
+  _globals['_CREATETOPIC']._serialized_start=1939
+  _globals['_CREATETOPIC']._serialized_end=2099
+  _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_start=501
+  _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_end=547
+  _globals['_CREATETOPICS']._serialized_start=2101
+  _globals['_CREATETOPICS']._serialized_end=2184
+  _globals['_TOPICRESULT']._serialized_start=2186
+  _globals['_TOPICRESULT']._serialized_end=2299
+  _globals['_TOPICSCREATED']._serialized_start=2301
+  _globals['_TOPICSCREATED']._serialized_end=2362
+  _globals['_DELETETOPICS']._serialized_start=2364
+  _globals['_DELETETOPICS']._serialized_end=2397
+  _globals['_TOPICSDELETED']._serialized_start=2399
+  _globals['_TOPICSDELETED']._serialized_end=2460
+  _globals['_CREATEPARTITIONSTOPIC']._serialized_start=2462
+  _globals['_CREATEPARTITIONSTOPIC']._serialized_end=2524
+  _globals['_CREATEPARTITIONS']._serialized_start=2526
+  _globals['_CREATEPARTITIONS']._serialized_end=2623
+  _globals['_PARTITIONSCREATED']._serialized_start=2625
+  _globals['_PARTITIONSCREATED']._serialized_end=2690
+  _globals['_CONFIGCHANGE']._serialized_start=2692
+  _globals['_CONFIGCHANGE']._serialized_end=2754
+  _globals['_ALTERTOPICCONFIGS']._serialized_start=2756
+  _globals['_ALTERTOPICCONFIGS']._serialized_end=2882
+  _globals['_TOPICCONFIGSALTERED']._serialized_start=2884
+  _globals['_TOPICCONFIGSALTERED']._serialized_end=2948
 # @@protoc_insertion_point(module_scope)

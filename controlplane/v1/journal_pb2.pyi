@@ -1,6 +1,7 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from lacuna.controlplane.v1 import group_records_pb2 as _group_records_pb2
 from lacuna.controlplane.v1 import log_pb2 as _log_pb2
+from lacuna.controlplane.v1 import security_pb2 as _security_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -10,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JournalRecord(_message.Message):
-    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "group", "begins_internal_topics")
+    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "security_changed", "group", "begins_internal_topics")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FOUNDED_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +36,7 @@ class JournalRecord(_message.Message):
     TRANSACTION_ENDED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_IDS_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     PRODUCERS_EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    SECURITY_CHANGED_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     BEGINS_INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
@@ -61,9 +63,10 @@ class JournalRecord(_message.Message):
     transaction_ended: TransactionEnded
     transactional_ids_expired: TransactionalIdsExpired
     producers_expired: ProducersExpired
+    security_changed: _security_pb2.SecurityChanges
     group: _group_records_pb2.GroupRecord
     begins_internal_topics: bool
-    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ..., begins_internal_topics: _Optional[bool] = ...) -> None: ...
+    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ..., begins_internal_topics: _Optional[bool] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)
@@ -72,18 +75,20 @@ class ClusterFounded(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
 
 class AgentJoined(_message.Message):
-    __slots__ = ("lease_id", "node_id", "host", "port", "zone")
+    __slots__ = ("lease_id", "node_id", "host", "port", "zone", "endpoints")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     node_id: int
     host: str
     port: int
     zone: str
-    def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., zone: _Optional[str] = ...) -> None: ...
+    endpoints: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.Endpoint]
+    def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., zone: _Optional[str] = ..., endpoints: _Optional[_Iterable[_Union[_cluster_pb2.Endpoint, _Mapping]]] = ...) -> None: ...
 
 class LossAccepted(_message.Message):
     __slots__ = ("next_lease_id", "next_producer_id", "next_pin_id", "lost_lease_ids")

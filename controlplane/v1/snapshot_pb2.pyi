@@ -1,5 +1,6 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from lacuna.controlplane.v1 import log_pb2 as _log_pb2
+from lacuna.controlplane.v1 import security_pb2 as _security_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -25,7 +26,7 @@ class LeaseSnapshot(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., forgotten_sequence: _Optional[int] = ..., recent_sequences: _Optional[_Iterable[int]] = ..., recent_verdicts: _Optional[_Iterable[_Union[_log_pb2.SegmentCommitted, _Mapping]]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class PartitionSnapshot(_message.Message):
-    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets", "compacted_to", "compact_again_ms", "vacated_to")
+    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets", "compacted_to", "compact_again_ms", "vacated_to", "history")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +48,7 @@ class PartitionSnapshot(_message.Message):
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
     COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     VACATED_TO_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
     partition: int
     version: int
     log_start_offset: int
@@ -68,7 +70,8 @@ class PartitionSnapshot(_message.Message):
     compacted_to: int
     compact_again_ms: int
     vacated_to: int
-    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., vacated_to: _Optional[int] = ...) -> None: ...
+    history: _log_pb2.StableHistory
+    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[_log_pb2.StableHistory, _Mapping]] = ...) -> None: ...
 
 class TopicSnapshot(_message.Message):
     __slots__ = ("topic", "partitions")
@@ -147,7 +150,7 @@ class PinsSnapshot(_message.Message):
     def __init__(self, pin_ids: _Optional[_Iterable[int]] = ..., starts_ms: _Optional[_Iterable[int]] = ..., ends_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StateSnapshot(_message.Message):
-    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "groups")
+    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "security", "groups")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +168,7 @@ class StateSnapshot(_message.Message):
     TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     PINS_FIELD_NUMBER: _ClassVar[int]
+    SECURITY_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     clock_ms: int
@@ -183,5 +187,6 @@ class StateSnapshot(_message.Message):
     transactional_ids: _containers.RepeatedCompositeFieldContainer[TransactionalIdSnapshot]
     segments: SegmentsSnapshot
     pins: PinsSnapshot
+    security: _security_pb2.SecurityChanges
     groups: bytes
-    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., groups: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., groups: _Optional[bytes] = ...) -> None: ...

@@ -186,6 +186,7 @@ def flip(
         if not ranges:
             continue
         partition = state.partitions[key]
+        partition.note_stable(now_ms)
         del partition.ongoing[producer_id]
         partition.producers[producer_id].end_transaction(producer_epoch, now_ms)
         killed = None if committed else partition.kill(ranges)

@@ -1,13 +1,14 @@
 """Turns an operator's options for an agent into settings of its parts, and into arguments for its workers."""
 
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from lacuna.addresses import parse_address
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.security.listeners import Listener, parse_listeners
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.cli.configuration import Configuration
@@ -30,9 +31,10 @@ class AgentOptions:
     verbose: bool
     log_format: str
 
-    def address(self) -> tuple[str, int]:
-        """The (host, port) to listen on. Raises UserError."""
-        return parse_address(self.listen)
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners of the agent. Raises UserError."""
+        protocols = str(self.configuration.chosen["listener.security.protocol.map"].value)
+        return parse_listeners(self.listen, self.advertise, protocols)
 
     def open_store(self) -> ObjectStore:
         """Opens the store at `url` and checks it. Raises ObjectStoreError."""
@@ -40,23 +42,12 @@ class AgentOptions:
 
     def parts(self) -> AgentParts:
         """The settings of the agent's parts. Raises UserError for options that are invalid together."""
-        host, port = self.address()
         if self.health is not None and not parse_address(self.health)[1]:
             raise UserError("health checks need a fixed port: choose one with --health")
-        if self.advertise is not None:
-            host, port = parse_address(self.advertise)
-        elif _is_everywhere(host):
-            raise UserError(
-                f"clients cannot connect to {host}: give the address they can use with --advertise "
-                "HOST:PORT"
-            )
         make = self.configuration.make
         return AgentParts(
-            agent=make(
-                AgentSettings,
-                advertised_host=host,
-                advertised_port=port if self.advertise is not None else 0,
-            ),
+            agent=make(AgentSettings, listeners=self.listeners()),
+            security=make(SecuritySettings),
             produce=make(ProduceSettings),
             fetch=make(FetchSettings),
             housekeeping=make(HousekeepingSettings, merge=make(MergeSettings)),
@@ -96,9 +87,13 @@ def given_settings(
     }
 
 
-def _is_everywhere(host: str) -> bool:
-    """Whether the host means all addresses of the machine, in any spelling: 0.0.0.0, 0, ::, 0::0."""
-    try:
-        return ip_address(host).is_unspecified
-    except ValueError:
-        return not host.strip("0.")
+def given_security(
+    certificate: str | None, key: str | None, authorities: str | None, users_file: str | None
+) -> dict[str, Value | None]:
+    """As `given_settings`, for what listeners with TLS and SASL need."""
+    return {
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+        "ssl.ca.location": authorities,
+        "sasl.users.file": users_file,
+    }

@@ -51,6 +51,7 @@ from lacuna.wire.messages.list_offsets import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
@@ -267,14 +268,21 @@ async def topic_metadata(
 async def topic_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> dict[int, int]:
-    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
-    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
-    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
     found = {}
-    for partition in response.topics[0].partitions:
+    for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
         check(partition.error_code, f"partition {partition.partition_index} of {name}")
         found[partition.partition_index] = partition.offset
     return found
+
+
+async def list_offsets(
+    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
+) -> Sequence[ListOffsetsPartitionResponse]:
+    """What an agent answers for each partition."""
+    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
+    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
+    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
+    return response.topics[0].partitions
 
 
 async def topic_configs(

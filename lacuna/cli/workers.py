@@ -12,18 +12,20 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import click
 
-from lacuna.addresses import join_address
-from lacuna.agents import ListenError
+from lacuna.agent.security.listeners import Listener
 from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
+from lacuna.errors import ListenError
+from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 
 #: Set in the environment of a worker, which shares its port, to its number.
@@ -109,7 +111,7 @@ class Supervisor:
         arguments. If the process ends instead, it has said why on standard error, and this command ends too.
         """
         # The arguments say it all: a worker must not read its parent's sources a second time.
-        read = variables()
+        read = variables() - {COMMAND_VARIABLE}  # where the command for the keys is looked for
         environment = {name: value for name, value in os.environ.items() if name not in read}
         environment.pop(SOCKET, None)  # this process speaks for all of them
         environment |= {SUPERVISED: "1", **secrets}
@@ -138,6 +140,10 @@ class Supervisor:
             fail(f"`lacuna {arguments[0]}` was ended by {signal.Signals(-code).name}")
         raise click.exceptions.Exit(code or 1)
 
+    def siblings(self, name: str) -> Siblings:
+        """The processes as this one sees them, which has none of their sockets, under a name of its own."""
+        return Siblings(Path(self._folder.name), name)
+
     def wait(self) -> None:
         """Waits until a process ends by itself, then raises UserError; Ctrl-C ends the wait too."""
         self._ended.wait()
@@ -157,23 +163,23 @@ class Supervisor:
 def start_workers(
     supervisor: Supervisor,
     options: Sequence[str],
-    host: str,
-    port: int,
+    listeners: Sequence[Listener],
     count: int,
-    ready: Callable[[], None] | None = None,
-    greet: Callable[[str], str] = f"{READY}{{}}".format,
+    ready: Callable[[str], None] = lambda bootstrap: say_ready(f"{READY}{bootstrap}"),
 ) -> None:
-    """Starts `count` workers of `lacuna agent OPTIONS` behind one port, then calls `ready`, prints `greet` and waits.
+    """Starts `count` workers of `lacuna agent OPTIONS` behind the ports of its listeners.
 
-    `greet` makes the text to print from the bootstrap address.
+    Then it calls `ready` with their bootstrap address, and waits.
     """
-    with reserved_port(host, port) as taken:
-        arguments = ["agent", *options, f"--listen={join_address(host, taken)}"]
+    with ExitStack() as stack:
+        taken = [
+            replace(each, port=stack.enter_context(reserved_port(each.host, each.port)))
+            for each in listeners
+        ]
+        arguments = ["agent", *options, f"--listen={','.join(map(str, taken))}"]
         for number in range(count):
             bootstrap = supervisor.start(arguments, READY, worker=str(number + 1))
-        if ready is not None:
-            ready()
-        say_ready(greet(bootstrap))
+        ready(bootstrap)
         supervisor.wait()
 
 

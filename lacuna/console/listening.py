@@ -5,7 +5,7 @@ import socket
 from typing import Final
 
 from lacuna.addresses import parse_address
-from lacuna.agents import ListenError
+from lacuna.errors import ListenError
 
 _BACKLOG: Final = 64
 

@@ -8,6 +8,7 @@ from functools import cache
 from random import Random
 from typing import Any, TypeVar
 
+from lacuna.agent.api import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService
@@ -16,14 +17,20 @@ from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import (
     Registry,
     discover,
     response_header_version,
 )
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.listeners import Listener
+from lacuna.agent.security.session import Session
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentRegistered, ClusterDelta, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.objects.memory import MemoryStore
@@ -100,8 +107,21 @@ def snapshot(*topics: Topic, agents: tuple[Agent, ...] = ()) -> ClusterDelta:
     )
 
 
+def open_to_all() -> Access:
+    """What lets everybody in."""
+    return Access(SecuritySettings(), (Listener(),), Security(), SystemWallClock())
+
+
+def anybody() -> Peer:
+    """A client of a listener that asks nobody who he is."""
+    return Peer(host="h", port=1, session=Session(Listener(), SystemWallClock()))
+
+
 def make_context(
-    control: Any, settings: AgentSettings | None = None, registry: Registry | None = None
+    control: Any,
+    settings: AgentSettings | None = None,
+    registry: Registry | None = None,
+    access: Access | None = None,
 ) -> AgentContext:
     """An agent's context in which everything is real except `control`."""
     settings = settings or AgentSettings()
@@ -128,6 +148,8 @@ def make_context(
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=PeerLines(control, lease, unreachable),
+        access=access or open_to_all(),
+        quotas=Quotas(control.cluster.security),
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuna.agent.client_connection import ClientConnection
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.server import AgentServer
 from tests.agent.doors import PIPELINED, SEQUENTIAL, WAITING, Doors, frame, setup
 
@@ -81,7 +82,7 @@ class Session:
         self.budget = server.budget
         self.has_left = self.was_aborted = False
         self.transport = FakeTransport()
-        self.connection = self.transport.connection = ClientConnection(server)
+        self.connection = self.transport.connection = ClientConnection(server, Listener())
         self.connection.connection_made(cast(asyncio.Transport, self.transport))
 
     def send(self, count: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lacuna.agent.lease import NO_LEASE, AgentLease, NoLeaseError
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -67,7 +68,7 @@ async def test_registers_the_address_that_clients_reach() -> None:
     assert (command.host, command.port, command.zone) == ("127.0.0.1", 9092, "")
     lease = setup.lease
     assert (lease.node_id, lease.lease_id, lease.cluster_id, lease.port) == (3, 7, "c", 9092)
-    other = Setup(AgentSettings(advertised_host="h", advertised_port=19092, zone="a"))
+    other = Setup(AgentSettings(listeners=(Listener(advertised=("h", 19092)),), zone="a"))
     await other.lease.start(9092)
     command = other.control.calls[0].register_agent
     assert (command.host, command.port, command.zone) == ("h", 19092, "a")

@@ -9,6 +9,7 @@ import pytest
 
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
 from lacuna.controlplane.clock import Clock, SystemClock
@@ -79,7 +80,11 @@ class Member:
     def __init__(self, line: Line, port: int) -> None:
         self.line = line
         self.client = Client(line.address)
-        self.lease = AgentLease(self.client, AgentSettings(advertised_port=port), AgentMetrics())
+        self.lease = AgentLease(
+            self.client,
+            AgentSettings(listeners=(Listener(advertised=("127.0.0.1", port)),)),
+            AgentMetrics(),
+        )
         self.dropped = 0
         self.lease.on_lost = self._drop
 

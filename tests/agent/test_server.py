@@ -10,6 +10,7 @@ import pytest
 from lacuna.agent.api import Call
 from lacuna.agent.descriptors import room_for_connections
 from lacuna.agent.registry import Registry
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
@@ -344,10 +345,12 @@ async def test_stopping_takes_bounded_time() -> None:
 
 
 async def test_workers_share_a_port() -> None:
-    (_, one), (_, two) = setup(), setup()
-    first, second = AgentServer(one), AgentServer(two)
+    _, one = setup()
+    first = AgentServer(one)
     await first.start(reuse_port=True)
-    await second.start(port=first.port, reuse_port=True)
+    _, two = setup(listeners=(Listener(port=first.port),))
+    second = AgentServer(two)
+    await second.start(reuse_port=True)
     clients = [await RawClient.connect(first.port) for _ in range(20)]
     for client in clients:
         client.send(frame(SEQUENTIAL, "now"))

@@ -21,6 +21,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     DeleteTopics,
+    DescribeCluster,
     DescribeLeases,
     OpenLease,
     RegisterAgent,
@@ -59,16 +60,28 @@ from lacuna.controlplane.v1.log_pb2 import (
     ConfirmCollection,
     DeleteRecords,
     DeleteRecordsPartition,
+    DescribeMerges,
     FilterUncommitted,
     PinReads,
     PlanCollection,
     PlanCompaction,
     PlanMerge,
+    ReadAsOf,
+    ReadHistories,
     ReadPartitions,
     SegmentId,
     SegmentSlice,
     SwapExtents,
     UnpinReads,
+)
+from lacuna.controlplane.v1.security_pb2 import (
+    Acl,
+    AlterSecurity,
+    Quota,
+    QuotaEntity,
+    QuotaUse,
+    SecurityChanges,
+    ShareQuotas,
 )
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
@@ -214,10 +227,26 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "alter_topic_configs": lambda _: AlterTopicConfigs(
         name="a", changes=[ConfigChange(name="cleanup.policy", operation=2, value="compact")]
     ),
+    "alter_security": lambda _: AlterSecurity(
+        changes=SecurityChanges(
+            added_acls=[Acl(principal="User:a", host="*")],
+            quotas=[
+                Quota(entity=[QuotaEntity(type="user", name="a")], set={"request_percentage": 5})
+            ],
+        )
+    ),
+    "share_quotas": lambda scene: ShareQuotas(
+        lease_id=scene.lease_id, uses=[QuotaUse(key="request_percentage", used=0.5)]
+    ),
     "open_lease": lambda _: OpenLease(duration_ms=60_000),
     "describe_leases": lambda _: DescribeLeases(),
+    "describe_cluster": lambda _: DescribeCluster(),
     "commit_segment": Scene.segment,
     "read_partitions": lambda scene: ReadPartitions(partitions=[scene.partition("a-0")]),
+    "read_as_of": lambda scene: ReadAsOf(
+        partitions=[scene.partition("a-0")], at_ms=scene.now_ms + 1_000
+    ),
+    "read_histories": lambda scene: ReadHistories(partitions=[scene.partition("a-0")]),
     "delete_records": lambda scene: DeleteRecords(
         partitions=[DeleteRecordsPartition(partition=scene.partition("a-0"), before_offset=1)]
     ),
@@ -225,6 +254,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
         lease_id=scene.lease_id, max_bytes=1 << 20, small_bytes=1 << 20, min_extents=1
     ),
     "swap_extents": lambda _: SwapExtents(),
+    "describe_merges": lambda scene: DescribeMerges(topic_ids=[scene.topic_id]),
     "plan_collection": lambda scene: PlanCollection(lease_id=scene.lease_id, max_segments=10),
     "filter_uncommitted": lambda scene: FilterUncommitted(
         segments=[SegmentId(lease_id=scene.lease_id, sequence=99)]

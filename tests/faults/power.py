@@ -202,8 +202,6 @@ class PowerCluster:
             parts=AgentParts(housekeeping=None),
             clock=SystemClock(),
             randomness=random.SystemRandom(),
-            host="127.0.0.1",
-            port=0,
         )
 
     def _end(self) -> None:

@@ -94,6 +94,4 @@ async def _join(cluster: Cluster) -> RunningAgent:
         ),
         clock=embedded.clock,
         randomness=random.SystemRandom(),
-        host="127.0.0.1",
-        port=0,
     )

@@ -18,6 +18,7 @@ from lacuna.agent.fetch.shared import SharedMetrics
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.peers import Named
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
@@ -225,7 +226,7 @@ class AgentHost(Host):
         self.agent: RunningAgent | None = None
         self.parts = AgentParts(
             agent=AgentSettings(
-                advertised_host=self.name, advertised_port=KAFKA_PORT, num_partitions=2
+                listeners=(Listener(host=self.name, port=KAFKA_PORT),), num_partitions=2
             ),
             produce=ProduceSettings(
                 flush_interval_ms=self.random.choice((0, 0, 20, 250)),
@@ -260,8 +261,6 @@ class AgentHost(Host):
             parts=self.parts,
             clock=process,
             randomness=random.Random(self.random.random()),
-            host=self.name,
-            port=KAFKA_PORT,
             pace=NeverInline(),
             ask_peer=self._ask_peer,
             connect_peer=self._connect_peer,

@@ -27,6 +27,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts, RunningAgent
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -189,7 +190,7 @@ class StagedAgent(AgentHost):
         self._stage = stage
         self.parts = dataclasses.replace(
             stage.parts,
-            agent=AgentSettings(advertised_host=self.name, advertised_port=KAFKA_PORT),
+            agent=AgentSettings(listeners=(Listener(host=self.name, port=KAFKA_PORT),)),
             housekeeping=stage.parts.housekeeping if number == 1 else None,
         )
 

@@ -1,6 +1,6 @@
 """A log with every kind of records, for tests of ListOffsets and OffsetForLeaderEpoch."""
 
-from lacuna.agent.api import Call, Peer
+from lacuna.agent.api import Call
 from lacuna.agent.apis import k23_offset_for_leader_epoch as offset_for_leader_epoch
 from lacuna.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -8,8 +8,9 @@ from lacuna.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.agent.fetch.log import TIME, Log, make_batch
+from tests.agent.harness import anybody
 
-PEER = Peer(host="h", port=1)
+PEER = anybody()
 
 
 class Context:

@@ -1,4 +1,8 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials: connections are not authenticated."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials."""
+
+from collections.abc import Sequence
+
+import pytest
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_user_scram_credentials import (
@@ -11,28 +15,64 @@ from lacuna.wire.messages.alter_user_scram_credentials import (
 from lacuna.wire.messages.describe_user_scram_credentials import (
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
     DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     UserName,
 )
 from tests.agent.apis.clusters import Setup
 
-SHA_256 = 1
+SHA_256, SHA_512 = 1, 2
 
 
-async def test_no_credential_is_kept_or_found(setup: Setup) -> None:
-    """An error for each user."""
-    new = ScramCredentialUpsertion("u", SHA_256, 4096, b"s", b"p")
-    gone = ScramCredentialDeletion("v", SHA_256)
+def upsert(name: str, mechanism: int = SHA_256, iterations: int = 4096) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(name, mechanism, iterations, b"s", b"p")
+
+
+async def alter(
+    setup: Setup,
+    deletions: Sequence[ScramCredentialDeletion] = (),
+    upsertions: Sequence[ScramCredentialUpsertion] = (),
+) -> dict[str, ErrorCode]:
     altered = await setup.client.call(
         ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
         ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
         0,
-        AlterUserScramCredentialsRequest([gone], [new]),
+        AlterUserScramCredentialsRequest(deletions, upsertions),
     )
-    assert [(each.user, each.error_code) for each in altered.results] == [
-        ("v", ErrorCode.RESOURCE_NOT_FOUND),
-        ("u", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
-    ]
+    return {each.user: ErrorCode(each.error_code) for each in altered.results}
+
+
+async def test_credentials_are_set_and_deleted(setup: Setup) -> None:
+    done = await alter(setup, [], [upsert("u"), upsert("u", SHA_512), upsert("v")])
+    assert done == {"u": ErrorCode.NONE, "v": ErrorCode.NONE}
+    gone = ScramCredentialDeletion("u", SHA_256)
+    assert await alter(setup, [gone]) == {"u": ErrorCode.NONE}
+    assert await alter(setup, [gone]) == {"u": ErrorCode.RESOURCE_NOT_FOUND}
+    answer = await setup.client.call(
+        DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        0,
+        DescribeUserScramCredentialsRequest(None),
+    )
+    found = {each.user: list(each.credential_infos) for each in answer.results}
+    assert found == {"u": [CredentialInfo(SHA_512, 4096)], "v": [CredentialInfo(SHA_256, 4096)]}
+
+
+@pytest.mark.parametrize(
+    ("upsertions", "code"),
+    [
+        ([upsert("u", 3)], ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        ([upsert("u", iterations=4095)], ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ([upsert("u", iterations=16385)], ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ([upsert("u"), upsert("u")], ErrorCode.DUPLICATE_RESOURCE),
+        ([upsert("")], ErrorCode.UNACCEPTABLE_CREDENTIAL),
+    ],
+)
+async def test_an_invalid_change_is_refused_and_the_others_are_made(
+    setup: Setup, upsertions: list[ScramCredentialUpsertion], code: ErrorCode
+) -> None:
+    done = await alter(setup, [], [*upsertions, upsert("other")])
+    assert done == {upsertions[0].name: code, "other": ErrorCode.NONE}
 
 
 async def test_credentials_are_described(setup: Setup) -> None:

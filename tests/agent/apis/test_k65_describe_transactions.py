@@ -1,6 +1,6 @@
 """DescribeTransactions over the wire: every version, and errors."""
 
-from lacuna.agent.api import Call, Peer
+from lacuna.agent.api import Call
 from lacuna.agent.apis import k65_describe_transactions as describe_transactions
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.transactions_pb2 import (
@@ -11,6 +11,7 @@ from lacuna.wire.messages.describe_transactions import DescribeTransactionsReque
 from tests.agent.apis.scripted import Setup
 from tests.agent.harness import (
     TOPIC_ID,
+    anybody,
 )
 
 
@@ -42,7 +43,7 @@ async def test_a_start_time_of_none_is_minus_1_on_the_wire() -> None:
     description = TransactionDescription(state="Empty", start_time_ms=-1, producer_id=5)
     reply = TransactionsDescribed(transactions=[description])
     setup = Setup(describe_transactions=Reply(transactions_described=reply))
-    call = Call(setup.context, Peer(host="h", port=1), 0)
+    call = Call(setup.context, anybody(), 0)
     response = await describe_transactions.handle(call, DescribeTransactionsRequest(["x"]))
     (body,) = describe_transactions.API.write(response, 0)
     assert bytes(body).count(b"\xff" * 8) == 1

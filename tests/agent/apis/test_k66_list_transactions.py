@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.api import Call, Peer
+from lacuna.agent.api import Call
 from lacuna.agent.apis import k66_list_transactions as list_transactions
 from lacuna.agent.apis.k66_list_transactions import compile_pattern
 from lacuna.controlplane.v1.cluster_pb2 import Agent
@@ -19,6 +19,7 @@ from lacuna.wire.messages.list_transactions import ListTransactionsRequest
 from tests.agent.apis.scripted import Setup
 from tests.agent.harness import (
     RawClient,
+    anybody,
     serving,
     snapshot,
 )
@@ -123,7 +124,7 @@ async def test_a_long_listing_is_whole_and_lets_others_in(version: int) -> None:
     assert [(each.transactional_id, each.producer_id) for each in states] == [
         (f"x{i}", i) for i in range(2001)
     ]
-    call = Call(setup.context, Peer(host="h", port=1), version)
+    call = Call(setup.context, anybody(), version)
     listing = list_transactions.handle(call, ListTransactionsRequest())
     turns = sum(1 for _ in listing.__await__())
     assert turns == 5

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from lacuna.agent.api import Call, Peer
+from lacuna.agent.api import Call
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.service import FetchService
@@ -24,6 +24,7 @@ from lacuna.agent.lease import AgentLease
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import InProcessClient
 from lacuna.controlplane.clock import SystemClock
@@ -57,6 +58,7 @@ from lacuna.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tests.agent.harness import anybody
 from tests.doubles.journal import MemoryJournal
 
 TIME = 1_700_000_000_000
@@ -255,7 +257,7 @@ class Log:
 
 def call_of(version: int, context: Any = None) -> Call:
     """A request's circumstances."""
-    return Call(context, Peer(host="h", port=1), version)
+    return Call(context, anybody(), version)
 
 
 def produce_request(
@@ -346,7 +348,7 @@ async def open_log(
     control = InProcessClient(plane)
     await control.cluster.ready()
     store = store or TestStore()
-    lease = AgentLease(control, AgentSettings(advertised_port=9092), AgentMetrics())
+    lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())
     await lease.start(9092)
     fetching = FetchService(
         control=control,

@@ -14,11 +14,13 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.answers import size_of
 from lacuna.agent.members import Members
 from lacuna.agent.peer_lines import PeerLines
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.shared.security import Security
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log
-from tests.agent.harness import unreachable
+from tests.agent.harness import anybody, open_to_all, unreachable
 from tests.loop_iterations import iterations
 
 WAITS = {"max_wait_ms": 20}
@@ -42,6 +44,8 @@ class Consumers:
             fetch=log.fetch_service,
             members=Members(log.control, log.lease.trust),
             lines=PeerLines(log.control, log.lease, unreachable),
+            access=open_to_all(),
+            quotas=Quotas(Security()),
         )
 
     @property
@@ -96,7 +100,7 @@ async def consumers() -> AsyncIterator[Consumers]:
 
 
 def peer() -> Peer:
-    return Peer(host="h", port=1)
+    return anybody()
 
 
 def only(response: FetchResponse) -> PartitionData:

@@ -77,6 +77,12 @@ async def test_the_records_of_the_first_version_give_what_its_snapshot_holds(
     shutil.copy(GOLDEN / "sqlite-0.1" / "journal.db.snapshots", tmp_path)
     snapshot = await replayed(SqliteJournal(str(tmp_path / "journal.db"), str))
     assert snapshot.records == 0
+    for key, partition in snapshot.state.partitions.items():
+        # A snapshot had none up to 0.1; it begins where the snapshot ends.
+        history = records.state.partitions[key].history
+        assert partition.history.known_from() == snapshot.state.clock_ms // 1000 + 1
+        assert history.known_from() <= partition.history.known_from()
+        partition.history = history
     assert machine.snapshot(snapshot.state) == machine.snapshot(records.state)
 
 
@@ -128,7 +134,7 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     replica = await replayed(old.journal())
     state = StateSnapshot.FromString(machine.snapshot(replica.state))
     assert state.format_version == 1
-    state.format_version = 2
+    state.format_version = 3
     journal = old.journal()
     opened = await journal.open(None)
     record = JournalRecord(now_ms=1, leases_ended=LeasesEnded())
@@ -136,6 +142,6 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     await journal.store_snapshot(Snapshot(position, state.SerializeToString()))
     await journal.close()
     with pytest.raises(
-        JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 2"
+        JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 3"
     ):
         await replayed(old.journal())

@@ -23,6 +23,7 @@ import pytest
 from lacuna.controlplane import machine
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.state.groups.live import size_of
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.groups.store import Groups
@@ -107,7 +108,7 @@ class Bench:
 
     def add_partitions(self) -> None:
         """All of them: one that stands for each."""
-        self.state.partitions = dict.fromkeys(PARTITIONS, Partition(PARTITIONS[0]))
+        self.state.partitions = dict.fromkeys(PARTITIONS, Partition(PARTITIONS[0], History(0)))
 
     def context(self) -> Context:
         self.next_token += 1

@@ -1,0 +1,120 @@
+"""The TLS handshake of an accepted connection, before it becomes a ClientConnection.
+
+    accepted -> counted -> handshake, for ten seconds at most -> ClientConnection
+
+It counts as a connection from the start, so that clients which connect and send nothing are bounded too.
+"""
+
+import asyncio
+import logging
+import ssl
+from typing import TYPE_CHECKING, Final, cast
+
+from lacuna.agent.client_connection import ClientConnection
+from lacuna.agent.eager import start
+from lacuna.agent.security.access import UnknownSubject
+from lacuna.agent.security.listeners import Listener
+
+if TYPE_CHECKING:
+    from lacuna.agent.server import AgentServer
+
+log = logging.getLogger("lacuna.agent")
+
+_HANDSHAKE_SECONDS: Final = 10.0
+_SHUTDOWN_SECONDS: Final = 2.0
+
+
+class Handshake(asyncio.Protocol):
+    """The asyncio protocol of a connection to a TLS listener until its handshake is done."""
+
+    def __init__(self, server: "AgentServer", listener: Listener) -> None:
+        self._server = server
+        self._listener = listener
+        self._transport: asyncio.Transport
+        self._task: asyncio.Task[None] | None = None
+        #: The client's host, and its port.
+        self.address = ""
+        self._port = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake, unless there are too many connections."""
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.address, self._port = str(peer[0]), int(peer[1])
+        if not self._server.begin_handshake(self):
+            self._transport.abort()
+            return
+        # At once: what the client sends meanwhile would be received here, where nobody takes it.
+        self._task = start(self._shake_hands(), "TLS handshake")
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _shake_hands(self) -> None:
+        loop = asyncio.get_running_loop()
+        early = _Early()
+        try:
+            tls = self._server.context.access.tls
+            assert tls is not None, "a listener with TLS has a certificate"
+            secured = await loop.start_tls(
+                self._transport,
+                early,
+                tls.context(loop.time(), with_sasl=self._listener.protocol.has_sasl),
+                server_side=True,
+                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+            )
+            assert secured is not None
+        except (OSError, ssl.SSLError) as error:
+            self._failed(error)
+        except BaseException:
+            self._transport.abort()
+            raise
+        else:
+            self._hand_over(secured, early)
+        finally:
+            self._server.end_handshake(self)
+
+    def _hand_over(self, transport: asyncio.Transport, early: "_Early") -> None:
+        """Make a client's connection of it, and give it the bytes that came with the end of the handshake."""
+        self._server.end_handshake(self)
+        if early.is_lost:
+            return
+        connection = ClientConnection(self._server, self._listener)
+        try:
+            connection.connection_made(transport)
+        except UnknownSubject as error:
+            self._failed(error)
+            transport.abort()
+            return
+        transport.set_protocol(connection)
+        if early.data:
+            connection.received(bytes(early.data))
+
+    def _failed(self, error: Exception) -> None:
+        self._server.context.metrics.authentications_failed += 1
+        self._transport.abort()
+        why = str(error) or type(error).__name__
+        if self._server.complaints.is_new(self.address, why, asyncio.get_running_loop().time()):
+            name = self._listener.name
+            log.warning(
+                "%s:%d: TLS handshake with %s failed: %s", self.address, self._port, name, why
+            )
+
+
+class _Early(asyncio.Protocol):
+    """Keeps what arrives between the end of the handshake and the connection's own protocol: one receive at most."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        """Keep it."""
+        self.data += data
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Note that the client has left."""
+        self.is_lost = True

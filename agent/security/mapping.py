@@ -1,0 +1,61 @@
+"""ssl.principal.mapping.rules: from the subject of a client's certificate to the name of its principal (KIP-371)."""
+
+import re
+from typing import Final, NamedTuple
+
+_RULE: Final = re.compile(
+    r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<name>(?:\\.|[^\\/])*)/(?P<case>[LU]?))\s*(?:,|$)"
+)
+
+
+class MappingRulesError(ValueError):
+    """The rules cannot be read; the message says where."""
+
+
+class _Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    name: str
+    case: str
+
+
+class PrincipalRules:
+    """Rules that are tried in order. DEFAULT, and an empty list, is the subject's distinguished name itself."""
+
+    def __init__(self, text: str) -> None:
+        """Raises MappingRulesError."""
+        self._rules: list[_Rule | None] = []
+        text = text.strip()
+        position = 0
+        while position < len(text):
+            match = _RULE.match(text, position)
+            if match is None or match.end() == position:
+                raise MappingRulesError(
+                    f"ssl.principal.mapping.rules cannot be read from {text[position:][:60]!r} on: write "
+                    "RULE:pattern/replacement/[L|U] or DEFAULT, with commas between"
+                )
+            self._rules.append(None if match["default"] else self._rule(match))
+            position = match.end()
+
+    def _rule(self, match: "re.Match[str]") -> _Rule:
+        try:
+            pattern = re.compile(match["pattern"].replace(r"\/", "/"))
+        except re.error as error:
+            raise MappingRulesError(
+                f"ssl.principal.mapping.rules: {match['pattern']!r} is not a regular expression: {error}"
+            ) from error
+        # Java writes a group as $1, Python as \g<1>.
+        name = re.sub(r"\$(\d)", r"\\g<\1>", match["name"])
+        return _Rule(pattern, name, match["case"])
+
+    def name(self, subject: str) -> str | None:
+        """Return the name for a subject (RFC 2253); None if no rule fits, and the client is refused."""
+        if not self._rules:
+            return subject
+        for rule in self._rules:
+            if rule is None:
+                return subject
+            match = rule.pattern.fullmatch(subject)
+            if match is not None:
+                name = match.expand(rule.name).strip()
+                return {"L": name.lower, "U": name.upper}.get(rule.case, name.__str__)()
+        return None

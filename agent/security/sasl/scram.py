@@ -1,0 +1,121 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512: the server's side of RFC 5802, with Kafka's extension for delegation tokens.
+
+A user that does not exist is asked as one that does, and fails at the end like a wrong password: who exists is not
+told. The server's nonce is new in each exchange, so that a recorded one is worth nothing.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from lacuna.agent.security.principal import USER, Principal
+from lacuna.agent.security.sasl.mechanism import Answer, Authenticated, AuthenticationFailed
+from lacuna.agent.security.sasl.users import HASHES, Users, Verifier
+
+_NONCE_BYTES: Final = 24
+_FIRST: Final = re.compile(
+    rb"(?P<gs2>n,(?:a=(?P<authzid>[^,]*))?,)(?P<bare>(?:m=[^,]*,)?n=(?P<user>[^,]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<more>(?:,[A-Za-z0-9]+=[^,]*)*))"
+)
+_FINAL: Final = re.compile(
+    rb"(?P<bare>c=(?P<binding>[^,]+),r=(?P<nonce>[^,]+)(?:,[A-Za-z0-9]+=[^,]*)*),p=(?P<proof>[^,]+)"
+)
+
+#: token id -> its verifier for a mechanism and whom it authenticates, or None if there is no such token.
+FindToken = Callable[[str, int], tuple[Verifier, Authenticated] | None]
+
+
+def no_tokens(_token_id: str, _mechanism: int) -> None:
+    """Find no token."""
+    return
+
+
+class ScramExchange:
+    """One authentication."""
+
+    __slots__ = (
+        "_auth_message",
+        "_find_token",
+        "_mechanism",
+        "_nonce",
+        "_outcome",
+        "_users",
+        "_verifier",
+    )
+
+    def __init__(self, mechanism: int, users: Users, find_token: FindToken = no_tokens) -> None:
+        self._mechanism = mechanism
+        self._users = users
+        self._find_token = find_token
+        self._nonce = b""
+        self._auth_message = b""
+        self._verifier: Verifier
+        self._outcome: Authenticated | None = None
+
+    async def respond(self, token: bytes) -> Answer:
+        """Take the client's first or final message. Raises AuthenticationFailed."""
+        return self._final(token) if self._nonce else self._first(token)
+
+    def _first(self, token: bytes) -> Answer:
+        match = _FIRST.fullmatch(token)
+        if match is None:
+            raise AuthenticationFailed("its first SCRAM message cannot be read")
+        try:
+            user = _unescaped(match["user"])
+            other = _unescaped(match["authzid"] or b"")
+        except ValueError as error:
+            raise AuthenticationFailed(f"its name cannot be read: {error}") from error
+        if other not in ("", user):
+            raise AuthenticationFailed(f"{user} asks to act as another user, which is not possible")
+        verifier = self._look_up(user, b",tokenauth=true" in match["more"])
+        self._verifier = verifier or self._users.decoy(user, self._mechanism)
+        self._nonce = match["nonce"] + base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
+        salt = base64.b64encode(self._verifier.salt)
+        first = b"r=%b,s=%b,i=%d" % (self._nonce, salt, self._verifier.iterations)
+        binding = base64.b64encode(match["gs2"])
+        self._auth_message = match["bare"] + b"," + first + b",c=" + binding + b",r=" + self._nonce
+        return Answer(first)
+
+    def _look_up(self, user: str, is_token: bool) -> Verifier | None:
+        if is_token:
+            found = self._find_token(user, self._mechanism)
+            if found is None:
+                return None
+            verifier, self._outcome = found
+            return verifier
+        verifier_of_user = self._users.find(user, self._mechanism)
+        if verifier_of_user is not None:
+            self._outcome = Authenticated(Principal(USER, user))
+        return verifier_of_user
+
+    def _final(self, token: bytes) -> Answer:
+        match = _FINAL.fullmatch(token)
+        # The part without the proof must be what the server's message asked for, byte by byte: binding and nonce.
+        if match is None or not self._auth_message.endswith(b"," + match["bare"]):
+            raise AuthenticationFailed("its final SCRAM message does not belong to this exchange")
+        name = HASHES[self._mechanism]
+        signature = hmac.digest(self._verifier.stored_key, self._auth_message, name)
+        try:
+            proof = base64.b64decode(match["proof"], validate=True)
+        except binascii.Error as error:
+            raise AuthenticationFailed("its SCRAM proof is not Base64") from error
+        if len(proof) != len(signature):
+            raise AuthenticationFailed("its SCRAM proof has a wrong length")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        key = hashlib.new(name, client_key).digest()
+        is_right = hmac.compare_digest(key, self._verifier.stored_key)
+        if not is_right or self._outcome is None:
+            raise AuthenticationFailed("no such user or a wrong password")
+        answer = hmac.digest(self._verifier.server_key, self._auth_message, name)
+        return Answer(b"v=" + base64.b64encode(answer), self._outcome)
+
+
+def _unescaped(name: bytes) -> str:
+    """Return a name as RFC 5802 writes it, =2C for a comma and =3D for an equals sign. Raises ValueError."""
+    if re.search(rb"=(?!2C|3D)", name):
+        raise ValueError("an equals sign that is not escaped")
+    return name.decode("utf-8").replace("=2C", ",").replace("=3D", "=")

@@ -1,0 +1,169 @@
+"""Who the client of one connection is, and whether it may send requests now.
+
+On a listener without SASL it may from the start. On one with SASL it first sends ApiVersions, SaslHandshake and its
+tokens. Credentials may be valid for a time only (KIP-368): after it, the client must authenticate again over the same
+connection, as the same principal with the same mechanism, or the connection ends.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.security.listeners import Listener
+from lacuna.agent.security.principal import ANONYMOUS, Principal
+from lacuna.agent.security.sasl.mechanism import (
+    Answer,
+    Authenticated,
+    AuthenticationFailed,
+    Exchange,
+    Mechanisms,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.clock import WallClock
+
+_SASL_HANDSHAKE: Final = 17
+_API_VERSIONS: Final = 18
+_SASL_AUTHENTICATE: Final = 36
+_TO_AUTHENTICATE: Final = (_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE)
+#: A client may not authenticate again sooner than this after it last did.
+_SHORTEST_MS: Final = 1000
+
+
+class NotNow(Exception):
+    """SASL makes no sense here and now: the listener has none, or the client has authenticated already."""
+
+
+class UnsupportedMechanism(Exception):
+    """The mechanism is not enabled."""
+
+
+class Session:
+    """The authentication of one connection."""
+
+    __slots__ = (
+        "_clock",
+        "_exchange",
+        "_longest_ms",
+        "_mechanisms",
+        "_since_ms",
+        "expiry_ms",
+        "is_open",
+        "is_over",
+        "is_token",
+        "listener",
+        "mechanism",
+        "on_step",
+        "principal",
+        "sends_tokens",
+    )
+
+    def __init__(
+        self,
+        listener: Listener,
+        clock: "WallClock",
+        mechanisms: Mechanisms | None = None,
+        longest_ms: int = 0,
+        principal: Principal = ANONYMOUS,
+    ) -> None:
+        """`principal` is that of a client certificate. `longest_ms` is connections.max.reauth.ms; 0 is no bound."""
+        self.listener = listener
+        self.principal = principal
+        self._clock = clock
+        self._mechanisms = mechanisms or {}
+        self._longest_ms = longest_ms
+        self._exchange: Exchange | None = None
+        self._since_ms = 0
+        #: Called when an exchange begins or is complete.
+        self.on_step: Callable[[], None] = lambda: None
+        #: Whether the client's next frames are tokens without headers (SaslHandshake v0, KIP-43).
+        self.sends_tokens = False
+        #: The mechanism that the client chose last, "" before.
+        self.mechanism = ""
+        #: Whether it authenticated with a delegation token.
+        self.is_token = False
+        #: Until when (wall clock, ms) requests are served, or None.
+        self.expiry_ms: int | None = None
+        #: Whether any request is served, without a further question.
+        self.is_open = not listener.protocol.has_sasl
+        #: Whether the connection ends once it is told why.
+        self.is_over = False
+
+    def admits(self, api_key: int) -> bool:
+        """Return whether a request may be served. Ask only where `is_open` is false."""
+        if api_key in _TO_AUTHENTICATE:
+            return True
+        return self.has_authenticated and not self.has_expired
+
+    @property
+    def has_authenticated(self) -> bool:
+        """Whether the client is known, as far as its listener asks."""
+        if not self.listener.protocol.has_sasl:
+            return True
+        return self._since_ms > 0 and self._exchange is None
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the client had to authenticate again, and has not."""
+        return self.expiry_ms is not None and self._clock.now_ms() >= self.expiry_ms
+
+    def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
+        """Begin an exchange; `sends_tokens` if its tokens come without headers. Raises NotNow, UnsupportedMechanism."""
+        if not self.listener.protocol.has_sasl or (self._since_ms and self.expiry_ms is None):
+            raise NotNow
+        make = self._mechanisms.get(mechanism)
+        if make is None:
+            self.is_over = True
+            raise UnsupportedMechanism
+        if self._since_ms and (
+            mechanism != self.mechanism or self._clock.now_ms() < self._since_ms + _SHORTEST_MS
+        ):
+            self.is_over = True
+            raise NotNow
+        self.mechanism = mechanism
+        self._exchange = make()
+        self.sends_tokens = sends_tokens
+        self.on_step()
+
+    async def authenticate(self, token: bytes) -> tuple[Answer, int]:
+        """Take the client's next token; return the answer, and how long the session lasts from now (ms), 0 for ever.
+
+        Raises NotNow, and AuthenticationFailed, after which the connection is over."""
+        exchange = self._exchange
+        if exchange is None:
+            self.is_over = self.listener.protocol.has_sasl
+            raise NotNow
+        try:
+            answer = await exchange.respond(token)
+            if answer.outcome is None:
+                return answer, 0
+            return answer, self._authenticated(answer.outcome)
+        except AuthenticationFailed:
+            self.is_over = True
+            raise
+
+    def _authenticated(self, outcome: Authenticated) -> int:
+        now_ms = self._clock.now_ms()
+        if self._since_ms and outcome.principal != self.principal:
+            raise AuthenticationFailed(
+                f"{self.principal} authenticated again as {outcome.principal}",
+                "Cannot change principals during re-authentication",
+            )
+        ends = [] if outcome.expiry_ms is None else [outcome.expiry_ms]
+        if self._longest_ms:
+            ends.append(now_ms + self._longest_ms)
+        self.expiry_ms = min(ends, default=None)
+        if self.expiry_ms is not None and self.expiry_ms <= now_ms:
+            raise AuthenticationFailed(f"the credentials of {outcome.principal} have expired")
+        self.principal = outcome.principal
+        self.is_token = outcome.is_token
+        self._since_ms = now_ms
+        self._exchange = None
+        self.is_open = self.expiry_ms is None
+        self.sends_tokens = False
+        self.on_step()
+        return 0 if self.expiry_ms is None else self.expiry_ms - now_ms
+
+    @property
+    def mechanisms(self) -> Mapping[str, object]:
+        """The mechanisms that are enabled, by name."""
+        return self._mechanisms

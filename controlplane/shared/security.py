@@ -1,0 +1,177 @@
+"""What operators set for a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
+
+The control plane holds it, and each agent has a copy. Both are a `Security` that applies the same changes in the same
+order.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from lacuna.controlplane.v1.security_pb2 import (
+    Acl,
+    DelegationToken,
+    Quota,
+    QuotaEntity,
+    QuotaUse,
+    ScramCredential,
+    SecurityChanges,
+)
+
+#: Bounds on what a cluster keeps; a change that leaves more is refused.
+MOST_CREDENTIALS: Final = 100_000
+MOST_ACLS: Final = 100_000
+MOST_QUOTAS: Final = 100_000
+MOST_TOKENS: Final = 10_000
+
+
+class AclEntry(NamedTuple):
+    """An ACL, as a value; the numbers are those of Kafka's protocol."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    @classmethod
+    def of(cls, message: Acl) -> "AclEntry":
+        """Return the value of a message."""
+        return cls(
+            message.resource_type,
+            message.resource_name,
+            message.pattern_type,
+            message.principal,
+            message.host,
+            message.operation,
+            message.permission,
+        )
+
+    def message(self) -> Acl:
+        """Return it as a message."""
+        return Acl(**self._asdict())
+
+
+#: Whom a quota is for: (type, name) pairs, ordered by type; the name None is the default of its type.
+Entity = tuple[tuple[str, str | None], ...]
+
+
+class Security:
+    """What operators have set. `version` grows with each change, for whoever derives something from it."""
+
+    __slots__ = ("acls", "configs", "credentials", "quotas", "tokens", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        #: by (user, mechanism)
+        self.credentials: dict[tuple[str, int], ScramCredential] = {}
+        #: A dict as an ordered set.
+        self.acls: dict[AclEntry, None] = {}
+        self.quotas: dict[Entity, dict[str, float]] = {}
+        self.tokens: dict[str, DelegationToken] = {}
+        #: by Kafka's names of broker configs
+        self.configs: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.credentials or self.acls or self.quotas or self.tokens or self.configs)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for kept in (self.credentials, self.acls, self.quotas, self.tokens, self.configs):
+            kept.clear()
+        self.version += 1
+
+    def apply(self, changes: SecurityChanges) -> None:
+        """Apply changes. What is removed need not be there."""
+        self.version += 1
+        for credential in changes.credentials:
+            key = credential.user, credential.mechanism
+            if credential.stored_key:
+                self.credentials[key] = credential
+            else:
+                self.credentials.pop(key, None)
+        for acl in changes.removed_acls:
+            self.acls.pop(AclEntry.of(acl), None)
+        for acl in changes.added_acls:
+            self.acls[AclEntry.of(acl)] = None
+        for quota in changes.quotas:
+            self._apply_quota(quota)
+        for token_id in changes.removed_token_ids:
+            self.tokens.pop(token_id, None)
+        for token in changes.tokens:
+            self.tokens[token.token_id] = token
+        for name in changes.removed_configs:
+            self.configs.pop(name, None)
+        self.configs.update(changes.configs)
+
+    def _apply_quota(self, quota: Quota) -> None:
+        entity = entity_of(quota)
+        if values := self._quota_after(quota):
+            self.quotas[entity] = values
+        else:
+            self.quotas.pop(entity, None)
+
+    def _quota_after(self, quota: Quota) -> dict[str, float]:
+        values = {**self.quotas.get(entity_of(quota), {}), **quota.set}
+        for name in quota.removed:
+            values.pop(name, None)
+        return values
+
+    def news(self, changes: SecurityChanges) -> SecurityChanges:
+        """Return those of the changes that change something."""
+        return SecurityChanges(
+            credentials=[each for each in changes.credentials if self._is_news(each)],
+            added_acls=[each for each in changes.added_acls if AclEntry.of(each) not in self.acls],
+            removed_acls=[each for each in changes.removed_acls if AclEntry.of(each) in self.acls],
+            quotas=[
+                each
+                for each in changes.quotas
+                if self._quota_after(each) != self.quotas.get(entity_of(each), {})
+            ],
+            tokens=[each for each in changes.tokens if self.tokens.get(each.token_id) != each],
+            removed_token_ids=[each for each in changes.removed_token_ids if each in self.tokens],
+            configs={
+                name: value
+                for name, value in changes.configs.items()
+                if self.configs.get(name) != value
+            },
+            removed_configs=[each for each in changes.removed_configs if each in self.configs],
+        )
+
+    def _is_news(self, credential: ScramCredential) -> bool:
+        kept = self.credentials.get((credential.user, credential.mechanism))
+        return kept != credential if credential.stored_key else kept is not None
+
+    def snapshot(self) -> SecurityChanges:
+        """Return all of it as changes to nothing."""
+        return SecurityChanges(
+            credentials=self.credentials.values(),
+            added_acls=[acl.message() for acl in self.acls],
+            quotas=list(self._quotas()),
+            tokens=self.tokens.values(),
+            configs=self.configs,
+        )
+
+    def _quotas(self) -> Iterator[Quota]:
+        for entity, values in self.quotas.items():
+            parts = [QuotaEntity(type=kind, name=name) for kind, name in entity]
+            yield Quota(entity=parts, set=values)
+
+    def excess(self, changes: SecurityChanges) -> str:
+        """Return why the changes would leave more than a cluster keeps, or "" if they would not."""
+        bounds = (
+            (len(self.credentials), len(changes.credentials), MOST_CREDENTIALS, "credentials"),
+            (len(self.acls), len(changes.added_acls), MOST_ACLS, "ACLs"),
+            (len(self.quotas), len(changes.quotas), MOST_QUOTAS, "quotas"),
+            (len(self.tokens), len(changes.tokens), MOST_TOKENS, "delegation tokens"),
+        )
+        for held, added, most, what in bounds:
+            if added and held + added > most:
+                return f"A cluster keeps at most {most} {what}, and has {held}: remove some first."
+        return ""
+
+
+def entity_of(quota: Quota | QuotaUse) -> Entity:
+    """Return whom a quota is for."""
+    return tuple((part.type, part.name if part.HasField("name") else None) for part in quota.entity)

@@ -1,0 +1,135 @@
+"""Users, ACLs, quotas and delegation tokens in the state machine, its snapshots and the agents' copies."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.shared import security
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import AclEntry, Security
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.security_pb2 import (
+    Acl,
+    AlterSecurity,
+    DelegationToken,
+    Quota,
+    QuotaEntity,
+    ScramCredential,
+    SecurityChanges,
+)
+from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
+from tests.controlplane.verbs.cluster import Cluster
+
+ALICE = ScramCredential(
+    user="alice", mechanism=1, iterations=4096, salt=b"s", stored_key=b"k", server_key=b"v"
+)
+READ = Acl(
+    resource_type=2,
+    resource_name="t",
+    pattern_type=3,
+    principal="User:alice",
+    host="*",
+    operation=3,
+    permission=3,
+)
+
+
+def alter(cluster: Cluster, **changes: Any) -> Any:
+    command = AlterSecurity(changes=SecurityChanges(**changes))
+    return cluster.do("alter_security", command)
+
+
+def quota(name: str | None, *removed: str, **values: float) -> Quota:
+    return Quota(entity=[QuotaEntity(type="user", name=name)], set=values, removed=removed)
+
+
+def agents_copy(cluster: Cluster) -> Security:
+    """What an agent has that connects now."""
+    copy = Security()
+    copy.apply(cluster.state.cluster_snapshot().security)
+    return copy
+
+
+def held(kept: Security) -> tuple[object, ...]:
+    return kept.credentials, list(kept.acls), kept.quotas, kept.tokens
+
+
+def test_changes_are_kept_and_told_and_survive_a_snapshot() -> None:
+    cluster = Cluster()
+    copy = agents_copy(cluster)
+    cluster.state.take_changes()
+    alter(cluster, credentials=[ALICE], added_acls=[READ, READ], quotas=[quota(None, rate=5.0)])
+    alter(
+        cluster, quotas=[quota("", rate=1.0)], tokens=[DelegationToken(token_id="t", expiry_ms=9)]
+    )
+    for change in cluster.state.take_changes():
+        assert isinstance(change, ClusterDelta)
+        copy.apply(change.security)
+    kept = cluster.state.security
+    assert list(kept.acls) == [AclEntry(2, "t", 3, "User:alice", "*", 3, 3)]
+    assert kept.quotas == {(("user", None),): {"rate": 5.0}, (("user", ""),): {"rate": 1.0}}
+    restored = machine.restore(machine.snapshot(cluster.state))
+    assert held(kept) == held(copy) == held(restored.security) == held(agents_copy(cluster))
+    cluster.check()
+
+
+@pytest.mark.parametrize(
+    ("remove", "left"),
+    [
+        (
+            lambda c: alter(c, credentials=[ScramCredential(user="alice", mechanism=1)]),
+            (0, 1, 1, 1),
+        ),
+        (lambda c: alter(c, removed_acls=[READ]), (1, 0, 1, 1)),
+        (lambda c: alter(c, quotas=[quota("a", "rate", "other")]), (1, 1, 0, 1)),
+        (lambda c: alter(c, removed_token_ids=["t"]), (1, 1, 1, 0)),
+    ],
+)
+def test_what_is_removed_is_gone(remove: Callable[[Cluster], Any], left: tuple[int, ...]) -> None:
+    cluster = Cluster()
+    token = DelegationToken(token_id="t", expiry_ms=1 << 50)
+    given = quota("a", rate=1.0)
+    alter(cluster, credentials=[ALICE], added_acls=[READ], quotas=[given], tokens=[token])
+    for _ in range(2):
+        assert remove(cluster).error_code == ErrorCode.NONE
+        kept = cluster.state.security
+        assert tuple(map(len, held(kept))) == left  # type: ignore[arg-type]
+    cluster.check()
+
+
+def test_a_quota_is_changed_value_by_value() -> None:
+    cluster = Cluster()
+    alter(cluster, quotas=[quota("a", producer_byte_rate=1.0, consumer_byte_rate=2.0)])
+    alter(cluster, quotas=[quota("a", "consumer_byte_rate", request_percentage=3.0)])
+    expected = {"producer_byte_rate": 1.0, "request_percentage": 3.0}
+    assert cluster.state.security.quotas == {(("user", "a"),): expected}
+
+
+def test_more_than_a_cluster_keeps_is_refused_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "MOST_ACLS", 1)
+    cluster = Cluster()
+    other = Acl(principal="User:b")
+    refused = alter(cluster, credentials=[ALICE], added_acls=[READ, other])
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    assert "at most 1 ACLs, and has 0" in refused.error_message
+    assert not cluster.state.security
+    assert alter(cluster, added_acls=[READ]).error_code == ErrorCode.NONE
+
+
+def test_tokens_that_have_expired_are_removed() -> None:
+    cluster = Cluster()
+    soon = DelegationToken(token_id="soon", expiry_ms=cluster.now_ms + 30_000)
+    later = DelegationToken(token_id="later", expiry_ms=cluster.now_ms + 90_000)
+    alter(cluster, tokens=[soon, later])
+    cluster.tick(1)
+    cluster.tick(60_000)
+    assert list(cluster.state.security.tokens) == ["later"]
+
+
+def test_a_version_without_security_refuses_a_snapshot_with_some_only() -> None:
+    cluster = Cluster()
+    assert StateSnapshot.FromString(machine.snapshot(cluster.state)).format_version == 1
+    alter(cluster, added_acls=[READ])
+    assert StateSnapshot.FromString(machine.snapshot(cluster.state)).format_version == 2
