@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from lacuna.logstore.objects import StoreMisconfiguredError, check_url
+from lacuna.logstore.objects.url import KEYS_OPTION, keys_option, with_options
 from lacuna.pipeline.errors import PipelineError
 
 DATA_VARIABLE: Final = "LACUNA_DATA"
@@ -45,6 +46,7 @@ def find_cluster(
     data: str | None = None,
     control: str | None = None,
     store: str | None = None,
+    keys: str | None = None,
     needs_control: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> ClusterLocation:
@@ -52,7 +54,8 @@ def find_cluster(
 
     `data` is the folder of a running `lacuna up`, where the other two are found. It overrules LACUNA_CONTROL and
     LACUNA_STORE; `control` and `store` overrule LACUNA_DATA. Raises PipelineError if something is missing, or if
-    `store` is not a valid URL.
+    `store` is not a valid URL. `keys` is the path of the file with the cluster's keys, in place of the one that the URL
+    names.
     """
     data = data or (None if control or store else environment.get(DATA_VARIABLE))
     control = control or (None if data else environment.get(CONTROL_VARIABLE))
@@ -73,6 +76,8 @@ def find_cluster(
             "no bucket was named: give the data folder of a running `lacuna up` (data=FOLDER, --data), "
             "or the URL of the bucket (store=s3://BUCKET/PREFIX or file:///FOLDER, --store)"
         )
+    if keys:
+        store = with_options(store, **{KEYS_OPTION: keys_option(keys, "")})
     location = ClusterLocation(store=store, control=control)
     if needs_control:
         location.require_control()

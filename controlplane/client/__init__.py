@@ -4,11 +4,14 @@ from lacuna.controlplane.client.confirming import confirm
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.grpc import GrpcClient
 from lacuna.controlplane.client.in_process import InProcessClient
+from lacuna.controlplane.client.past import AsOf, not_known, read_as_of
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
+from lacuna.controlplane.client.times import past_time_of, show_time
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 
 __all__ = [
+    "AsOf",
     "ClusterView",
     "CommandRefused",
     "ControlClient",
@@ -19,4 +22,8 @@ __all__ = [
     "SessionClient",
     "SessionLimits",
     "confirm",
+    "not_known",
+    "past_time_of",
+    "read_as_of",
+    "show_time",
 ]

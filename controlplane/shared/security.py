@@ -1,6 +1,7 @@
-"""Users, ACLs, quotas and delegation tokens of a cluster: the control plane holds them, and each agent has a copy.
+"""What operators set for a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
 
-Both are a `Security` that applies the same changes in the same order.
+The control plane holds it, and each agent has a copy. Both are a `Security` that applies the same changes in the same
+order.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from lacuna.controlplane.v1.security_pb2 import (
     DelegationToken,
     Quota,
     QuotaEntity,
+    QuotaUse,
     ScramCredential,
     SecurityChanges,
 )
@@ -58,7 +60,7 @@ Entity = tuple[tuple[str, str | None], ...]
 class Security:
     """What operators have set. `version` grows with each change, for whoever derives something from it."""
 
-    __slots__ = ("acls", "credentials", "quotas", "tokens", "version")
+    __slots__ = ("acls", "configs", "credentials", "quotas", "tokens", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -68,13 +70,15 @@ class Security:
         self.acls: dict[AclEntry, None] = {}
         self.quotas: dict[Entity, dict[str, float]] = {}
         self.tokens: dict[str, DelegationToken] = {}
+        #: by Kafka's names of broker configs
+        self.configs: dict[str, str] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.credentials or self.acls or self.quotas or self.tokens)
+        return bool(self.credentials or self.acls or self.quotas or self.tokens or self.configs)
 
     def clear(self) -> None:
         """Forget everything."""
-        for kept in (self.credentials, self.acls, self.quotas, self.tokens):
+        for kept in (self.credentials, self.acls, self.quotas, self.tokens, self.configs):
             kept.clear()
         self.version += 1
 
@@ -97,6 +101,9 @@ class Security:
             self.tokens.pop(token_id, None)
         for token in changes.tokens:
             self.tokens[token.token_id] = token
+        for name in changes.removed_configs:
+            self.configs.pop(name, None)
+        self.configs.update(changes.configs)
 
     def _apply_quota(self, quota: Quota) -> None:
         entity = entity_of(quota)
@@ -133,6 +140,12 @@ class Security:
                 and (each.token_id in self.tokens or each.token_id not in removed)
             ],
             removed_token_ids=sorted(removed & self.tokens.keys() - added),
+            configs={
+                name: value
+                for name, value in changes.configs.items()
+                if self.configs.get(name) != value
+            },
+            removed_configs=[each for each in changes.removed_configs if each in self.configs],
         )
 
     def _is_news(self, credential: ScramCredential) -> bool:
@@ -146,6 +159,7 @@ class Security:
             added_acls=[acl.message() for acl in self.acls],
             quotas=list(self._quotas()),
             tokens=self.tokens.values(),
+            configs=self.configs,
         )
 
     def _quotas(self) -> Iterator[Quota]:
@@ -176,6 +190,6 @@ class Security:
         return ""
 
 
-def entity_of(quota: Quota) -> Entity:
+def entity_of(quota: Quota | QuotaUse) -> Entity:
     """Return whom a quota is for."""
     return tuple((part.type, part.name if part.HasField("name") else None) for part in quota.entity)

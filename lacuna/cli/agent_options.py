@@ -85,3 +85,15 @@ def given_settings(
         "produce.flush.interval.ms": flush_ms,
         "fetch.cache.bytes": None if cache_mib is None else cache_mib * MEBIBYTE,
     }
+
+
+def given_security(
+    certificate: str | None, key: str | None, authorities: str | None, users_file: str | None
+) -> dict[str, Value | None]:
+    """As `given_settings`, for what listeners with TLS and SASL need."""
+    return {
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+        "ssl.ca.location": authorities,
+        "sasl.users.file": users_file,
+    }

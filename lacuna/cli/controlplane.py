@@ -10,10 +10,11 @@ import click
 
 from lacuna.addresses import parse_address
 from lacuna.cli.command_line import make_group, option
-from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
 from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.copying import copy
+from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.notifying import SERVING, notify
@@ -22,6 +23,8 @@ from lacuna.cli.options import (
     LEASE_MS,
     AcceptLoss,
     CreateBucket,
+    EncryptionKeyCommand,
+    EncryptionKeys,
     Health,
     LeaseMs,
     LogFormat,
@@ -81,6 +84,8 @@ def controlplane(
         ),
     ] = None,
     create_bucket: CreateBucket = False,
+    encryption_keys: EncryptionKeys = None,
+    encryption_key_command: EncryptionKeyCommand = None,
     lease_ms: LeaseMs = LEASE_MS,
     data: Annotated[
         Path,
@@ -95,7 +100,6 @@ def controlplane(
     ] = DEFAULT_DATA,
     accept_loss: AcceptLoss = False,
     health: Health = None,
-    config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
@@ -108,7 +112,7 @@ def controlplane(
     of them: `lacuna agent --control A,B`. One leads, and if it ends, another one takes over within seconds.
     """
     log_to_stderr(verbose, log_format)
-    configuration = configure(context, config, assignments, {})
+    configuration = configure(context, assignments, {})
     if print_config:
         print_configuration(context, configuration)
         return
@@ -117,7 +121,10 @@ def controlplane(
     if advertise:
         parse_address(advertise)
     if journal:
-        shared = SharedJournalOptions(journal, store or "", lease_ms / 1000)
+        url = store or ""
+        if url:
+            url = with_given_keys(context, url, encryption_keys, encryption_key_command)
+        shared = SharedJournalOptions(journal, url, lease_ms / 1000)
         serving = partial(
             _one_of_several, listen, advertise or "", shared, create_bucket, configuration, health
         )

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 
 
 def locate(
-    data: Path | None, control: str | None, store: str | None, *, needs_control: bool = True
+    data: Path | None,
+    control: str | None,
+    store: str | None,
+    keys: Path | None,
+    *,
+    needs_control: bool = True,
 ) -> ClusterLocation:
-    """The cluster that the options name, or the one on ./data if they name none.
+    """The cluster that the options name, or the one on ./data if they name none; `keys` is the file with its keys.
 
     With `needs_control` the location must include a control plane. Raises PipelineError, which says what to write
     instead.
@@ -26,5 +31,6 @@ def locate(
         data=str(folder) if folder else None,
         control=control,
         store=store,
+        keys=str(keys) if keys else None,
         needs_control=needs_control,
     )

@@ -1,6 +1,5 @@
 """The console's pages and their addresses."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from importlib import resources
@@ -17,6 +16,7 @@ from lacuna.console import (
     connected,
     groups,
     live,
+    merges,
     messages,
     partition,
     topics,
@@ -26,7 +26,6 @@ from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
 from lacuna.console.site import NotThere, Page, Site, Turns, templates
 from lacuna.console.sources import Sources
-from lacuna.observing.families import render
 
 _PAGES: Final[dict[str, Page]] = {
     "/": cluster.page,
@@ -38,6 +37,7 @@ _PAGES: Final[dict[str, Page]] = {
     "/groups/group": groups.group_page,
     "/transactions": transactions.page,
     "/transactions/abort": transactions.abort_page,
+    "/merges": merges.page,
     "/clients": connected.page,
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -75,20 +75,18 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
     routes.append(Route("/live", streams.changes))
     routes.append(Route("/live/{topic}/{partition:int}", streams.tail))
     routes += [Route(f"/static/{name}", _static(name)) for name in _STATIC]
-    if sources.observed is not None:
-        observed = sources.observed
+    if sources.shown is not None:
+        shown = sources.shown
 
         async def healthz(_: Request) -> Response:
             return PlainTextResponse("ok\n")
 
         async def readyz(_: Request) -> Response:
-            why_not = observed.why_not()
+            why_not = shown.observed.why_not()
             return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
 
         async def metrics(request: Request) -> Response:
-            families = await observed.families()
-            accept = request.headers.get("accept", "")
-            text, content_type = await asyncio.to_thread(lambda: render(families.collect(), accept))
+            text, content_type = await shown.metrics(request.headers.get("accept", ""))
             return Response(text, headers={"content-type": content_type})
 
         routes += [

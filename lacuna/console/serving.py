@@ -11,7 +11,11 @@ from starlette.types import ASGIApp
 
 from lacuna.addresses import join_address
 from lacuna.console.app import make_app
-from lacuna.console.sources import Sources
+from lacuna.console.limits import VIEWS
+from lacuna.console.sources import Sources, of_others
+from lacuna.control import client_of
+from lacuna.controlplane.client import SessionLimits
+from lacuna.observing.endpoint import Shown
 
 _CONNECTIONS: Final = 128
 _HEAD_BYTES: Final = 16 << 10
@@ -65,6 +69,23 @@ async def console_served(
         app.streams.end()
         server.end()
         await serving
+
+
+@asynccontextmanager
+async def console_of_others(
+    listener: socket.socket,
+    control: str,
+    bootstrap: str,
+    *,
+    names: Sequence[str],
+    may_write: bool,
+    shown: Shown | None = None,
+) -> AsyncIterator[str]:
+    """Serves as `console_served` does, for control planes at `control` and agents at `bootstrap`, both elsewhere."""
+    async with client_of(control, SessionLimits(max_partitions=VIEWS)) as client:
+        sources = of_others(client, control, bootstrap, shown)
+        async with console_served(listener, sources, names=names, may_write=may_write) as served:
+            yield served
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:
