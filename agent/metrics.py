@@ -53,6 +53,8 @@ class AgentMetrics:
     connections_closed_malformed: int = 0
     authentications_failed: int = 0
     sessions_expired: int = 0
+    requests_throttled: int = 0
+    connections_throttled: int = 0
     requests: Counter[int] = field(default_factory=Counter)
     durations: Durations = field(default_factory=Durations)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)

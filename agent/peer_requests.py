@@ -7,7 +7,7 @@ request until the other agent closes them.
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from lacuna.agent.fetch.buffers import ByteBudget
 from lacuna.client_security import PLAINTEXT, ClientSecurity
@@ -58,6 +58,14 @@ class _UnansweredError(PeerError):
     """The connection broke before a byte of the answer came, so the request may not have been seen."""
 
 
+class ConnectionCounts(NamedTuple):
+    """Connections that carry a request, those that do not, and the most that there may be."""
+
+    busy: int
+    idle: int
+    most: int
+
+
 class PeerRequests:
     """Connections of one agent to others. At most 16 requests to each of them are under way; others wait for these.
 
@@ -73,6 +81,13 @@ class PeerRequests:
         self._room = ByteBudget(max_bytes)
         self._peers: dict[_Address, _Peer] = {}
         self._is_closed = False
+
+    def connections(self) -> ConnectionCounts:
+        """How many connections carry a request, how many do not, and how many there may be to the agents known now."""
+        peers = self._peers.values()
+        idle = sum(len(peer.idle) for peer in peers)
+        busy = sum(len(peer.lines) for peer in peers) - idle
+        return ConnectionCounts(busy, idle, _MOST_REQUESTS * len(peers))
 
     @property
     def bytes_under_way(self) -> int:

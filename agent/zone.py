@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.peer_requests import PeerError, PeerRequests
+from lacuna.agent.peer_requests import ConnectionCounts, PeerError, PeerRequests
 from lacuna.agent.placement import place_once
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
@@ -52,6 +52,10 @@ class Zone:
     def secret(self) -> bytes:
         """What the agents of a cluster know and its clients do not; empty if the control plane has given none."""
         return self._control.cluster.peer_secret
+
+    def connections(self) -> ConnectionCounts:
+        """The connections over which other agents are asked."""
+        return self._requests.connections()
 
     @property
     def bytes_under_way(self) -> int:

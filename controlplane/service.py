@@ -68,11 +68,14 @@ class LonePlane:
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:  # noqa: ARG002 - there is none
         assert self.plane is not None
+        load = self.plane.load()
         return ControlPlaneStatus(
             is_leader=True,
             leader=self.leader,
             epoch=self.plane.epoch,
             position=self.plane.durable_position,
+            pending_records=load.pending_records,
+            backlog=load.backlog,
         )
 
 
@@ -172,8 +175,10 @@ async def _requests(call: Call) -> AsyncIterator[SessionRequest]:
 class RunningControlPlane:
     """A control plane that `serve` started."""
 
-    def __init__(self, plane: Runtime, server: Server, failed: "asyncio.Future[None]"):
-        self.plane = plane
+    def __init__(self, lone: LonePlane, server: Server, failed: "asyncio.Future[None]"):
+        assert lone.plane is not None
+        self.plane = lone.plane
+        self.status = lone.status
         self._server = server
         self._failed = failed
 
@@ -238,7 +243,7 @@ async def serve(
         await plane.close()
         raise
     lone.leader = server.address
-    return RunningControlPlane(plane, server, failed)
+    return RunningControlPlane(lone, server, failed)
 
 
 def new_cluster_id(new_id: Callable[[], bytes]) -> str:

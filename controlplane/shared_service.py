@@ -33,6 +33,7 @@ class RunningNode:
 
     def __init__(self, node: Node, server: Server, running: "asyncio.Task[None]") -> None:
         self.node = node
+        self.status = node.status
         self._server = server
         self._running = running
 

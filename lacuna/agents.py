@@ -20,7 +20,10 @@ from lacuna.agent.peers import AskPeer, Named, Peers
 from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.quotas.quotas import Quotas
+from lacuna.agent.quotas.sharing import QuotaSharing
 from lacuna.agent.registry import discover
+from lacuna.agent.report import report_of
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.peers import PeerIdentity
 from lacuna.agent.security.settings import SecuritySettings
@@ -30,6 +33,7 @@ from lacuna.agent.zone import Zone
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
@@ -72,18 +76,25 @@ class RunningAgent:
         housekeeping: Housekeeping | None,
         peers: Peers,
         aside: Aside,
+        sharing: QuotaSharing,
     ) -> None:
         self.context = context
         self.server = server
         self.housekeeping = housekeeping
         self._peers = peers
         self._aside = aside
+        self._sharing = sharing
 
     @property
     def bootstrap(self) -> str:
         """The HOST:PORT at which clients reach the agent."""
         lease = self.context.lease
         return join_address(lease.host, lease.port)
+
+    def report(self) -> AgentReport:
+        """What the agent tells of itself, as of now."""
+        metrics = None if self.housekeeping is None else self.housekeeping.metrics
+        return report_of(self.context, self.server.peers(), metrics)
 
     async def stop(self) -> None:
         """Has clients sent to other agents, answers what was read, closes everything and releases the lease.
@@ -115,6 +126,7 @@ class RunningAgent:
 
     async def _stop_watching(self) -> None:
         await self._aside.stop()
+        await self._sharing.stop()
         await self._peers.stop()
         await self.context.lines.stop()
         if self.context.access.peers is not None:
@@ -149,6 +161,7 @@ async def start_agent(
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
     await server.start(reuse_port=reuse_port)
+    context.access.warn()
     try:
         await context.lease.start(*server.ports)
     except BaseException:
@@ -162,7 +175,11 @@ async def start_agent(
     context.lines.start()
     aside = Aside(control, server)
     aside.start()
-    return RunningAgent(context, server, housekeeping, peers, aside)
+    sharing = QuotaSharing(control, context.lease, context.quotas)
+    sharing.start()
+    running = RunningAgent(context, server, housekeeping, peers, aside, sharing)
+    context.lease.report = running.report
+    return running
 
 
 async def _connect_peer(access: Access, agent: Agent) -> "asyncio.Future[None]":
@@ -248,5 +265,6 @@ def _context(
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=lines,
+        quotas=Quotas(control.cluster.security),
         access=access,
     )

@@ -5,6 +5,7 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -43,14 +44,25 @@ class Watched(Generic[T]):
         self._make = make
         self._stamp = self._look()
         self._looked_at = 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tls")
+        #: The last look at the files, which may be under way.
+        self.look: Future[None] | None = None
         self._made = make()
 
     def get(self, now: float) -> T:
-        """Return it, as of `now` (loop time, seconds). Looks at the files once a second at most."""
-        if now >= self._looked_at + _LOOK_SECONDS:
-            self._looked_at = now
-            self._reload()
+        """Return it, as of `now` (loop time, seconds).
+
+        Looks at the files once a second at most, in a thread: a password may come from a command, which takes its time.
+        """
+        if now >= self._looked_at + _LOOK_SECONDS and (self.look is None or self.look.done()):
+            self.look_now(now)
         return self._made
+
+    def look_now(self, now: float) -> "Future[None]":
+        """Look at the files, in a thread; return a future that is done once changes are in use."""
+        self._looked_at = now
+        self.look = self._thread.submit(self._reload)
+        return self.look
 
     def _reload(self) -> None:
         try:

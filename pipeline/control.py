@@ -10,12 +10,14 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from typing import Any, Final, Self, TypeVar
 
 from lacuna.controlplane.client import (
+    AsOf,
+    CommandRefused,
     ControlPlace,
     ControlPlaneUnavailable,
     GrpcClient,
@@ -23,12 +25,15 @@ from lacuna.controlplane.client import (
     SessionLimits,
     confirm,
     made_of,
+    read_as_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import ReadHistories
 from lacuna.logstore.segments import JournalEnd
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
@@ -91,6 +96,26 @@ class ControlPlane:
         StaleMetadataError if a topic was deleted.
         """
         return self._run(self._partition_logs(list(keys)))
+
+    def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
+        """Where these partitions ended for read_committed consumers at a time, or at the last known before it.
+
+        Raises CommandRefused if the control plane is of a version that keeps no history.
+        """
+        return self._run(read_as_of(self._client, keys, at_ms))
+
+    def histories(self, keys: Iterable[PartitionKey]) -> list[History | None]:
+        """Where the last stable offsets of partitions were, in the order of `keys`; None for what is not known.
+
+        A control plane of an earlier version knows none of them.
+        """
+        wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
+        try:
+            reply = self.call(Command(read_histories=ReadHistories(partitions=wanted)))
+        except CommandRefused:
+            return [None] * len(wanted)
+        found = reply.histories_read.histories
+        return [History.of(each) if each.settled_ms else None for each in found]
 
     async def _open(self, place: ControlPlace) -> SessionClient:
         tls = made_of(place.tls)

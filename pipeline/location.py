@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from lacuna.controlplane.client import ControlPlace, control_tls_settings
 from lacuna.logstore.objects import StoreMisconfiguredError, check_url
+from lacuna.logstore.objects.url import KEYS_OPTION, keys_option, with_options
 from lacuna.pipeline.errors import PipelineError
 
 DATA_VARIABLE: Final = "LACUNA_DATA"
@@ -47,6 +48,7 @@ def find_cluster(
     data: str | None = None,
     control: str | None = None,
     store: str | None = None,
+    keys: str | None = None,
     tls: Mapping[str, str | None] = MappingProxyType({}),
     needs_control: bool = True,
     environment: Mapping[str, str] = os.environ,
@@ -54,8 +56,9 @@ def find_cluster(
     """The location of the cluster that the options name; environment variables stand in for missing options.
 
     `data` is the folder of a running `lacuna up`, where the other two are found. It overrules LACUNA_CONTROL and
-    LACUNA_STORE; `control` and `store` overrule LACUNA_DATA. `tls` has settings of ControlTlsSettings by key. Raises
-    PipelineError if something is missing, or if `store` is not a valid URL.
+    LACUNA_STORE; `control` and `store` overrule LACUNA_DATA. `keys` is the path of the file with the cluster's keys, in
+    place of the one that the URL names. `tls` has settings of ControlTlsSettings by key. Raises PipelineError if
+    something is missing, or if `store` is not a valid URL.
     """
     data = data or (None if control or store else environment.get(DATA_VARIABLE))
     control = control or (None if data else environment.get(CONTROL_VARIABLE))
@@ -76,6 +79,8 @@ def find_cluster(
             "no bucket was named: give the data folder of a running `lacuna up` (data=FOLDER, --data), "
             "or the URL of the bucket (store=s3://BUCKET/PREFIX or file:///FOLDER, --store)"
         )
+    if keys:
+        store = with_options(store, **{KEYS_OPTION: keys_option(keys, "")})
     place = ControlPlace(control, control_tls_settings(tls, environment)) if control else None
     location = ClusterLocation(store=store, control=place)
     if needs_control:

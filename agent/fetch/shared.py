@@ -21,6 +21,7 @@ from lacuna.wire.peers import ReadChunkRequest, ReadChunkResponse
 
 if TYPE_CHECKING:
     from lacuna.agent.fetch.loading import LoadPlan
+    from lacuna.agent.peer_requests import ConnectionCounts
     from lacuna.agent.zone import Zone
     from lacuna.logstore.objects.store import RangeRead
 
@@ -101,6 +102,10 @@ class SharedReads:
             *(self._bring(plan, at, buffer, brought, deadline) for at in range(len(plan.reads)))
         )
         return brought
+
+    def connections(self) -> "ConnectionCounts":
+        """The connections over which other agents are asked."""
+        return self._zone.connections()
 
     async def serve(self, request: ReadChunkRequest, *, is_peer: bool = False) -> ReadChunkResponse:
         """Answer another agent, from this agent's chunks alone; `is_peer` if it is known to be one."""

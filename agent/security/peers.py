@@ -59,7 +59,7 @@ class PeerIdentity:
             if len(self._known) > _MOST_SECRETS:
                 self._known.popitem(last=False)
 
-    def find(self, name: str, _mechanism: int) -> tuple[Verifier, Authenticated] | None:
+    async def find(self, name: str, _mechanism: int) -> tuple[Verifier, Authenticated] | None:
         """Return how to check another agent that uses the secret with this name, and who it is then."""
         for known in self._known.values():
             if known.name == name:

@@ -109,21 +109,27 @@ class Session:
 
     def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
         """Begin an exchange; `sends_tokens` if its tokens come without headers. Raises NotNow, UnsupportedMechanism."""
-        if not self.listener.protocol.has_sasl or (self._since_ms and self.expiry_ms is None):
+        if not self.listener.protocol.has_sasl or not self._may_begin():
             raise NotNow
         make = self._mechanisms.get(mechanism)
         if make is None:
             self.is_over = True
             raise UnsupportedMechanism
-        if self._since_ms and (
-            mechanism != self.mechanism or self._clock.now_ms() < self._since_ms + _SHORTEST_MS
-        ):
+        if self._since_ms and mechanism != self.mechanism:
             self.is_over = True
             raise NotNow
         self.mechanism = mechanism
         self._exchange = make()
         self.sends_tokens = sends_tokens
         self.on_step()
+
+    def _may_begin(self) -> bool:
+        if self._exchange is not None:
+            self.is_over = True  # it has begun one already
+            return False
+        if not self._since_ms:
+            return True
+        return self.expiry_ms is not None and self._clock.now_ms() >= self._since_ms + _SHORTEST_MS
 
     async def authenticate(self, token: bytes) -> tuple[Answer, int]:
         """Take the client's next token; return the answer, and how long the session lasts from now (ms), 0 for ever.

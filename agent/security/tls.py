@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.errors import UserError
 from lacuna.secret import read_secret
@@ -36,16 +37,16 @@ class Tls:
     def __init__(self, settings: SecuritySettings) -> None:
         """Raises UserError for files or values that cannot be used."""
         self._settings = settings
-        self._contexts = Watched(_files_of(settings), self._make)
+        self.watched = Watched(_files_of(settings), self._make)
 
     def context(self, now: float, *, with_sasl: bool = False) -> ssl.SSLContext:
         """Return the context of a listener. Clients of listeners with SASL are not asked for a certificate."""
-        contexts = self._contexts.get(now)
+        contexts = self.watched.get(now)
         return contexts.with_sasl if with_sasl else contexts.without_sasl
 
     def client_context(self, now: float) -> ssl.SSLContext:
         """Return the context with which this agent connects to others."""
-        return self._contexts.get(now).to_peers
+        return self.watched.get(now).to_peers
 
     def _make(self) -> _Contexts:
         return _Contexts(
@@ -151,12 +152,13 @@ def _load(context: ssl.SSLContext, certificate: str, key: str, settings: Securit
 
 
 def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> str:
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        pkcs12,
-    )
+    with needing_extra("ssl.keystore.location"):
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            pkcs12,
+        )
 
     password = _secret(settings.keystore_password, "ssl.keystore.password")
     try:
@@ -172,7 +174,10 @@ def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> str:
     with tempfile.NamedTemporaryFile() as file:
         file.write(pem)
         file.flush()
-        context.load_cert_chain(file.name)
+        try:
+            context.load_cert_chain(file.name)
+        except ssl.SSLError as error:
+            raise UserError(f"the keystore {settings.keystore} cannot be used: {error}") from error
     return certificate.public_bytes(Encoding.PEM).decode()
 
 
@@ -182,9 +187,13 @@ def _secret(reference: str, setting: str) -> bytes:
 
 def _names(certificate: Path) -> Sequence[str]:
     """Return the host names of the first certificate in a PEM file, in small letters."""
-    from cryptography import x509
+    with needing_extra("more than one file in ssl.certificate.location"):
+        from cryptography import x509
 
-    found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"the certificate {certificate} cannot be read: {error}") from error
     try:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

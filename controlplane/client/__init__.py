@@ -4,8 +4,10 @@ from lacuna.controlplane.client.confirming import confirm
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.grpc import GrpcClient
 from lacuna.controlplane.client.in_process import InProcessClient
+from lacuna.controlplane.client.past import AsOf, not_known, read_as_of
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
+from lacuna.controlplane.client.times import past_time_of, show_time
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.rpc.tls import (
     NO_TLS,
@@ -18,6 +20,7 @@ from lacuna.controlplane.rpc.tls import (
 
 __all__ = [
     "NO_TLS",
+    "AsOf",
     "ClusterView",
     "CommandRefused",
     "ControlClient",
@@ -33,4 +36,8 @@ __all__ = [
     "confirm",
     "control_tls_settings",
     "made_of",
+    "not_known",
+    "past_time_of",
+    "read_as_of",
+    "show_time",
 ]

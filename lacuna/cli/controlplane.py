@@ -11,10 +11,11 @@ import click
 from lacuna.addresses import parse_address
 from lacuna.cli.agent_options import control_tls_given
 from lacuna.cli.command_line import make_group, option
-from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
 from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.copying import copy
+from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.notifying import SERVING, notify
@@ -27,6 +28,8 @@ from lacuna.cli.options import (
     ControlTlsCert,
     ControlTlsKey,
     CreateBucket,
+    EncryptionKeyCommand,
+    EncryptionKeys,
     Health,
     LeaseMs,
     LogFormat,
@@ -88,6 +91,8 @@ def controlplane(
         ),
     ] = None,
     create_bucket: CreateBucket = False,
+    encryption_keys: EncryptionKeys = None,
+    encryption_key_command: EncryptionKeyCommand = None,
     lease_ms: LeaseMs = LEASE_MS,
     data: Annotated[
         Path,
@@ -105,7 +110,6 @@ def controlplane(
     control_tls_ca: ControlTlsCa = None,
     accept_loss: AcceptLoss = False,
     health: Health = None,
-    config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
@@ -119,7 +123,7 @@ def controlplane(
     """
     log_to_stderr(verbose, log_format)
     tls = control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
-    configuration = configure(context, config, assignments, tls)
+    configuration = configure(context, assignments, tls)
     if print_config:
         print_configuration(context, configuration)
         return
@@ -128,7 +132,10 @@ def controlplane(
     if advertise:
         parse_address(advertise)
     if journal:
-        shared = SharedJournalOptions(journal, store or "", lease_ms / 1000)
+        url = store or ""
+        if url:
+            url = with_given_keys(context, url, encryption_keys, encryption_key_command)
+        shared = SharedJournalOptions(journal, url, lease_ms / 1000)
         serving = partial(
             _one_of_several, listen, advertise or "", shared, create_bucket, configuration, health
         )

@@ -16,10 +16,11 @@ def locate(
     data: Path | None,
     control: ControlPlace | None,
     store: str | None,
+    keys: Path | None,
     *,
     needs_control: bool = True,
 ) -> ClusterLocation:
-    """The cluster that the options name, or the one on ./data if they name none.
+    """The cluster that the options name, or the one on ./data if they name none; `keys` is the file with its keys.
 
     With `needs_control` the location must include a control plane. Raises PipelineError, which says what to write
     instead.
@@ -32,5 +33,6 @@ def locate(
         control=control.address if control else None,
         store=store,
         tls=control.tls.by_key() if control else {},
+        keys=str(keys) if keys else None,
         needs_control=needs_control,
     )

@@ -20,10 +20,12 @@ _INSTEAD = {
     "control": ("data",),
     "data": ("control", "store"),
     "bucket": ("moto", "objects", "store"),
+    "encryption_keys": ("encryption_key_command",),
+    "encryption_key_command": ("encryption_keys",),
     "endpoint": ("moto", "objects", "store"),
     "create_bucket": ("moto",),
     "objects": ("bucket", "store"),
-    "store": ("bucket", "objects"),
+    "store": ("bucket", "objects", "data"),
 }
 
 
@@ -222,11 +224,68 @@ Objects = Annotated[
         panel=_RECORDS,
     ),
 ]
-_STORE_HELP = "Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER."
-Store = Annotated[str | None, option("--store", help=_STORE_HELP, panel=_RECORDS)]
-AgentStore = Annotated[
+Store = Annotated[
     str | None,
-    option("--store", key="store", callback=_typed_first, help=_STORE_HELP, panel=_RECORDS),
+    option(
+        "--store",
+        key="store",
+        callback=_typed_first,
+        help="Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER.",
+        panel=_RECORDS,
+    ),
+]
+_ENCRYPTION = "Encryption at rest"
+EncryptionKeys = Annotated[
+    Path | None,
+    option(
+        "--encryption-keys",
+        key="encryption.keys",
+        callback=_typed_first,
+        parser=folder,
+        metavar="PATH",
+        help="File with the cluster's keys: encrypt what is written to the store, and read it with them.",
+        panel=_ENCRYPTION,
+    ),
+]
+EncryptionKeyCommand = Annotated[
+    str | None,
+    option(
+        "--encryption-key-command",
+        key="encryption.key.command",
+        callback=_typed_first,
+        help="Or a command that prints what would be in that file, for keys that are in a KMS or a vault.",
+        panel=_ENCRYPTION,
+    ),
+]
+JobKeys = Annotated[
+    Path | None,
+    option(
+        "--encryption-keys",
+        parser=folder,
+        metavar="PATH",
+        help="File with the cluster's keys, if its objects are encrypted; on each machine that Spark runs on. Without "
+        "it: the file that the data folder or LACUNA_ENCRYPTION_KEYS names, or what the command in "
+        "LACUNA_ENCRYPTION_KEY_COMMAND prints.",
+    ),
+]
+S3Sse = Annotated[
+    str | None,
+    option(
+        "--s3-sse",
+        key="s3.sse.type",
+        metavar="AES256|aws:kms|aws:kms:dsse",
+        help="With --bucket: have S3 encrypt what it stores. With --store: its option sse.",
+        panel=_ENCRYPTION,
+    ),
+]
+S3SseKmsKeyId = Annotated[
+    str | None,
+    option(
+        "--s3-sse-kms-key-id",
+        key="s3.sse.key",
+        help="The KMS key for that, if not AWS's own for S3: its id, ARN or alias.",
+        panel=_ENCRYPTION,
+    ),
 ]
 Listen = Annotated[
     str,
@@ -234,7 +293,8 @@ Listen = Annotated[
         "--listen",
         "-l",
         key="listeners",
-        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one.",
+        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one. Several with commas "
+        "between, as SASL_SSL://HOST:PORT, if clients are to authenticate (docs/security.md).",
         panel=_CLIENTS,
     ),
 ]
@@ -243,7 +303,44 @@ Advertise = Annotated[
     option(
         "--advertise",
         key="advertised.listeners",
-        help="Address that clients are told to use, HOST:PORT, if it differs from --listen.",
+        help="Address that clients are told to use, HOST:PORT, if it differs from --listen; with several, "
+        "NAME://HOST:PORT.",
+        panel=_CLIENTS,
+    ),
+]
+TlsCertificate = Annotated[
+    str | None,
+    option(
+        "--tls-cert",
+        metavar="FILE",
+        help="PEM file with the certificate of listeners with TLS, and its chain.",
+        panel=_CLIENTS,
+    ),
+]
+TlsKey = Annotated[
+    str | None,
+    option(
+        "--tls-key",
+        metavar="FILE",
+        help="PEM file with the certificate's key.",
+        panel=_CLIENTS,
+    ),
+]
+TlsAuthorities = Annotated[
+    str | None,
+    option(
+        "--tls-ca",
+        metavar="FILE",
+        help="PEM file with the authorities that sign the certificates of clients and of other agents.",
+        panel=_CLIENTS,
+    ),
+]
+UsersFile = Annotated[
+    str | None,
+    option(
+        "--users-file",
+        metavar="FILE",
+        help='TOML file of the first users of listeners with SASL, as admin = "file:/run/secrets/admin".',
         panel=_CLIENTS,
     ),
 ]
@@ -251,6 +348,7 @@ Zone = Annotated[
     str | None,
     option(
         "--zone",
+        has_variable=False,
         help="Availability zone of this agent; clients that name their zone are kept within it.",
         panel=_CLIENTS,
     ),
@@ -259,6 +357,7 @@ Partitions = Annotated[
     int | None,
     option(
         "--partitions",
+        has_variable=False,
         min=1,
         help="Number of partitions of topics that are created when first used. Default: 1.",
         panel=_TOPICS,
@@ -268,6 +367,7 @@ NoAutoCreate = Annotated[
     bool,
     option(
         "--no-auto-create",
+        has_variable=False,
         help="Do not create topics automatically: an unknown topic is an error.",
         panel=_TOPICS,
     ),
@@ -288,6 +388,7 @@ FlushInterval = Annotated[
     int | None,
     option(
         "--flush-ms",
+        has_variable=False,
         min=0,
         help="Milliseconds to collect records before writing them. A higher value means fewer objects "
         "and slower acknowledgements. Default: 250 on S3, 0 on a folder.",
@@ -298,6 +399,7 @@ CacheMebibytes = Annotated[
     int | None,
     option(
         "--cache-mib",
+        has_variable=False,
         min=1,
         help="Mebibytes of memory in which each worker caches records. Default: 128.",
         panel=_SPEED,

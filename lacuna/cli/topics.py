@@ -51,6 +51,7 @@ from lacuna.wire.messages.list_offsets import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
@@ -78,10 +79,17 @@ Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 @app.adds("list", shows=True)
 @asynchronous
 async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Lists the topics, with ids and numbers of partitions."""
+    """Lists the topics, with ids and numbers of partitions.
+
+    __consumer_offsets and __transaction_state, which agents make for tools that read them, are left out.
+    """
     async with KafkaConnection(bootstrap) as connection:
         topics = await topic_metadata(connection, None)
-    rows = ((topic.name, len(topic.partitions), UUID(bytes=topic.topic_id)) for topic in topics)
+    rows = (
+        (topic.name, len(topic.partitions), UUID(bytes=topic.topic_id))
+        for topic in topics
+        if not topic.is_internal
+    )
     table(("topic", "partitions", "topic id"), sorted(rows))
 
 
@@ -260,14 +268,21 @@ async def topic_metadata(
 async def topic_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> dict[int, int]:
-    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
-    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
-    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
     found = {}
-    for partition in response.topics[0].partitions:
+    for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
         check(partition.error_code, f"partition {partition.partition_index} of {name}")
         found[partition.partition_index] = partition.offset
     return found
+
+
+async def list_offsets(
+    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
+) -> Sequence[ListOffsetsPartitionResponse]:
+    """What an agent answers for each partition."""
+    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
+    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
+    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
+    return response.topics[0].partitions
 
 
 async def topic_configs(

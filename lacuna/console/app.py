@@ -1,6 +1,5 @@
 """The console's pages and their addresses."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from importlib import resources
@@ -18,6 +17,7 @@ from lacuna.console import (
     groups,
     live,
     login,
+    merges,
     messages,
     partition,
     topics,
@@ -27,8 +27,7 @@ from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
 from lacuna.console.site import NotThere, Page, Site, Turns, link, templates
 from lacuna.console.sources import Sources
-from lacuna.observing.endpoint import Observed
-from lacuna.observing.families import render
+from lacuna.observing.endpoint import Shown
 
 _PAGES: Final[dict[str, Page]] = {
     "/": cluster.page,
@@ -40,6 +39,7 @@ _PAGES: Final[dict[str, Page]] = {
     "/groups/group": groups.group_page,
     "/transactions": transactions.page,
     "/transactions/abort": transactions.abort_page,
+    "/merges": merges.page,
     "/clients": connected.page,
 }
 #: What is answered before anybody has logged in.
@@ -100,24 +100,22 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         routes.append(Route("/login", answering(login.log_in), methods=["POST"]))
         routes.append(Route("/logout", answering(login.log_out), methods=["POST"]))
     routes += [Route(f"/static/{name}", _static(name)) for name in _STATIC]
-    if sources.observed is not None:
-        routes += _observed(sources.observed)
+    if sources.shown is not None:
+        routes += _observed(sources.shown)
     routes.append(Route("/{path:path}", answering(_nothing)))
     return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
 
 
-def _observed(observed: Observed) -> list[Route]:
+def _observed(shown: Shown) -> list[Route]:
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        why_not = observed.why_not()
+        why_not = shown.observed.why_not()
         return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
 
     async def metrics(request: Request) -> Response:
-        families = await observed.families()
-        accept = request.headers.get("accept", "")
-        text, content_type = await asyncio.to_thread(lambda: render(families.collect(), accept))
+        text, content_type = await shown.metrics(request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
 
     return [

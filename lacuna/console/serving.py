@@ -12,7 +12,12 @@ from starlette.types import ASGIApp
 
 from lacuna.addresses import is_loopback, join_address
 from lacuna.console.app import make_app
-from lacuna.console.sources import Sources
+from lacuna.console.limits import VIEWS
+from lacuna.console.sources import Sources, of_others
+from lacuna.control import client_of
+from lacuna.controlplane.client import ControlPlace, SessionLimits
+from lacuna.kafka import Agents
+from lacuna.observing.endpoint import Shown
 
 log = logging.getLogger("lacuna")
 
@@ -74,6 +79,23 @@ async def console_served(
         app.streams.end()
         server.end()
         await serving
+
+
+@asynccontextmanager
+async def console_of_others(
+    listener: socket.socket,
+    place: ControlPlace,
+    agents: Agents,
+    *,
+    names: Sequence[str],
+    may_write: bool,
+    shown: Shown | None = None,
+) -> AsyncIterator[str]:
+    """Serves as `console_served` does, for control planes at a place and agents, both elsewhere."""
+    async with client_of(place, SessionLimits(max_partitions=VIEWS)) as client:
+        sources = of_others(client, place, agents, shown)
+        async with console_served(listener, sources, names=names, may_write=may_write) as served:
+            yield served
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:

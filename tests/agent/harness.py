@@ -17,6 +17,7 @@ from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import (
     Registry,
     discover,
@@ -148,6 +149,7 @@ def make_context(
         members=Members(control, lease.trust),
         lines=PeerLines(control, lease, unreachable),
         access=access or open_to_all(),
+        quotas=Quotas(control.cluster.security),
     )
 
 

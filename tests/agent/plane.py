@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import InProcessClient
@@ -29,8 +32,12 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(settings: AgentSettings | None = None) -> AsyncIterator[Cluster]:
+async def cluster(
+    settings: AgentSettings | None = None, security: SecuritySettings | None = None
+) -> AsyncIterator[Cluster]:
     """Runs a control plane and an agent for the block; fails the test if the control plane had to stop."""
+    settings = settings or AgentSettings()
+    security = security or SecuritySettings()
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
     plane = Runtime(
@@ -42,10 +49,12 @@ async def cluster(settings: AgentSettings | None = None) -> AsyncIterator[Cluste
     )
     await plane.start()
     control = InProcessClient(plane)
-    context = make_context(control, settings)
+    kept = control.cluster.security
+    access = Access(security, settings.listeners, kept, SystemWallClock())
+    context = make_context(control, settings, access=access)
     server = AgentServer(context)
     await server.start()
-    await context.lease.start(server.port)
+    await context.lease.start(*server.ports)
     yield Cluster(plane, control, context, server)
     await context.lease.stop_renewing()
     await server.stop()

@@ -15,6 +15,7 @@ from lacuna.client_security import ClientSecurity, client_security, read_client_
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
 from lacuna.sasl import SCRAM, Credentials, SaslError, scram
+from tests.agent.security.test_scram import no_tokens
 
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -122,7 +123,7 @@ def test_what_cannot_be_is_said(properties: dict[str, str], said: str) -> None:
 )
 async def test_scram_with_our_server(mechanism: str, user: str, password: str) -> None:
     number = {"SCRAM-SHA-256": SHA_256, "SCRAM-SHA-512": SHA_512}[mechanism]
-    server = ScramExchange(number, Users(Security(), {user: password.encode()}))
+    server = ScramExchange(number, Users(Security(), {user: password.encode()}), no_tokens)
     client = scram(mechanism, user, password).begin()
     first = await server.respond(next(client))
     final = await server.respond(client.send(first.token))
@@ -133,7 +134,7 @@ async def test_scram_with_our_server(mechanism: str, user: str, password: str) -
 
 
 async def test_a_server_must_know_the_password() -> None:
-    server = ScramExchange(SHA_256, Users(Security(), {"alice": b"secret"}))
+    server = ScramExchange(SHA_256, Users(Security(), {"alice": b"secret"}), no_tokens)
     client = scram("SCRAM-SHA-256", "alice", "secret").begin()
     first = await server.respond(next(client))
     client.send(first.token)
