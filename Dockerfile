@@ -15,7 +15,7 @@ RUN /opt/build/bin/python -c "import tomllib; all = tomllib.load(open('pyproject
     project = all['project']; extras = project['optional-dependencies']; \
     write = lambda name, lines: open(name, 'w').write('\n'.join(lines)); \
     write('build.txt', all['build-system']['requires']); write('moto.txt', extras['moto']); \
-    write('run.txt', [*project['dependencies'], *(each for name in ('s3', 'postgresql', 'console', 'demo') for each in extras[name])])" \
+    write('run.txt', [*project['dependencies'], *(each for name in ('s3', 'postgresql', 'console', 'demo', 'security') for each in extras[name])])" \
     && /opt/build/bin/pip install --no-cache-dir -r build.txt \
     && /opt/build/bin/pip --python /opt/venv install --no-cache-dir -r run.txt
 

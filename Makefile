@@ -25,7 +25,7 @@ venv:
 	@.ci/venv.sh '$(PYTHON)' '$(VENV)' $(if $(filter file,$(origin PYTHON)),,asked)
 
 $(VENV)/.run-ready: pyproject.toml setup.py | venv
-	$(PIP) --editable '.[console,demo]' $(BUILD)
+	$(PIP) --editable '.[console,demo,security]' $(BUILD)
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml setup.py | venv
@@ -64,7 +64,7 @@ test: export LACUNA_MOST_EXAMPLES ?= 20
 # Lint and the tests at a time: what one of them leaves of two cores the other takes.
 test: compiled   ## check lint, types and import contracts, and run the tests
 	@$(if $(COVERED_APART)$(LINTED),,.ci/beside.sh '$(LINT)') \
-	  $(QUICK) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) tests
+	  $(QUICK) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) $(or $(TESTS),tests)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -43,6 +43,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_listener",
         "_loop",
         "_may_write",
+        "_muted",
         "_outgoing",
         "_reader",
         "_send",
@@ -73,6 +74,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._outgoing: list[Buffer] = []
         self._writing: asyncio.Handle | None = None
         self._may_write = True
+        self._muted: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event = asyncio.Event()
         self.last_active = 0.0
 
@@ -184,11 +186,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         return not serving.is_busy and now - self.last_active > expected
 
     @property
-    def has_expired(self) -> bool:
-        """Whether the client had to authenticate again, and has not."""
-        return self._serving.peer.session.has_expired
-
-    @property
     def owes_offsets(self) -> bool:
         """Whether its last request was AddOffsetsToTxn, so that the offsets are still to come (adr/0018)."""
         return self._serving.owes_offsets
@@ -209,6 +206,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Read no further requests, answer those already read, and return once the connection has closed."""
         if self._state in SERVING:
             self._happened(Event.SHUT_DOWN)
+            self._unmute()
             await self._closed.wait()
 
     # Called by Serving.
@@ -216,7 +214,21 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def may_serve(self) -> bool:
         """Whether a further request may begin."""
-        return self._may_write and self._state in SERVING
+        return self._may_write and self._state in SERVING and self._muted is None
+
+    def mute(self, seconds: float) -> None:
+        """Begin no further request for this long, or for as long as it was muted already."""
+        until = self._loop.time() + seconds
+        if self._muted is not None:
+            until = max(until, self._muted.when())
+            self._muted.cancel()
+        self._muted = self._loop.call_at(until, self._unmute)
+
+    def _unmute(self) -> None:
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
+        self._serving.go_on()
 
     @property
     def is_handed_over(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from lacuna.agent.internal import topic_by_id, topic_by_name
 from lacuna.agent.partitions import find_topic
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -43,9 +44,9 @@ def _commits_in_view(
     error_codes: list[int] = []
     for key, partitions in topics:
         if isinstance(key, bytes):
-            topic, unknown = cluster.topics_by_id.get(key), ErrorCode.UNKNOWN_TOPIC_ID
+            topic, unknown = topic_by_id(cluster, key), ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            topic, unknown = cluster.topics_by_name.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topic, unknown = topic_by_name(cluster, key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for partition in partitions:
             if topic is None:
                 error_codes.append(unknown)

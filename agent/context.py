@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from lacuna.agent.clock import WallClock
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import Registry
 from lacuna.agent.security.access import Access
 from lacuna.agent.settings import AgentSettings
@@ -51,3 +52,4 @@ class AgentContext:
     members: "Members"
     lines: "PeerLines"
     access: Access
+    quotas: Quotas

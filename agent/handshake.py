@@ -32,10 +32,15 @@ class Handshake(asyncio.Protocol):
         self._listener = listener
         self._transport: asyncio.Transport
         self._task: asyncio.Task[None] | None = None
+        #: The client's host, and its port.
+        self.address = ""
+        self._port = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake, unless there are too many connections."""
         self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.address, self._port = str(peer[0]), int(peer[1])
         if not self._server.begin_handshake(self):
             self._transport.abort()
             return
@@ -91,15 +96,11 @@ class Handshake(asyncio.Protocol):
     def _failed(self, error: Exception) -> None:
         self._server.context.metrics.authentications_failed += 1
         self._transport.abort()
-        peer = self._transport.get_extra_info("peername") or ("", 0)
         why = str(error) or type(error).__name__
-        if self._server.complaints.is_new(str(peer[0]), why, asyncio.get_running_loop().time()):
+        if self._server.complaints.is_new(self.address, why, asyncio.get_running_loop().time()):
+            name = self._listener.name
             log.warning(
-                "%s:%s: TLS handshake with %s failed: %s",
-                peer[0],
-                peer[1],
-                self._listener.name,
-                why,
+                "%s:%d: TLS handshake with %s failed: %s", self.address, self._port, name, why
             )
 
 

@@ -25,6 +25,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     RenewLease,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.logstore.segments.paths import SegmentId
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class AgentLease:
         self._is_leaving = False
         #: Called when the lease is lost or the agent hidden: clients may have been sent to other agents.
         self.on_lost: Callable[[], None] = lambda: None
+        #: What the agent tells of itself, with each renewal.
+        self.report: Callable[[], AgentReport] = AgentReport
         self.trust = Trust(control, metrics)
         self.node_id = -1
         self.lease_id = NO_LEASE
@@ -222,7 +225,7 @@ class AgentLease:
         lease_id = self.lease_id
         failures = 0
         while self.lease_id == lease_id:
-            lease = RenewLease(lease_id=lease_id, is_leaving=self._is_leaving)
+            lease = RenewLease(lease_id=lease_id, is_leaving=self._is_leaving, report=self.report())
             began = asyncio.get_running_loop().time()
             try:
                 reply = (await self._control.call(Command(renew_lease=lease))).lease_renewed

@@ -54,6 +54,8 @@ class AgentMetrics:
     authentications_failed: int = 0
     sessions_expired: int = 0
     authorizations_denied: int = 0
+    requests_throttled: int = 0
+    connections_throttled: int = 0
     requests: Counter[int] = field(default_factory=Counter)
     durations: Durations = field(default_factory=Durations)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)

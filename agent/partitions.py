@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def find_topic(context: "AgentContext", name: str, partition: int) -> Topic | None:
-    """Return the topic called `name` if the view has it and it has that partition, else None."""
-    topic = context.control.cluster.topics_by_name.get(name)
+    """Return the topic called `name`, which may be internal, if it has that partition, else None."""
+    topic = topic_by_name(context.control.cluster, name)
     if topic is None or not 0 <= partition < topic.partition_count:
         return None
     return topic

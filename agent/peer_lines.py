@@ -7,7 +7,7 @@ broken. Any agent serves any partition, so it does no harm if that was wrong for
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
@@ -23,6 +23,13 @@ ConnectPeer: TypeAlias = Callable[[Agent], Awaitable["asyncio.Future[None]"]]
 """Connects to another agent, and returns a future that is done once the connection has broken. Raises OSError."""
 
 
+class LineCounts(NamedTuple):
+    """The connections that are open, and those that are wanted: one for each other agent."""
+
+    open: int
+    wanted: int
+
+
 class PeerLines:
     """Keeps a connection to each agent that the control plane names, and knows which have just broken."""
 
@@ -33,6 +40,7 @@ class PeerLines:
         self._lines: dict[int, tuple[Agent, asyncio.Task[None]]] = {}
         #: Until when (loop time) the nodes are not named whose connections have broken.
         self._doubted: dict[int, float] = {}
+        self._open = 0
 
     def start(self) -> None:
         """Begin."""
@@ -51,6 +59,10 @@ class PeerLines:
         """Whether the connection to an agent has just broken, and none could be made since."""
         until = self._doubted.get(node_id)
         return until is not None and asyncio.get_running_loop().time() < until
+
+    def counts(self) -> LineCounts:
+        """How many connections there are, and how many there should be."""
+        return LineCounts(self._open, len(self._lines))
 
     def _keep_lines(self) -> None:
         """Have a connection to each of the other agents."""
@@ -79,7 +91,11 @@ class PeerLines:
                 continue
             self._doubted.pop(agent.node_id, None)
             made = loop.time()
-            await broken
+            self._open += 1
+            try:
+                await broken
+            finally:
+                self._open -= 1
             self._doubted[agent.node_id] = loop.time() + _DOUBT_SECONDS
             if loop.time() - made < _PAUSE_SECONDS:
                 # One that closes at once is not asked again and again.

@@ -16,6 +16,8 @@ from lacuna.wire import messages
 from lacuna.wire.layout import Message
 from lacuna.wire.peers import READ_CHUNK_KEY, READ_CHUNK_REQUEST
 
+PRODUCE_KEY = 0
+FETCH_KEY = 1
 API_VERSIONS_KEY = 18
 ADD_PARTITIONS_TO_TXN_KEY = 24
 ADD_OFFSETS_TO_TXN_KEY = 25

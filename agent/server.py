@@ -23,9 +23,12 @@ from lacuna.agent.connection import SCRATCH_BYTES
 from lacuna.agent.context import AgentContext
 from lacuna.agent.descriptors import room_for_connections
 from lacuna.agent.handshake import Handshake
+from lacuna.agent.quotas.addresses import Addresses
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.strangers import Complaints
+from lacuna.controlplane.shared.broker_configs import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
 from lacuna.errors import ListenError
+from lacuna.setting import LARGEST_INT
 
 log = logging.getLogger("lacuna.agent")
 
@@ -44,6 +47,7 @@ class AgentServer:
         self.complaints = Complaints()
         self.budget = ByteBudget(context.settings.max_agent_bytes)
         self._most = min(context.settings.max_connections, room_for_connections())
+        self._addresses = Addresses(context.quotas.limits)
         self._is_crowded = False
         #: A dict as an ordered set: what is done to all of them is done in the order in which they came.
         self._connections: dict[ClientConnection, None] = {}
@@ -182,26 +186,40 @@ class AgentServer:
     def admit(self, connection: ClientConnection) -> bool:
         """Register a new connection; return False if there are too many."""
         metrics = self.context.metrics
-        if not self._has_room():
+        address = connection.peer.host
+        if not self._has_room(address):
             return False
         metrics.connections_accepted += 1
         self._connections[connection] = None
+        if delay := self._addresses.opened(address, asyncio.get_running_loop().time()):
+            metrics.connections_throttled += 1
+            connection.mute(delay)
         metrics.connections_now = len(self._connections)
         return True
 
     def begin_handshake(self, handshake: Handshake) -> bool:
         """Register a connection whose TLS handshake begins; return False if there are too many."""
-        if not self._has_room():
+        if not self._has_room(handshake.address):
             return False
         self._handshakes[handshake] = None
+        self._addresses.began(handshake.address)
         return True
 
     def end_handshake(self, handshake: Handshake) -> None:
         """Unregister it."""
-        self._handshakes.pop(handshake, None)
+        if handshake in self._handshakes:
+            del self._handshakes[handshake]
+            self._addresses.closed(handshake.address)
 
-    def _has_room(self) -> bool:
-        if len(self._connections) + len(self._handshakes) < self._most:
+    def _has_room(self, address: str) -> bool:
+        most = self._most_of_address()
+        if self._addresses.open_now(address) >= most:
+            self.context.metrics.connections_refused += 1
+            why = f"it has as many connections as max.connections.per.ip allows: {most}"
+            if self.complaints.is_new(address, why, asyncio.get_running_loop().time()):
+                log.warning("%s: connection closed: %s", address, why)
+            return False
+        if len(self._connections) + len(self._handshakes) < self._most_connections():
             self._is_crowded = False
             return True
         self.context.metrics.connections_refused += 1
@@ -210,14 +228,28 @@ class AgentServer:
             log.warning("new connections are refused: %s", self._why_crowded())
         return False
 
+    def _most_connections(self) -> int:
+        return min(self._most, self._limit(MAX_CONNECTIONS, LARGEST_INT))
+
+    def _most_of_address(self) -> int:
+        return self._limit(MAX_CONNECTIONS_PER_IP, LARGEST_INT)
+
+    def _limit(self, name: str, fixed: int) -> int:
+        """Return what was set for all brokers, or else this agent's own setting."""
+        configs = self.context.control.cluster.security.configs
+        return int(configs[name]) if name in configs else fixed
+
     def _why_crowded(self) -> str:
-        if self._most == self.context.settings.max_connections:
-            return f"{self._most} are open, the limit that max.connections sets"
-        return f"{self._most} are open; to allow more, raise the limit of open files (ulimit -n)"
+        most = self._most_connections()
+        if most < self._most or most == self.context.settings.max_connections:
+            return f"{most} are open, the limit that max.connections sets"
+        return f"{most} are open; to allow more, raise the limit of open files (ulimit -n)"
 
     def forget(self, connection: ClientConnection) -> None:
         """Unregister a connection that is closed."""
-        self._connections.pop(connection, None)
+        if connection in self._connections:
+            del self._connections[connection]
+            self._addresses.closed(connection.peer.host)
         self.context.metrics.connections_now = len(self._connections)
 
     # Closing idle connections, and those that keep others waiting.
@@ -236,10 +268,7 @@ class AgentServer:
             idle_ms = (
                 settings.max_offsets_wait_ms if connection.owes_offsets else settings.max_idle_ms
             )
-            if connection.has_expired:
-                self.context.metrics.sessions_expired += 1
-                connection.abort()
-            elif connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
+            if connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
                 self.context.metrics.connections_closed_idle += 1
                 connection.abort()
             elif self.budget.is_full and connection.last_active < stalled_since:

@@ -25,6 +25,7 @@ from lacuna.agent.connection import (
 )
 from lacuna.agent.context import AgentContext
 from lacuna.agent.eager import start
+from lacuna.agent.quotas import throttling
 from lacuna.agent.registry import (
     ADD_OFFSETS_TO_TXN_KEY,
     ADD_PARTITIONS_TO_TXN_KEY,
@@ -120,6 +121,7 @@ class Serving:
                 return
             session = self.peer.session
             if not session.is_open and not session.admits(frame.api_key):
+                self._context.metrics.sessions_expired += session.has_expired
                 self._connection.close_malformed(_not_admitted(session, frame.api_key))
                 return
             self._frames.popleft()
@@ -148,6 +150,8 @@ class Serving:
         slot = _Slot(api, frame.size, perf_counter())
         self._slots.append(slot)
         slot.task = start(self._answer(frame, slot), f"{self.name} API {frame.api_key}")
+        if self._context.quotas.are_any:
+            self._count_time(api, frame, perf_counter() - slot.began)
         if slot.task is not None:
             slot.task.add_done_callback(self._ended)
             if api.waits and self._connection.is_abandoned:
@@ -214,12 +218,17 @@ class Serving:
         if self._connection.is_handed_over and (answer := self._send_away(api, call, request)):
             return answer
         try:
+            if self._context.quotas.are_any and (
+                answer := self._refused_change(api, call, request)
+            ):
+                return answer
             response = await api.handle(call, request)
             if response is None:
                 return None
             if api.heartbeat_ms is not None:
                 self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
-            return _written(api, call, response)
+            body = _written(api, call, response)
+            return self._throttled(api, call, frame, response, body)
         except ControlPlaneUnavailable as error:
             metrics.requests_unavailable += 1
             log.debug(
@@ -242,6 +251,43 @@ class Serving:
                 frame.api_version,
             )
             return _refusal(api, call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _count_time(self, api: Api[Any, Any], frame: RequestFrame, seconds: float) -> None:
+        call = Call(self._context, self._peer_of(frame), frame.api_version)
+        now = asyncio.get_running_loop().time()
+        if delay := throttling.spent_seconds(call, api, seconds, now):
+            self._connection.mute(delay)
+
+    def _refused_change(
+        self, api: Api[Any, Any], call: Call, request: Any
+    ) -> Sequence[Buffer] | None:
+        """Return the answer to a change of topics that a quota does not allow now, or None."""
+        now = asyncio.get_running_loop().time()
+        delay = throttling.may_change_topics(call, api, request, now)
+        if not delay:
+            return None
+        response = api.refuse(call, request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self._connection.mute(delay)
+        return _written(api, call, throttling.told(response, delay))
+
+    def _throttled(
+        self,
+        api: Api[Any, Any],
+        call: Call,
+        frame: RequestFrame,
+        response: Any,
+        body: Sequence[Buffer],
+    ) -> Sequence[Buffer]:
+        """Count what a request has used; return its answer, which says how long its client waits."""
+        if not self._context.quotas.are_any:
+            return body
+        now = asyncio.get_running_loop().time()
+        delay = throttling.spent(call, api, frame.size, body, now)
+        if not delay:
+            return body
+        self._context.metrics.requests_throttled += 1
+        self._connection.mute(delay)
+        return api.write(throttling.told(response, delay), call.version)
 
     async def _take_token(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
         """Return the token that answers one without a header; None if the connection ends without an answer."""

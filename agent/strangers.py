@@ -22,7 +22,8 @@ def stranger(beginning: bytes) -> str:
     """Say which client's connection begins with these four bytes, in a sentence; "" if it is not known."""
     if beginning.startswith(_TLS_HANDSHAKE):
         return (
-            "this is a TLS client, and there is no TLS here: set its security.protocol to PLAINTEXT"
+            "this is a TLS client, and this listener has no TLS: set its security.protocol to PLAINTEXT or "
+            "SASL_PLAINTEXT, or connect to a listener with TLS"
         )
     if beginning in _HTTP:
         return "this is an HTTP client, and only Kafka clients are served here"

@@ -1,4 +1,4 @@
-"""Checks topic names as Kafka does, and refuses the names of Kafka's internal topics, which do not exist here."""
+"""Checks topic names as Kafka does, and refuses the names of Kafka's internal topics that do not exist here."""
 
 import re
 
@@ -9,7 +9,7 @@ _LEGAL = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
 def is_legal(name: str) -> bool:
-    """Whether `name` is 1 to 249 letters, digits, dots, underscores and hyphens, but not ".", ".." or internal."""
+    """Whether `name` is 1 to 249 letters, digits, dots, underscores and hyphens, but not ".", ".." or KAFKAS_OWN."""
     return (
         len(name) <= MAX_NAME_SIZE
         and name not in (".", "..")

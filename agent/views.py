@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from lacuna.agent.internal import topic_by_name
 from lacuna.controlplane.client import confirm
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ async def view_with(context: "AgentContext", topics: Iterable[str] = ()) -> "Clu
         await cluster.ready()
     if cluster.is_current:
         await context.lease.trust.restore()
-    if any(name not in cluster.topics_by_name for name in topics):
+    if any(topic_by_name(cluster, name) is None for name in topics):
         await current_view(context)
     return cluster
 

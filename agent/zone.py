@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.peer_requests import PeerError, PeerRequests
+from lacuna.agent.peer_requests import ConnectionCounts, PeerError, PeerRequests
 from lacuna.agent.placement import place_once
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lacuna.agent.fetch.settings import FetchSettings
     from lacuna.agent.lease import AgentLease
     from lacuna.agent.peer_lines import PeerLines
+    from lacuna.agent.peer_requests import ToPeers
     from lacuna.controlplane.client import ControlClient
     from lacuna.wire.peers import ReadChunkRequest
 
@@ -35,6 +36,7 @@ class Zone:
         lines: "PeerLines",
         name: str,
         settings: "FetchSettings",
+        to_peers: "ToPeers",
     ) -> None:
         self.name = name
         #: How long an answer is waited for, in seconds.
@@ -42,7 +44,7 @@ class Zone:
         self._control = control
         self._lease = lease
         self._lines = lines
-        self._requests = PeerRequests(self.patience, settings.cache_bytes // 4)
+        self._requests = PeerRequests(self.patience, settings.cache_bytes // 4, to_peers)
         #: Until when (loop time) the nodes own nothing that have not answered.
         self._doubted: dict[int, float] = {}
 
@@ -50,6 +52,10 @@ class Zone:
     def secret(self) -> bytes:
         """What the agents of a cluster know and its clients do not; empty if the control plane has given none."""
         return self._control.cluster.peer_secret
+
+    def connections(self) -> ConnectionCounts:
+        """The connections over which other agents are asked."""
+        return self._requests.connections()
 
     @property
     def bytes_under_way(self) -> int:

@@ -52,7 +52,7 @@ TINY = [source.to_bytes(8, "big") + bytes(92) for source in range(POOL_SIZE)]
 
 def producer(target: Target, **settings: Any) -> Any:
     """A producer with the settings of `PRODUCER`; `settings` override them (with underscores for dots)."""
-    config = {"bootstrap.servers": target.bootstrap, **PRODUCER}
+    config = {**target.client, **PRODUCER}
     config.update({name.replace("_", "."): value for name, value in settings.items()})
     return Producer(config)
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.certificates import make_certificate
 from bench.errors import BenchError
 from bench.target import Target
 
@@ -34,8 +35,7 @@ SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "8",
     "transaction.state.log.replication.factor": "1",
@@ -110,6 +110,7 @@ class Kafka(Target):
         added = ", ".join(f"{name}={value}" for name, value in self._properties.items())
         self.settings = f"Apache Kafka {version()}, {added or 'its defaults'}; {' '.join(JVM)}"
         self._bootstrap = ""
+        self._protocol = "PLAINTEXT"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -131,8 +132,9 @@ class Kafka(Target):
         properties = folder / "server.properties"
         lines = {
             **SINGLE_NODE,
-            "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client}",
+            "listeners": f"{self._protocol}://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"{self._protocol}://127.0.0.1:{client}",
+            "inter.broker.listener.name": self._protocol,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(folder / "data"),
             **self._properties,
@@ -177,3 +179,28 @@ class Kafka(Target):
     def forget(self) -> bool:
         """Does nothing: Kafka caches records only in the page cache."""
         return False
+
+
+class KafkaTls(Kafka):
+    """A broker whose clients connect by TLS."""
+
+    def __init__(self, label: str = "kafka tls") -> None:
+        super().__init__(label=label)
+        self.settings = f"{self.settings}, over TLS 1.3"
+        self._protocol = "SSL"
+
+    @property
+    def client(self) -> Mapping[str, str]:
+        return {**super().client, **self._certificate.client}
+
+    def start(self) -> None:
+        self._certificates = tempfile.TemporaryDirectory(prefix="kafka-bench-tls-")
+        made = self._certificate = make_certificate(Path(self._certificates.name))
+        stores = {"keystore": made.keystore, "truststore": made.authority}
+        for store, path in stores.items():
+            self._properties |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        self._certificates.cleanup()

@@ -1,9 +1,10 @@
 """Lacuna as a target: `lacuna up`, or a control plane and an agent in separate processes."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.certificates import make_certificate
 from bench.processes import Process
 from bench.target import Target
 
@@ -58,17 +59,41 @@ class Lacuna(Target):
             "up",
             "--no-console",
             f"--data={self.data}",
-            f"--listen={self._listen}",
+            f"--listen={self._address()}",
             *self._options,
         ]
         process = Process(arguments, READY)
         self._processes = [process]
         self._listen = process.value
 
+    def _address(self) -> str:
+        return self._listen
+
     def _end(self) -> None:
         processes, self._processes = self._processes, []
         for process in processes:
             process.stop()
+
+
+class LacunaTls(Lacuna):
+    """`lacuna up` whose clients connect by TLS."""
+
+    def __init__(self, label: str = "lacuna tls") -> None:
+        super().__init__(label=label)
+        self.settings = "lacuna up over TLS 1.3; fsync before every acknowledgement"
+
+    @property
+    def client(self) -> Mapping[str, str]:
+        return {**super().client, **self._certificate.client}
+
+    def start(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="lacuna-bench-")
+        made = self._certificate = make_certificate(self.data)
+        self._options = [f"--tls-cert={made.certificate}", f"--tls-key={made.key}"]
+        self._run()
+
+    def _address(self) -> str:
+        return f"SSL://{self._listen}"
 
 
 class LacunaGrpc(Lacuna):

@@ -74,7 +74,7 @@ def consume(target: Target, topic: str, **settings: Any) -> Consumed:
     """Reads all partitions from the start until the end of each is reported. Raises BenchError."""
     statistics = _Statistics()
     config = {
-        "bootstrap.servers": target.bootstrap,
+        **target.client,
         **CONSUMER,
         **ENDS_SOON,
         "statistics.interval.ms": _STATISTICS_MS,

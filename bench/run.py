@@ -22,12 +22,21 @@ from bench.compare import worse
 from bench.errors import BenchError
 from bench.figures import Row
 from bench.goals import judge
-from bench.kafka import FSYNC, Kafka, KafkaMissing
-from bench.lacuna import Lacuna, LacunaGrpc
+from bench.kafka import FSYNC, Kafka, KafkaMissing, KafkaTls
+from bench.lacuna import Lacuna, LacunaGrpc, LacunaTls
 from bench.limits import ends
 from bench.results import Results
 from bench.rounds import FULL, QUICK, SMOKE, Bench
-from bench.sections import BARE, KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC, SECTIONS
+from bench.sections import (
+    BARE,
+    KAFKA,
+    KAFKA_FSYNC,
+    KAFKA_TLS,
+    LACUNA,
+    LACUNA_GRPC,
+    LACUNA_TLS,
+    SECTIONS,
+)
 from bench.target import Foreign, Target
 from bench.warming import warm
 
@@ -38,6 +47,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
     LACUNA_GRPC: LacunaGrpc,
     KAFKA: Kafka,
     KAFKA_FSYNC: lambda: Kafka(FSYNC, KAFKA_FSYNC),
+    LACUNA_TLS: LacunaTls,
+    KAFKA_TLS: KafkaTls,
     BARE: Bare,
 }
 EVERYDAY = (LACUNA, KAFKA, BARE)

@@ -17,7 +17,7 @@ from bench.rounds import Bench
 from bench.scale import scale
 from bench.standby import standby
 from bench.tail import tail
-from bench.throughput import throughput
+from bench.throughput import throughput, tls
 from bench.tiny import tiny
 from bench.transactions import transactions
 from bench.zone import zone
@@ -26,6 +26,8 @@ LACUNA = "lacuna"
 LACUNA_GRPC = "lacuna grpc"
 KAFKA = "kafka"
 KAFKA_FSYNC = "kafka fsync"
+LACUNA_TLS = "lacuna tls"
+KAFKA_TLS = "kafka tls"
 BARE = "bare"
 
 
@@ -48,6 +50,7 @@ SECTIONS: dict[str, Section] = {
     "tail": Section(tail, (LACUNA, KAFKA)),
     "tiny": Section(tiny, (LACUNA, KAFKA, BARE)),
     "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC, BARE)),
+    "tls": Section(tls, (LACUNA, LACUNA_TLS, KAFKA, KAFKA_TLS), everyday=False),
     "java": Section(java, (LACUNA, KAFKA, KAFKA_FSYNC), everyday=False),
     "journals": Section(journals, everyday=False),
     "messages": Section(messages),

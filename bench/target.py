@@ -27,6 +27,11 @@ class Target(ABC):
     def pids(self) -> tuple[int, ...]:
         """The ids of the server's processes; their descendants are counted with them. They may change in `forget`."""
 
+    @property
+    def client(self) -> Mapping[str, str]:
+        """The settings with which librdkafka connects."""
+        return {"bootstrap.servers": self.bootstrap}
+
     def counts(self) -> Mapping[str, float]:
         """What this server counts of its own work since it started, by name; `Meter` takes the difference."""
         return {}

@@ -4,7 +4,7 @@ Reads are read_committed, and the first after the server has emptied its caches:
 once with a larger queue ("tuned").
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from bench.clients import RECORD_BYTES, Deliveries, flush, produce, ready_producer
 from bench.figures import BUSIEST, CPU_PER_GIB, GIBIBYTE, MEGABYTE, THROUGHPUT, Row, Run
@@ -30,7 +30,21 @@ def throughput(bench: Bench) -> Iterator[Row]:
     consumers: dict[str, dict[str, object]] = {READ_TUNED: TUNED}
     if bench.size.default_consumer:
         consumers = {READ: {}, **consumers}
-    for codec in CODECS:
+    yield from _of(bench, CODECS, consumers, "")
+
+
+def tls(bench: Bench) -> Iterator[Row]:
+    """Yields rows for producing and for reading with the tuned consumer, on servers with and without TLS."""
+    yield from _of(bench, CODECS[:1], {READ_TUNED: TUNED}, ", with and without TLS")
+
+
+def _of(
+    bench: Bench,
+    codecs: Sequence[str],
+    consumers: Mapping[str, Mapping[str, object]],
+    suffix: str,
+) -> Iterator[Row]:
+    for codec in codecs:
 
         def run(target: Target, measured: Measured, codec: str = codec) -> None:
             _produce_and_read(bench, target, codec, bench.size.records, consumers, measured)
@@ -38,7 +52,7 @@ def throughput(bench: Bench) -> Iterator[Row]:
         def warm_up(target: Target, codec: str = codec) -> None:
             _produce_and_read(bench, target, codec, bench.size.records // 2, consumers, Measured())
 
-        works = [work_of(work, codec) for work in (PRODUCE, *consumers)]
+        works = [work_of(work, codec) + suffix for work in (PRODUCE, *consumers)]
         yield from bench.rounds(works, run, warm_up=warm_up)
 
 

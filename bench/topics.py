@@ -17,7 +17,7 @@ class Topics:
     """Creates and drops topics on one target."""
 
     def __init__(self, target: Target) -> None:
-        self._admin = AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 2})
+        self._admin = AdminClient({**target.client, "log_level": 2})
         self._count = 0
         self._stem = f"{time.time_ns():x}"
 

@@ -25,7 +25,9 @@ from lacuna.controlplane.verbs import (
     agents,
     commits,
     compaction,
+    describing,
     housekeeping,
+    internal,
     losses,
     merging,
     outcomes,
@@ -34,6 +36,7 @@ from lacuna.controlplane.verbs import (
     reading,
     retention,
     securing,
+    sharing,
     swapping,
     topics,
     transactions,
@@ -83,17 +86,23 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "release_lease": agents.release_lease,
     "open_lease": agents.open_lease,
     "describe_leases": losses.describe_leases,
+    "describe_cluster": describing.describe_cluster,
     "create_topics": topics.create_topics,
     "delete_topics": topics.delete_topics,
     "create_partitions": topics.create_partitions,
     "alter_topic_configs": topics.alter_topic_configs,
     "alter_security": securing.alter_security,
+    "share_quotas": sharing.share_quotas,
     "commit_segment": commits.commit_segment,
     "read_partitions": reading.read_partitions,
+    "read_as_of": reading.read_as_of,
+    "read_histories": reading.read_histories,
+    "read_internal": internal.read_internal,
     "delete_records": housekeeping.delete_records,
     "plan_merge": merging.plan_merge,
     "swap_extents": swapping.swap_extents,
     "plan_compaction": compaction.plan_compaction,
+    "describe_merges": describing.describe_merges,
     "plan_collection": housekeeping.plan_collection,
     "filter_uncommitted": housekeeping.filter_uncommitted,
     "confirm_collection": housekeeping.confirm_collection,
@@ -129,10 +138,16 @@ VERBS: Final[Mapping[str, _Decide]] = {
 LOOKS: Final = frozenset(
     {
         "renew_lease",
+        "share_quotas",
         "describe_leases",
+        "describe_cluster",
         "read_partitions",
+        "read_as_of",
+        "read_histories",
+        "read_internal",
         "plan_merge",
         "plan_compaction",
+        "describe_merges",
         "describe_producers",
         "describe_transactions",
         "list_transactions",
@@ -222,6 +237,7 @@ def fenced(command: Command, decision: Decision, context: Context) -> Decision:
 def tick(state: State, context: Context) -> Decision:
     """Decide what is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
     turn = Turn(state, context)
+    state.rewriting.begin(turn.now_ms)
     agents.tick_leases(turn)
     outcomes.tick_transactions(turn)
     producers.tick_transactional_ids(turn)
@@ -231,6 +247,7 @@ def tick(state: State, context: Context) -> Decision:
     securing.tick_tokens(turn)
     presence.tick_presence(turn)
     deadlines.tick_groups(turn)
+    internal.tick_internal(turn)
     return turn.end(None)
 
 
@@ -252,6 +269,8 @@ def replay(state: State, record: JournalRecord) -> None:
         )
     if record.now_ms > state.clock_ms:
         state.clock_ms = record.now_ms
+    if record.begins_internal_topics:
+        internal.replay_beginning(state)
     REPLAYS[event](state, getattr(message, event), record.now_ms)
 
 
@@ -260,5 +279,6 @@ def found(state: State, cluster_id: str, context: Context) -> Decision:
     if not cluster_id:
         raise ValueError("a cluster needs an id; make one from 16 random bytes")
     turn = Turn(state, context)
-    turn.journal(JournalRecord(cluster_founded=ClusterFounded(cluster_id=cluster_id)))
+    founded = ClusterFounded(cluster_id=cluster_id)
+    turn.journal(JournalRecord(cluster_founded=founded, begins_internal_topics=True))
     return turn.end(None)

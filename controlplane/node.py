@@ -130,12 +130,15 @@ class Node:
             for address, (each, told) in self._standbys.items()
             if now - told < _FORGET_MS
         }
+        load = self.plane.load()
         return ControlPlaneStatus(
             is_leader=True,
             leader=self._address,
             epoch=self.epoch,
             position=self.plane.durable_position,
             standbys=[each for each, _ in self._standbys.values()],
+            pending_records=load.pending_records,
+            backlog=load.backlog,
         )
 
     def _status_of_standby(self) -> ControlPlaneStatus:
@@ -144,6 +147,7 @@ class Node:
         told = self._told
         if told is not None and told.leader == status.leader:
             status.position = told.position
+            status.pending_records, status.backlog = told.pending_records, told.backlog
             status.standbys.extend(each for each in told.standbys if each.address != here.address)
         status.position = max(status.position, here.position)
         status.standbys.append(here)

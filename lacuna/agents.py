@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lacuna.addresses import join_address
 from lacuna.agent.aside import Aside
@@ -20,9 +21,13 @@ from lacuna.agent.peers import AskPeer, Named, Peers
 from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.quotas.quotas import Quotas
+from lacuna.agent.quotas.sharing import QuotaSharing
 from lacuna.agent.registry import discover
+from lacuna.agent.report import report_of
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.guards import guarded
+from lacuna.agent.security.peers import PeerIdentity
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
@@ -30,7 +35,8 @@ from lacuna.agent.zone import Zone
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.kafka import BootstrapUnavailable, KafkaConnection
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
+from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.wire.messages.describe_cluster import (
@@ -72,18 +78,25 @@ class RunningAgent:
         housekeeping: Housekeeping | None,
         peers: Peers,
         aside: Aside,
+        sharing: QuotaSharing,
     ) -> None:
         self.context = context
         self.server = server
         self.housekeeping = housekeeping
         self._peers = peers
         self._aside = aside
+        self._sharing = sharing
 
     @property
     def bootstrap(self) -> str:
         """The HOST:PORT at which clients reach the agent."""
         lease = self.context.lease
         return join_address(lease.host, lease.port)
+
+    def report(self) -> AgentReport:
+        """What the agent tells of itself, as of now."""
+        metrics = None if self.housekeeping is None else self.housekeeping.metrics
+        return report_of(self.context, self.server.peers(), metrics)
 
     async def stop(self) -> None:
         """Has clients sent to other agents, answers what was read, closes everything and releases the lease.
@@ -115,8 +128,11 @@ class RunningAgent:
 
     async def _stop_watching(self) -> None:
         await self._aside.stop()
+        await self._sharing.stop()
         await self._peers.stop()
         await self.context.lines.stop()
+        if self.context.access.peers is not None:
+            self.context.access.peers.stop()
 
 
 async def start_agent(
@@ -138,11 +154,16 @@ async def start_agent(
     Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
-    connect_peer = connect_peer or _connect_peer
-    context = _context(control, store, parts, clock, randomness, pace, connect_peer)
+    identity = PeerIdentity(control)
+    access = Access(
+        parts.security, parts.agent.listeners, control.cluster.security, clock, identity
+    )
+    connect_peer = connect_peer or partial(_connect_peer, access)
+    context = _context(control, store, parts, clock, randomness, pace, connect_peer, access)
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
     await server.start(reuse_port=reuse_port)
+    context.access.warn()
     try:
         await context.lease.start(*server.ports)
     except BaseException:
@@ -151,19 +172,30 @@ async def start_agent(
     housekeeping = None
     if parts.housekeeping is not None:
         housekeeping = Housekeeping(context, parts.housekeeping).start()
-    peers = Peers(control, context.lease, ask_peer or _ask_peer)
+    peers = Peers(control, context.lease, ask_peer or partial(_ask_peer, access))
     peers.start()
     context.lines.start()
     aside = Aside(control, server)
     aside.start()
-    return RunningAgent(context, server, housekeeping, peers, aside)
+    sharing = QuotaSharing(control, context.lease, context.quotas)
+    sharing.start()
+    running = RunningAgent(context, server, housekeeping, peers, aside, sharing)
+    context.lease.report = running.report
+    return running
 
 
-async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":
+async def _connect_peer(access: Access, agent: Agent) -> "asyncio.Future[None]":
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
+    context = access.to_peers(loop.time()).context
     async with asyncio.timeout(_PEER_SECONDS):
-        transport, _ = await loop.create_connection(lambda: _Line(broken), agent.host, agent.port)
+        transport, _ = await loop.create_connection(
+            lambda: _Line(broken),
+            agent.host,
+            agent.port,
+            ssl=context,
+            server_hostname=None if context is None else agent.host,
+        )
     broken.add_done_callback(lambda _: transport.close())
     return broken
 
@@ -177,14 +209,15 @@ class _Line(asyncio.Protocol):
             self._broken.set_result(None)
 
 
-async def _ask_peer(agent: Agent) -> Named | None:
-    address = join_address(agent.host, agent.port)
+async def _ask_peer(access: Access, agent: Agent) -> Named | None:
+    security = access.to_peers(asyncio.get_running_loop().time())
+    address = Agents(join_address(agent.host, agent.port), security)
     try:
         async with KafkaConnection(address, _PEER_SECONDS) as connection:
             response = await connection.ask(
                 DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
             )
-    except BootstrapUnavailable:
+    except (BootstrapUnavailable, NotAuthenticated):
         return None
     return Named(response.cluster_id, [broker.broker_id for broker in response.brokers])
 
@@ -197,10 +230,10 @@ def _context(
     randomness: random.Random,
     pace: Pace,
     connect_peer: ConnectPeer,
+    access: Access,
 ) -> AgentContext:
     """Everything of one agent except its listener."""
     metrics = AgentMetrics()
-    access = Access(parts.security, parts.agent.listeners, control.cluster.security, clock)
     lease = AgentLease(control, parts.agent, metrics)
     lines = PeerLines(control, lease, connect_peer)
     fetch = FetchService(
@@ -210,7 +243,7 @@ def _context(
         cluster_id=lambda: control.cluster.cluster_id,
         randint=randomness.randint,
         settings=parts.fetch,
-        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch),
+        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch, access.to_peers),
     )
     produce = ProduceService(
         control=control,
@@ -234,5 +267,6 @@ def _context(
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=lines,
+        quotas=Quotas(control.cluster.security),
         access=access,
     )

@@ -101,11 +101,8 @@ def _blamed(
     first = open_ones[0].current_txn_start_offset
     end = open_ones[1].current_txn_start_offset if len(open_ones) > 1 else view.high_watermark
     own = _own(view, open_ones[0].producer_id, first, view.high_watermark)
-    by_commit = behind(view.extents, view.dead, first, end).offsets
-    before = {
-        group: behind(view.extents, view.dead, position, first).offsets
-        for group, position in positions.items()
-    }
+    by_commit = behind(view, first, end).offsets
+    before = {group: behind(view, position, first).offsets for group, position in positions.items()}
     return Blamed(
         topic=topic,
         partition=view.partition,
@@ -114,7 +111,7 @@ def _blamed(
         start_time_ms=holder.start_time_ms,
         timeout_ms=holder.transaction_timeout_ms,
         last_stable_offset=view.last_stable_offset,
-        waiting=behind(view.extents, view.dead, first, view.high_watermark).offsets,
+        waiting=behind(view, first, view.high_watermark).offsets,
         own=own,
         by_commit=by_commit,
         by_abort=by_commit - _own(view, open_ones[0].producer_id, first, end),

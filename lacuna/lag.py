@@ -51,7 +51,6 @@ async def lag_of_offsets(
             continue  # it was deleted meanwhile, and its offsets with it
         view = control.partition(topic.topic_id, each.partition.partition)
         await view.ready()
-        position = max(each.offset, view.log_start_offset)
         lags.append(
             PartitionLag(
                 topic=topic.name,
@@ -59,7 +58,7 @@ async def lag_of_offsets(
                 committed=each.offset,
                 last_stable_offset=view.last_stable_offset,
                 high_watermark=view.high_watermark,
-                left=behind(view.extents, view.dead, position, view.last_stable_offset),
+                left=behind(view, each.offset),
             )
         )
     return sorted(lags, key=lambda lag: (lag.topic, lag.partition))

@@ -16,8 +16,11 @@ from lacuna.logstore.objects import (
     ObjectStore,
     StoreMisconfiguredError,
     StoreUnavailableError,
+    check_url,
     open_store,
 )
+from lacuna.logstore.objects.encrypted import EncryptedStore
+from lacuna.logstore.objects.url import with_options
 from lacuna.logstore.segments import (
     JournalEnd,
     LaterSegment,
@@ -45,10 +48,19 @@ class StoreAheadError(UserError):
         )
 
 
-def bucket_url(bucket: str, endpoint: str | None) -> str:
-    """The s3:// URL of BUCKET or BUCKET/PREFIX, at the S3 service `endpoint` if one is given."""
-    query = f"?{urlencode({'endpoint': endpoint})}" if endpoint else ""
-    return f"s3://{quote(bucket.removeprefix('s3://'))}{query}"
+def bucket_url(
+    bucket: str, endpoint: str | None, sse: str | None = None, sse_kms_key_id: str | None = None
+) -> str:
+    """The s3:// URL of BUCKET or BUCKET/PREFIX, at the S3 service `endpoint` if one is given.
+
+    Raises StoreMisconfiguredError for an encryption that S3 does not have.
+    """
+    url = f"s3://{quote(bucket.removeprefix('s3://'))}"
+    if endpoint:
+        url += f"?{urlencode({'endpoint': endpoint})}"
+    url = with_options(url, sse=sse or "", sse_kms_key_id=sse_kms_key_id or "")
+    check_url(url)
+    return url
 
 
 def folder_url(folder: Path) -> str:
@@ -62,7 +74,8 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
     Raises ObjectStoreError, whose message says what to do.
     """
     store = open_store(url)
-    make = getattr(store, "create_bucket", None)
+    inner = store.inner if isinstance(store, EncryptedStore) else store
+    make = getattr(inner, "create_bucket", None)
     try:
         if create_bucket:
             if make is None:

@@ -10,23 +10,30 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from typing import Any, Final, Self, TypeVar
 
 from lacuna.controlplane.client import (
+    AsOf,
+    CommandRefused,
+    ControlPlace,
     ControlPlaneUnavailable,
     GrpcClient,
     SessionClient,
     SessionLimits,
     confirm,
+    made_of,
+    read_as_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import ReadHistories
 from lacuna.logstore.segments import JournalEnd
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
@@ -40,16 +47,16 @@ _VIEWS_AT_ONCE: Final = 500
 
 
 class ControlPlane:
-    """A client of the control plane at `address` (HOST:PORT or unix:PATH); close it, or use `with`.
+    """A client of the control plane at a place; close it, or use `with`.
 
     The constructor and every call raise ControlPlaneUnavailable if nothing answers.
     """
 
-    def __init__(self, address: str, settings: SessionLimits | None = None) -> None:
+    def __init__(self, place: ControlPlace, settings: SessionLimits | None = None) -> None:
         self._settings = settings or SessionLimits(give_up_after=_GIVE_UP_AFTER)
         self._loop = _shared_loop(os.getpid())
         self._is_open = True
-        self._client = self._run(self._open(address))
+        self._client = self._run(self._open(place))
 
     def __enter__(self) -> Self:
         return self
@@ -90,8 +97,29 @@ class ControlPlane:
         """
         return self._run(self._partition_logs(list(keys)))
 
-    async def _open(self, address: str) -> SessionClient:
-        client = GrpcClient(address, random.SystemRandom().random, self._settings)
+    def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
+        """Where these partitions ended for read_committed consumers at a time, or at the last known before it.
+
+        Raises CommandRefused if the control plane is of a version that keeps no history.
+        """
+        return self._run(read_as_of(self._client, keys, at_ms))
+
+    def histories(self, keys: Iterable[PartitionKey]) -> list[History | None]:
+        """Where the last stable offsets of partitions were, in the order of `keys`; None for what is not known.
+
+        A control plane of an earlier version knows none of them.
+        """
+        wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
+        try:
+            reply = self.call(Command(read_histories=ReadHistories(partitions=wanted)))
+        except CommandRefused:
+            return [None] * len(wanted)
+        found = reply.histories_read.histories
+        return [History.of(each) if each.settled_ms else None for each in found]
+
+    async def _open(self, place: ControlPlace) -> SessionClient:
+        tls = made_of(place.tls)
+        client = GrpcClient(place.address, random.SystemRandom().random, self._settings, tls=tls)
         client.start()
         try:
             await client.cluster.ready()

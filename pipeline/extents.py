@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.log.live import late_extents, live_slices
 from lacuna.controlplane.shared.log.pieces import Piece, piece_at, pieces_in
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -26,6 +27,8 @@ class PartitionLog:
     extents: ExtentTable
     dead: DeadRanges
     vacated_to: int = 0
+    #: Where the last stable offset was at past times; only in metadata from the bucket.
+    history: History | None = None
 
     @property
     def key(self) -> PartitionKey:

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError, open_store
+from lacuna.logstore.objects.url import with_keys
 from lacuna.logstore.segments import read_marker
 from lacuna.logstore.segments.marker import check_marker
 from lacuna.pipeline.errors import PipelineError
@@ -22,6 +23,8 @@ _open: "OrderedDict[str, ObjectStore]" = OrderedDict()
 
 def shared_store(url: str) -> ObjectStore:
     """The store at `url`, opened at its first use. At most eight stay open; the least recently used is closed.
+
+    If `url` names no keys, this machine's environment may (`with_keys`).
 
     Sends no request to the store. Raises StoreMisconfiguredError for an invalid URL, PipelineError for a folder that
     does not exist.
@@ -42,7 +45,7 @@ def _open_existing(url: str) -> ObjectStore:
             f"the bucket {url} does not exist: there is no folder {folder} on this machine; check the "
             "name, and if Spark runs on several machines, mount it on each"
         )
-    return open_store(url)
+    return open_store(with_keys(url))
 
 
 def _close(url: str, store: ObjectStore) -> None:

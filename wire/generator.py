@@ -1,10 +1,11 @@
-"""Writes `lacuna.wire.messages` from Kafka's definitions: `python -m lacuna.wire.generator`.
+"""Writes `lacuna.wire.messages` and `.records` from Kafka's definitions: `python -m lacuna.wire.generator`.
 
 The jar of kafka-clients holds a JSON file for each message (github.com/apache/kafka, clients/src/main/resources,
 Apache-2.0). Versions that KAFKA no longer has are taken from BEFORE_KAFKA_4, the last release that had them; a field
 that only they have keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
 
-To generate the messages of another API, add its name to APIS and run this.
+To generate the messages of another API, add its name to APIS and run this. RECORDS are the kinds of records in Kafka's
+internal topics, each with a definition of its key and of its value; `api_key` of these is the version of the key.
 """
 
 import json
@@ -84,9 +85,23 @@ APIS: Final = (
     "UpdateFeatures",
     "WriteTxnMarkers",
 )
+#: Kinds of records, by the jar that has their definitions.
+RECORDS: Final = {
+    "kafka-group-coordinator": (
+        "ConsumerGroupCurrentMemberAssignment",
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupMetadata",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupTargetAssignmentMetadata",
+        "GroupMetadata",
+        "OffsetCommit",
+    ),
+    "kafka-transaction-coordinator": ("TransactionLog",),
+}
 #: Requests after whose end no bytes may follow: they would be records that nobody stores or asks for.
 EXACT: Final = ("FetchRequest", "ProduceRequest")
 MESSAGES: Final = Path(__file__).parent / "messages"
+RECORD_MESSAGES: Final = Path(__file__).parent / "records"
 
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -194,17 +209,17 @@ def is_struct(kind: str) -> bool:
     return element(kind) not in _TYPES
 
 
-def bring_jar(version: str, folder: Path) -> Path:
-    """Download the jar of kafka-clients from Maven Central to `folder`; return its path.
+def bring_jar(version: str, folder: Path, name: str = "kafka-clients") -> Path:
+    """Download one of Kafka's jars from Maven Central to `folder`; return its path.
 
     Raises SystemExit without Maven, and CalledProcessError if the download fails.
     """
     maven = shutil.which("mvn")
     if maven is None:
         raise SystemExit("Maven (mvn) is needed to fetch Kafka's definitions: install it")
-    artifact = f"-Dartifact=org.apache.kafka:kafka-clients:{version}"
+    artifact = f"-Dartifact=org.apache.kafka:{name}:{version}"
     subprocess.run([maven, "-q", "-B", _COPY, artifact, f"-DoutputDirectory={folder}"], check=True)
-    return folder / f"kafka-clients-{version}.jar"
+    return folder / f"{name}-{version}.jar"
 
 
 def definition(jar: zipfile.ZipFile, name: str) -> Definition:
@@ -317,14 +332,14 @@ def annotation(part: Part, each: Definition) -> str:
 
 def default(part: Part, each: Definition) -> str:
     """Return the source of a field's default, its value in versions that lack it."""
-    kind, given = each["type"], each.get("default")
-    if given == "null":
+    kind, given = each["type"], each.get("default", "")
+    if given in ("null", None):
         return "None"
     if kind != element(kind):
         return "()"
     if is_struct(kind):
         return f"{part.structs[each['name']]}()"
-    if given is None:
+    if given == "":
         return _TYPES[kind][1]
     if kind in _INTEGERS:
         return str(int(str(given), 0))
@@ -353,7 +368,7 @@ def arguments(part: Part, each: Definition) -> Iterator[str]:
     yield f"_{snake(part.structs[each['name']]).upper()}" if is_struct(kind) else kind.upper()
     if kind != each["type"]:
         yield "is_array=True"
-    versions = Versions.of(each["versions"])
+    versions = Versions.of(each.get("versions", "0+"))
     if versions.first:
         yield f"since={versions.first}"
     if versions.last is not None:
@@ -380,15 +395,32 @@ def write(jars: Iterable[Path], folder: Path) -> None:
             response = {**response, "fields": with_buffers(response["fields"])}
             path = folder / f"{snake(api)}.py"
             path.write_text(module_text(api, request, response), encoding="utf-8")
+    _tidy(folder)
+
+
+def write_records(jars: Mapping[str, Path], folder: Path) -> None:
+    """Write a formatted file for each of RECORDS to `folder`; `jars` are KAFKA's, by the names there."""
+    for name, kinds in RECORDS.items():
+        with zipfile.ZipFile(jars[name]) as jar:
+            for kind in kinds:
+                key, value = (definition(jar, f"{kind}{part}") for part in ("Key", "Value"))
+                path = folder / f"{snake(kind)}.py"
+                path.write_text(module_text(kind, key, value), encoding="utf-8")
+    _tidy(folder)
+
+
+def _tidy(folder: Path) -> None:
     for command in (("check", "--select=I", "--fix"), ("format",)):
         subprocess.run([sys.executable, "-m", "ruff", *command, "-q", str(folder)], check=True)
 
 
 def main() -> int:
-    """Download the jars and write the messages; return 0."""
+    """Download the jars and write the messages and records; return 0."""
     with tempfile.TemporaryDirectory(prefix="kafka-clients-") as folder:
         jars = [bring_jar(version, Path(folder)) for version in (KAFKA, BEFORE_KAFKA_4)]
         write(jars, MESSAGES)
+        names = {name: bring_jar(KAFKA, Path(folder), name) for name in RECORDS}
+        write_records(names, RECORD_MESSAGES)
     return 0
 
 

@@ -1,7 +1,7 @@
 """Which resources have configs, and why AlterConfigs and IncrementalAlterConfigs refuse the others.
 
-Configs of topics (2) and groups (32, KIP-848) can be altered. Those of agents (4, "broker"), their loggers (8) and
-client metrics subscriptions (16, KIP-714) can be described but not altered.
+Configs of topics (2), groups (32, KIP-848) and all agents together (4, "broker", without a name; KIP-226) can be
+altered. Those of one agent, of loggers (8) and of client metrics subscriptions (16, KIP-714) can only be described.
 """
 
 from collections import Counter
@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lacuna.agent.topic_names import is_legal
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.broker_configs import can_be_set, changed, topic_defaults
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.topic_configs import shorten
+from lacuna.controlplane.shared.topic_configs import InvalidConfig, check_together, shorten
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.wire.messages import alter_configs, incremental_alter_configs
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ _Config: TypeAlias = alter_configs.AlterableConfig | incremental_alter_configs.A
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 _UNALTERABLE: Final = {
-    BROKER: "An agent's settings are fixed when it starts: change them there and restart the agent.",
+    BROKER: "Configs are set for all brokers together: leave out the broker's id (--entity-default).",
     BROKER_LOGGER: "The levels of an agent's loggers are fixed when it starts and cannot be altered here.",
     CLIENT_METRICS: "Lacuna does not collect metrics of clients, so there is nothing to subscribe to.",
 }
@@ -45,7 +48,8 @@ def check_altered(
     """
     invalid = ErrorCode.INVALID_REQUEST
     kind, name = resource.resource_type, resource.resource_name
-    if kind not in (TOPIC, GROUP):
+    is_for_all_brokers = kind == BROKER and not name
+    if kind not in (TOPIC, GROUP) and not is_for_all_brokers:
         if kind in _UNALTERABLE and not any(are_set):
             return 0, ""
         return invalid, _UNALTERABLE.get(kind, f"Unknown resource type {kind}")
@@ -70,7 +74,9 @@ async def alter(
     validate_only: bool,
     replaces_all: bool,
 ) -> tuple[int, str]:
-    """Have the control plane apply all changes to one topic or group, or none; return its error code and message."""
+    """Have the control plane apply all changes to one resource, or none; return its error code and message."""
+    if resource.resource_type == BROKER:
+        return await _alter_brokers(context, changes, validate_only, replaces_all)
     if resource.resource_type == GROUP:
         of_group = AlterGroupConfigs(
             group_id=resource.resource_name,
@@ -88,3 +94,35 @@ async def alter(
     )
     reply = await context.control.call(Command(alter_topic_configs=of_topic))
     return reply.topic_configs_altered.error_code, reply.topic_configs_altered.error_message
+
+
+async def _alter_brokers(
+    context: "AgentContext",
+    changes: Sequence[ConfigChange],
+    validate_only: bool,
+    replaces_all: bool,
+) -> tuple[int, str]:
+    fixed = [each.name for each in changes if not can_be_set(each.name)]
+    if fixed:
+        return ErrorCode.INVALID_REQUEST, (
+            f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. An agent has them from its command "
+            "line or config file, or they mean nothing here: see DescribeConfigs of a broker."
+        )
+    before = (await current_view(context)).security.configs
+    after: dict[str, str] = {} if replaces_all else dict(before)
+    try:
+        for each in changes:
+            after = changed(after, each.name, each.operation, each.value)
+        check_together(topic_defaults(after))
+    except InvalidConfig as invalid:
+        return ErrorCode.INVALID_CONFIG, str(invalid)
+    if validate_only:
+        return ErrorCode.NONE, ""
+    names = before if replaces_all else [each.name for each in changes]
+    alteration = SecurityChanges(
+        configs={name: value for name, value in after.items() if before.get(name) != value},
+        removed_configs=[name for name in names if name not in after],
+    )
+    command = Command(alter_security=AlterSecurity(changes=alteration))
+    reply = (await context.control.call(command)).security_altered
+    return reply.error_code, reply.error_message

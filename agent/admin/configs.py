@@ -8,12 +8,14 @@ altered. All client metrics subscriptions show the same values.
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.security.listeners import DEFAULT_NAME
+from lacuna.controlplane.shared.broker_configs import TOPIC_CONFIG_OF, broker_name, can_be_set
 from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS
+from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, ConfigType
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
 from lacuna.setting import LARGEST_INT, Setting, as_text, settings_of
@@ -21,7 +23,8 @@ from lacuna.setting import LARGEST_INT, Setting, as_text, settings_of
 if TYPE_CHECKING:
     from lacuna.agent.context import AgentContext
 
-DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT, DYNAMIC_LOGGER, DYNAMIC_GROUP = 1, 4, 5, 6, 8
+DYNAMIC_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5
+DYNAMIC_LOGGER, DYNAMIC_GROUP = 6, 8
 _UNKNOWN_TYPE = 0
 _LOG4J = (
     (logging.CRITICAL, "FATAL"),
@@ -45,27 +48,6 @@ _OF_TOPICS_ALONE = frozenset(
         "segment.ms",
     }
 )
-# Kafka's names of the broker configs that set a topic config's default, where the names differ.
-_BROKER_NAMES: Mapping[str, str] = {
-    "cleanup.policy": "log.cleanup.policy",
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "file.delete.delay.ms": "log.segment.delete.delay.ms",
-    "flush.messages": "log.flush.interval.messages",
-    "index.interval.bytes": "log.index.interval.bytes",
-    "local.retention.bytes": "log.local.retention.bytes",
-    "local.retention.ms": "log.local.retention.ms",
-    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
-    "max.message.bytes": "message.max.bytes",
-    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
-    "message.timestamp.type": "log.message.timestamp.type",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
-    "preallocate": "log.preallocate",
-    "retention.bytes": "log.retention.bytes",
-    "segment.bytes": "log.segment.bytes",
-    "segment.index.bytes": "log.index.size.max.bytes",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +72,19 @@ class ShownConfig:
     synonyms: tuple[Synonym, ...]
 
 
-def of_topic(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a topic; `configs` are the values set on it, by config name."""
+def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
+    """Yield all configs of a topic: `own` was set on it, `of_brokers` for all brokers under the brokers' names."""
     for config in TOPIC_CONFIGS.values():
-        broker_name = _BROKER_NAMES.get(config.name, config.name)
+        name = broker_name(config.name)
         synonyms: tuple[Synonym, ...] = ()
         if config.name not in _OF_TOPICS_ALONE:
-            synonyms = (Synonym(name=broker_name, value=config.default, source=DEFAULT),)
+            synonyms = (Synonym(name=name, value=config.default, source=DEFAULT),)
         value, source = config.default, DEFAULT
-        if config.name in configs:
-            value, source = configs[config.name], DYNAMIC_TOPIC
+        if name in of_brokers:
+            value, source = of_brokers[name], DYNAMIC_DEFAULT_BROKER
+            synonyms = (Synonym(name=name, value=value, source=source), *synonyms)
+        if config.name in own:
+            value, source = own[config.name], DYNAMIC_TOPIC
             synonyms = (Synonym(name=config.name, value=value, source=source), *synonyms)
         yield ShownConfig(
             name=config.name,
@@ -152,7 +137,36 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
     ]
     rack = _static("broker.rack", ConfigType.STRING, agent.zone)
     shown = [rack if config.name == rack.name else config for config in shown]
+    set_for_all = {each.name: each for each in of_all_agents(context.control.cluster.security)}
+    shown = [_with_dynamic(each, set_for_all.pop(each.name, None)) for each in shown]
+    shown += set_for_all.values()
     return sorted(shown, key=lambda config: config.name)
+
+
+def of_all_agents(security: Security) -> Iterable[ShownConfig]:
+    """Yield the configs that were set for all brokers."""
+    for name, value in security.configs.items():
+        config = TOPIC_CONFIGS.get(TOPIC_CONFIG_OF.get(name, ""))
+        yield ShownConfig(
+            name=name,
+            value=value,
+            source=DYNAMIC_DEFAULT_BROKER,
+            is_read_only=False,
+            type=ConfigType.INT if config is None else config.type,
+            documentation="" if config is None else config.documentation,
+            synonyms=(Synonym(name=name, value=value, source=DYNAMIC_DEFAULT_BROKER),),
+        )
+
+
+def _with_dynamic(shown: ShownConfig, dynamic: ShownConfig | None) -> ShownConfig:
+    """Return a config of an agent as it is, given what was set for all of them."""
+    if dynamic is None:
+        return replace(shown, is_read_only=not can_be_set(shown.name))
+    return replace(
+        dynamic,
+        documentation=shown.documentation,
+        synonyms=(*dynamic.synonyms, *shown.synonyms),
+    )
 
 
 def _settings(*parts: object) -> Iterable[ShownConfig]:
@@ -189,7 +203,7 @@ def _topic_defaults() -> Iterable[ShownConfig]:
     """Yield the default of each topic config, under the names of Kafka's broker configs."""
     for config in TOPIC_CONFIGS.values():
         if config.name not in _OF_TOPICS_ALONE:
-            name = _BROKER_NAMES.get(config.name, config.name)
+            name = broker_name(config.name)
             yield _default(name, config.type, config.default, config.documentation)
 
 

@@ -1,14 +1,68 @@
-"""Answers of the delegation token APIs (KIP-48), given that connections are not authenticated.
+"""What the delegation token APIs (KIP-48, KIP-373) have in common: who may ask, and how tokens are changed.
 
-Kafka issues tokens to authenticated clients only. On a listener without SASL, as here, it answers every request
-with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+Clients need an authenticated connection: listeners with SASL, or with SSL and a client certificate. Who authenticated
+with a token may not make or prolong any.
 """
 
+from collections.abc import Callable
 from typing import Final
 
+from lacuna.agent.api import Call
+from lacuna.agent.security.listeners import Protocol
+from lacuna.agent.security.principal import ANONYMOUS, Principal
+from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, DelegationToken, SecurityChanges
 
-NOT_ALLOWED: Final = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-#: A time in an answer with an error, which clients ignore; Kafka answers -1.
-NO_TIME: Final = 0
-NOTES: Final = "connections are not authenticated: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+#: A time in an answer with an error.
+NO_TIME: Final = -1
+NOTES: Final = "without an authenticated connection: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+
+
+def is_allowed(call: Call) -> bool:
+    """Return whether the client may ask for anything about tokens."""
+    session = call.peer.session
+    protocol = session.listener.protocol
+    is_unknown = protocol is Protocol.SSL and session.principal == ANONYMOUS
+    return not (session.is_token or protocol is Protocol.PLAINTEXT or is_unknown)
+
+
+def is_concerned(token: DelegationToken, principal: Principal) -> bool:
+    """Return whether a principal owns a token, asked for it or may renew it."""
+    return str(principal) in (token.owner, token.requester, *token.renewers)
+
+
+async def prolong(call: Call, hmac: bytes, expiry_ms: Callable[[int], int]) -> tuple[int, int]:
+    """Give a token another expiry, by the time now; return an error code and the expiry.
+
+    Its owner and its renewers may. One that is not later than now removes it."""
+    if not is_allowed(call):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
+    tokens = call.context.access.tokens
+    if not tokens.is_enabled:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, NO_TIME
+    await current_view(call.context)
+    token = tokens.by_hmac(hmac)
+    now_ms = call.context.clock.now_ms()
+    if token is None:
+        return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, NO_TIME
+    if token.expiry_ms <= now_ms:
+        return ErrorCode.DELEGATION_TOKEN_EXPIRED, NO_TIME
+    if str(call.peer.session.principal) not in (token.owner, *token.renewers):
+        return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, NO_TIME
+    expiry = min(token.max_ms, expiry_ms(now_ms))
+    # Removed and added at once: it stays away if somebody has removed it meanwhile.
+    changes = SecurityChanges(removed_token_ids=[token.token_id])
+    if expiry > now_ms:
+        changed = changes.tokens.add()
+        changed.CopyFrom(token)
+        changed.expiry_ms = expiry
+    code = await alter(call, changes)
+    return code, NO_TIME if code else expiry
+
+
+async def alter(call: Call, changes: SecurityChanges) -> int:
+    """Have the control plane make changes; return its error code."""
+    command = Command(alter_security=AlterSecurity(changes=changes))
+    return (await call.context.control.call(command)).security_altered.error_code

@@ -22,6 +22,7 @@ from lacuna.agent.api import Api, Call
 from lacuna.agent.fetch.answers import failed
 from lacuna.agent.fetch.message_sets import fetch_message_sets
 from lacuna.agent.fetch.sessions import INITIAL_EPOCH, NO_SESSION, Permission
+from lacuna.agent.quotas.limits import CONSUMED
 from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -51,12 +52,23 @@ async def serve(
     """Answer what the client may read; without `permission` that is everything."""
     await _catch_up(call, request)
     service = call.context.fetch
+    if call.context.quotas.are_any:
+        request = _within_quota(call, request)
     if call.version < _FIRST_BATCHES:
         rotation = call.context.randomness.random()
         response = await fetch_message_sets(service, request, call.version, rotation, permission)
     else:
         response = await service.fetch(request, call.version, permission)
     return _known(response) if call.version < _FIRST_STORAGE_ERROR else response
+
+
+def _within_quota(call: Call, request: FetchRequest) -> FetchRequest:
+    """Return the request with a limit of what its client may read in a second, so that it owes little at a time."""
+    user, client_id = call.peer.session.principal.name, call.peer.client_id
+    most = call.context.quotas.most(CONSUMED, user, client_id)
+    if most is None or most >= request.max_bytes:
+        return request
+    return request._replace(max_bytes=max(1, int(most)))
 
 
 async def _catch_up(call: Call, request: FetchRequest) -> None:

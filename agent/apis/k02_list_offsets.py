@@ -5,6 +5,11 @@ earliest local (-4, KIP-405), and by time: the first visible record with that ti
 tiered storage, so latest tiered (-5) is -1, as Kafka answers without it. Everything is answered after a confirming
 read (S7). The only leader epoch is 0.
 
+A timestamp of -10^12 or less asks something that Kafka does not know: where the partition ended for read_committed
+consumers at a past time, given as the negative of its milliseconds since 1970 (adr/0042). The answer's timestamp is the
+time that it is of, at or before the one asked for; or, with OFFSET_OUT_OF_RANGE, the first that is known. It is the
+same for all partitions for which a request has the same timestamp.
+
 Temporary errors are LEADER_NOT_AVAILABLE, since librdkafka asks again after it, but after KAFKA_STORAGE_ERROR or
 NOT_LEADER_OR_FOLLOWER only refreshes its metadata and fails. Java, franz-go and sarama ask again after all of them.
 
@@ -15,16 +20,21 @@ the time of writing, so a consumer that looks for a time begins somewhat before 
 with the high watermark, -2 (earliest) is log_start_offset alone. v0 and v1 are always read_uncommitted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.loading import ExtentError, ExtentGoneError
 from lacuna.agent.fetch.lookup import TimedOffset, first_at_or_after, latest_by_time
 from lacuna.agent.fetch.service import log
+from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions, read_partitions
+from lacuna.controlplane.client import AsOf, read_as_of
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.wire.messages.list_offsets import (
     LIST_OFFSETS_REQUEST,
@@ -46,6 +56,9 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 
+#: Timestamps up to this one are past times, as negative numbers (2001-09-09 is the first). Kafka's are small.
+AS_OF: Final = -(10**12)
+
 #: special timestamp -> the first version that has it
 _FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 #: The most offsets in an answer of v0, so that a request for all does not name every extent of a large log.
@@ -59,11 +72,15 @@ async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
         call.context, ((name, each.partition_index) for name, each in asked)
     )
     states = await read_partitions(call.context, found)
+    past = await _past(call.context, found, asked)
     answers = []
     for where, state, (_, each) in zip(found, states, asked, strict=True):
         error_code = _error_of(call, each, state)
         if where is None or error_code:
             answers.append(_failed(each, error_code))
+            continue
+        if each.timestamp <= AS_OF:
+            answers.append(_as_of(each, where, past[each.timestamp]))
             continue
         view = call.context.control.partition(where.topic_id, where.partition)
         if call.version == 0:
@@ -82,7 +99,8 @@ def refuse(_call: Call, request: ListOffsetsRequest, error_code: int) -> ListOff
 
 def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) -> int:
     first_version = _FIRST_VERSIONS.get(asked.timestamp, 0)
-    is_unknown = asked.timestamp < LATEST_TIERED or call.version < first_version
+    is_unknown = AS_OF < asked.timestamp < LATEST_TIERED or call.version < first_version
+    is_unknown |= asked.timestamp <= AS_OF and call.version == 0  # whose answer has no timestamp
     if is_unknown and call.version == 0:  # v0 says so even of partitions that do not exist
         return ErrorCode.UNSUPPORTED_VERSION
     if state.error_code:
@@ -90,6 +108,31 @@ def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) ->
     if asked.current_leader_epoch > 0:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.UNSUPPORTED_VERSION if is_unknown else 0
+
+
+async def _past(
+    context: "AgentContext",
+    found: Sequence[TopicPartition | None],
+    asked: Iterable[tuple[str, ListOffsetsPartition]],
+) -> dict[int, AsOf]:
+    """Ask for each past time that is asked about once, and return the answers by timestamp."""
+    wanted: dict[int, list[PartitionKey]] = {}
+    for where, (_, each) in zip(found, asked, strict=True):
+        if where is not None and each.timestamp <= AS_OF:
+            wanted.setdefault(each.timestamp, []).append(key_of(where))
+    return {each: await read_as_of(context.control, wanted[each], -each) for each in wanted}
+
+
+def _as_of(
+    asked: ListOffsetsPartition, where: TopicPartition, past: AsOf
+) -> ListOffsetsPartitionResponse:
+    if not past.is_known:
+        failed = _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return failed._replace(timestamp=past.known_from_ms)
+    answer = past.partitions[key_of(where)]
+    if answer.error_code:
+        return _failed(asked, answer.error_code)
+    return _found(asked, TimedOffset(answer.end_offset, past.as_of_ms))
 
 
 async def _answer_one(
@@ -120,6 +163,10 @@ async def _by_time(
     for is_last in (False, True):
         await view.ready()
         try:
+            if is_internal(view.topic_id) and timestamp == MAX_TIMESTAMP:
+                return await internal.latest_by_time(context.control, view)
+            if is_internal(view.topic_id):
+                return await internal.first_at_or_after(context.control, view, timestamp)
             if timestamp == MAX_TIMESTAMP:
                 return await latest_by_time(context.fetch.cache, view, is_committed)
             return await first_at_or_after(context.fetch.cache, view, timestamp, is_committed)
@@ -194,5 +241,6 @@ API = Api(
     refuse=refuse,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
-    notes=f"after a confirming read; v0: extents stand for segment files, at most {MAX_OFFSETS} offsets a partition",
+    notes=f"after a confirming read; v0: extents stand for segment files, at most {MAX_OFFSETS} offsets a partition; "
+    "from v1 on also ends at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md))",
 )

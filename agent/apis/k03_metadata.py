@@ -2,7 +2,9 @@
 
 - Null topics (in v0 an empty list) means all topics, an empty list none. A topic is asked for by
   name or, from v10 on, by id (KIP-516); an unknown id is UNKNOWN_TOPIC_ID, an illegal name
-  INVALID_TOPIC_EXCEPTION, and so is one of Kafka's internal topics, such as __consumer_offsets.
+  INVALID_TOPIC_EXCEPTION, and so is one of Kafka's internal topics that do not exist here.
+- __consumer_offsets and __transaction_state are always known by name and id, and among all topics once
+  they have records (ADR 43). They are marked as internal and never created.
 - An unknown name is created when the request allows it (v4+; always below), `auto_create_topics` is
   on and the name is legal. Unlike Kafka, which first answers with an error, the answer has the new
   topic already.
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING
 from lacuna.agent import placement
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import all_topics, is_internal, topic_by_id, topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view, view_with
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -51,8 +54,7 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
     context = call.context
     cluster = await view_with(context)
     if _wants_all(call, request):
-        found = [cluster.topics_by_name[name] for name in sorted(cluster.topics_by_name)]
-        topics = [_topic(context, request, topic) for topic in found]
+        topics = [_topic(context, request, topic) for topic in all_topics(cluster).values()]
     else:
         failed = await _create_missing(context, request)
         await _look_again(context, request, failed)
@@ -85,11 +87,11 @@ async def _create_missing(context: "AgentContext", request: MetadataRequest) -> 
     """Create the missing topics that may be created; return the errors of those that could not be, by name."""
     if not context.settings.auto_create_topics or not request.allow_auto_topic_creation:
         return {}
-    known = context.control.cluster.topics_by_name
+    cluster = context.control.cluster
     names = [
         name
         for name, _ in _asked_for(request)
-        if name is not None and name not in known and is_legal(name)
+        if name is not None and topic_by_name(cluster, name) is None and is_legal(name)
     ]
     if not names:
         return {}
@@ -109,9 +111,9 @@ async def _look_again(
 ) -> None:
     cluster = context.control.cluster
     are_missing = (
-        topic_id not in cluster.topics_by_id
+        topic_by_id(cluster, topic_id or b"") is None
         if name is None
-        else name not in cluster.topics_by_name and name not in failed and is_legal(name)
+        else topic_by_name(cluster, name) is None and name not in failed and is_legal(name)
         for name, topic_id in _asked_for(request)
     )
     if cluster.is_current and any(are_missing):
@@ -128,10 +130,10 @@ def _asked(
     name, topic_id = key
     cluster = call.context.control.cluster
     if topic_id is not None:
-        topic = cluster.topics_by_id.get(topic_id)
+        topic = topic_by_id(cluster, topic_id)
         missing = int(ErrorCode.UNKNOWN_TOPIC_ID)
     else:
-        topic = cluster.topics_by_name.get(name or "")
+        topic = topic_by_name(cluster, name or "")
         missing = failed.get(name or "", int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if not is_legal(name or ""):
             missing = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -167,6 +169,7 @@ def _topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
+        is_internal=is_internal(topic.topic_id),
         partitions=[
             _partition(topic.topic_id, partition, node_ids)
             for partition in range(topic.partition_count)

@@ -13,6 +13,8 @@ one is answered as Kafka did.
 from collections.abc import Iterable, Mapping, Sequence
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import topic_by_id, topic_by_name
+from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -114,8 +116,8 @@ def _topic_ids(call: Call, asked: Iterable[OffsetFetchRequestGroup]) -> list[byt
 def _topic_of(call: Call, entry: OffsetFetchRequestTopics) -> Topic | None:
     cluster = call.context.control.cluster
     if call.version >= FIRST_TOPIC_ID:
-        return cluster.topics_by_id.get(entry.topic_id)
-    return cluster.topics_by_name.get(entry.name)
+        return topic_by_id(cluster, entry.topic_id)
+    return topic_by_name(cluster, entry.name)
 
 
 def _ask(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchGroup:
@@ -142,7 +144,7 @@ def _topics_of(
     if found.error_code:
         return []
     if group.topics is None:
-        return _all_topics(call.context.control.cluster.topics_by_id, found.offsets)
+        return _all_topics(call.context.control.cluster, found.offsets)
     offsets = {
         (offset.partition.topic_id, offset.partition.partition): offset for offset in found.offsets
     }
@@ -172,16 +174,17 @@ def _asked_topic(
 
 
 def _all_topics(
-    known: Mapping[bytes, Topic], found: Iterable[CommittedOffset]
+    cluster: ClusterView, found: Iterable[CommittedOffset]
 ) -> list[OffsetFetchResponseTopics]:
     by_topic: dict[bytes, list[OffsetFetchResponsePartitions]] = {}
     for offset in found:
         by_topic.setdefault(offset.partition.topic_id, []).append(_committed(offset))
-    return [
-        OffsetFetchResponseTopics(known[topic_id].name, topic_id, partitions)
-        for topic_id, partitions in by_topic.items()
-        if topic_id in known  # else it has just been deleted
-    ]
+    topics = []
+    for topic_id, partitions in by_topic.items():
+        known = topic_by_id(cluster, topic_id)
+        if known is not None:  # else it has just been deleted
+            topics.append(OffsetFetchResponseTopics(known.name, topic_id, partitions))
+    return topics
 
 
 def _failed(group: OffsetFetchRequestGroup, error_code: int) -> list[OffsetFetchResponseTopics]:

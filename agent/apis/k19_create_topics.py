@@ -111,7 +111,7 @@ def _result(
         error_message=None,
         num_partitions=result.partition_count,
         replication_factor=REPLICATION_FACTOR,
-        configs=_configs(topic) if call.version >= FIRST_CONFIGS else (),
+        configs=_configs(call, topic) if call.version >= FIRST_CONFIGS else (),
     )
 
 
@@ -119,10 +119,11 @@ def _failed(name: str, error_code: int, message: str) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error_code, error_message=message or None)
 
 
-def _configs(topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+def _configs(call: Call, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+    of_brokers = call.context.control.cluster.security.configs
     return [
         CreatableTopicConfigs(each.name, each.value, each.is_read_only, each.source)
-        for each in configs.of_topic(check_all(_asked_configs(topic)))
+        for each in configs.of_topic(check_all(_asked_configs(topic)), of_brokers)
     ]
 
 

@@ -2,7 +2,7 @@
 
 Deletes topics by name, from v6 on also by id (KIP-516). A topic with both or neither is INVALID_REQUEST, and so is one
 that is named twice; from v5 on there is a message. Everything is keyed by topic id (S6), so a new topic with the same
-name has nothing in common with the deleted one.
+name has nothing in common with the deleted one. An internal topic is POLICY_VIOLATION; Kafka deletes it.
 """
 
 from collections import Counter
@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import READ_ONLY
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics, TopicResult
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
@@ -31,6 +33,7 @@ FIRST_WITH_IDS = 6
 _WORDS: Final[Mapping[int, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.POLICY_VIOLATION: f"The topic cannot be deleted: {READ_ONLY}.",
     ErrorCode.INVALID_REQUEST: "Name each topic once, by its name or by its id.",
 }
 
@@ -102,7 +105,7 @@ def _topic_id(context: "AgentContext", asked: DeleteTopicState) -> bytes | None:
     """Return the given id, or the id of the topic with the given name, or None if the view has no such topic."""
     if asked.topic_id != ZERO_UUID:
         return asked.topic_id
-    topic = context.control.cluster.topics_by_name.get(asked.name or "")
+    topic = topic_by_name(context.control.cluster, asked.name or "")
     return None if topic is None else topic.topic_id
 
 

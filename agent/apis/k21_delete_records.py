@@ -2,12 +2,13 @@
 
 The answer's low watermark is the log start offset afterwards, or -1 with an error. An offset above the high watermark
 or below -1 is OFFSET_OUT_OF_RANGE; one below the log start offset changes nothing. A partition that does not exist
-is UNKNOWN_TOPIC_OR_PARTITION.
+is UNKNOWN_TOPIC_OR_PARTITION, one of an internal topic INVALID_TOPIC_EXCEPTION, as in Kafka.
 """
 
 from collections.abc import Iterable
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import log_pb2
@@ -32,7 +33,7 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
     cuts = [
         log_pb2.DeleteRecordsPartition(partition=where, before_offset=each.offset)
         for where, (_, each) in zip(found, asked, strict=True)
-        if where is not None
+        if where is not None and not is_internal(where.topic_id)
     ]
     states: Iterable[PartitionState] = ()
     if cuts:
@@ -40,7 +41,12 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
         states = (await call.context.control.call(command)).records_deleted.partitions
     cut = iter(states)
     unknown = PartitionState(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _answer(request, [unknown if where is None else next(cut) for where in found])
+    internal = PartitionState(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
+    states = [
+        unknown if where is None else internal if is_internal(where.topic_id) else next(cut)
+        for where in found
+    ]
+    return _answer(request, states)
 
 
 def refuse(_call: Call, request: DeleteRecordsRequest, error_code: int) -> DeleteRecordsResponse:

@@ -4,8 +4,9 @@ Describes topics (resource type 2), agents (4, "broker"), their loggers (8), cli
 all have the same values, and groups (32), whether they exist or not. The answer has values with their sources, types
 (v3+, KIP-569) and, if asked for, synonyms (KIP-226) and documentation. Config names that do not exist are left out; no
 names means all. An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal name INVALID_TOPIC_EXCEPTION; another
-resource type, or a broker that is not a live agent, is INVALID_REQUEST. The broker "" stands for dynamic defaults, of
-which there are none. v0, from clients before 1.1, says whether a value is the default, and not which source it has.
+resource type, or a broker that is not a live agent, is INVALID_REQUEST. The broker "" stands for
+what was set for all brokers. v0, from clients before 1.1, says whether a value is the default, and not which source it
+has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ from lacuna.agent import placement
 from lacuna.agent.admin import configs
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -91,10 +93,12 @@ def _configs(
         if not is_legal(name):
             message = f"Topic name is invalid: {shorten(name)!r}"
             return _Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
-        topic = context.control.cluster.topics_by_name.get(name)
+        topic = topic_by_name(context.control.cluster, name)
         if topic is None:
             return _Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return configs.of_topic(topic.configs)
+        inherited = set(topic.inherited)
+        own = {key: value for key, value in topic.configs.items() if key not in inherited}
+        return configs.of_topic(own, context.control.cluster.security.configs)
     if resource_type in (BROKER, BROKER_LOGGER):
         return _of_agent(context, resource_type, name)
     if resource_type in (CLIENT_METRICS, GROUP):
@@ -110,7 +114,7 @@ def _of_agent(
     context: "AgentContext", resource_type: int, name: str
 ) -> Iterable[configs.ShownConfig] | _Failure:
     if not name and resource_type == BROKER:
-        return ()
+        return configs.of_all_agents(context.control.cluster.security)
     for agent in placement.live_agents(context):
         if str(agent.node_id) == name:
             if resource_type == BROKER_LOGGER:

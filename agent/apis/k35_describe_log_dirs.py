@@ -3,7 +3,7 @@
 `partition_size` is the size of the partition's extents in the object store, in bytes; it counts aborted records until
 they are gone. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's `total_bytes`
 and `usable_bytes` are -1, Kafka's "unknown" (KIP-827). Null topics means all. Partitions that this agent does not lead,
-or that do not exist, are left out.
+or that do not exist, are left out. Internal topics have a size of 0, as nothing of them is in the object store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lacuna.agent import placement
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
@@ -65,15 +66,18 @@ def refuse(
 
 def _led(context: "AgentContext", request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, int]]:
     """Yield each requested partition that this agent leads according to its Metadata, once, by topic."""
-    known = context.control.cluster.topics_by_name
+    cluster = context.control.cluster
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     asked: dict[str, dict[int, None]] = {}
     if request.topics is None:
-        asked = {name: dict.fromkeys(range(known[name].partition_count)) for name in sorted(known)}
+        asked = {
+            name: dict.fromkeys(range(topic.partition_count))
+            for name, topic in all_topics(cluster).items()
+        }
     for each in request.topics or ():
         asked.setdefault(each.topic, {}).update(dict.fromkeys(each.partitions))
     for name, indexes in asked.items():
-        topic = known.get(name)
+        topic = topic_by_name(cluster, name)
         if topic is None or not node_ids:
             continue
         for index in indexes:

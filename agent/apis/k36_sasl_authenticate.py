@@ -33,23 +33,38 @@ async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthentica
         )
     except AuthenticationFailed as error:
         return await _failed(call, error)
+    if answer.refusal is not None:
+        _log(call, answer.refusal)
     return SaslAuthenticateResponse(
         error_message=None, auth_bytes=answer.token, session_lifetime_ms=lifetime_ms
     )
 
 
 async def _failed(call: Call, error: AuthenticationFailed) -> SaslAuthenticateResponse:
-    context, peer = call.context, call.peer
-    mechanism = peer.session.mechanism
-    context.metrics.authentications_failed += 1
-    log.warning("%s:%d: authentication by %s failed: %s", peer.host, peer.port, mechanism, error)
-    await asyncio.sleep(context.access.settings.failure_delay_ms / 1000)
+    _log(call, error)
+    await asyncio.sleep(call.context.access.settings.failure_delay_ms / 1000)
     told = error.told or (
         "Authentication failed during authentication due to invalid credentials with SASL "
-        f"mechanism {mechanism}"
+        f"mechanism {call.peer.session.mechanism}"
     )
     return SaslAuthenticateResponse(
         error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told
+    )
+
+
+def _log(call: Call, error: AuthenticationFailed) -> None:
+    """Log and count a failure once: clients may leave as soon as they are told that it comes."""
+    if error.is_logged:
+        return
+    error.is_logged = True
+    peer = call.peer
+    call.context.metrics.authentications_failed += 1
+    log.warning(
+        "%s:%d: authentication by %s failed: %s",
+        peer.host,
+        peer.port,
+        peer.session.mechanism,
+        error,
     )
 
 

@@ -1,6 +1,6 @@
-"""RenewDelegationToken v0-v2: there are no tokens to renew."""
+"""RenewDelegationToken v1-v2 (KIP-48): a token is valid for longer, though not beyond its greatest lifetime."""
 
-from lacuna.agent.admin.delegation_tokens import NO_TIME, NOT_ALLOWED, NOTES
+from lacuna.agent.admin.delegation_tokens import NO_TIME, NOTES, prolong
 from lacuna.agent.api import Api, Call
 from lacuna.wire.messages.renew_delegation_token import (
     RENEW_DELEGATION_TOKEN_REQUEST,
@@ -11,8 +11,12 @@ from lacuna.wire.messages.renew_delegation_token import (
 
 
 async def handle(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
-    """Refuse with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
-    return refuse(call, request, NOT_ALLOWED)
+    """Let the token expire later: after the period that is asked for, if that is not longer than the usual one."""
+    period_ms = call.context.access.settings.token_expiry_ms
+    if request.renew_period_ms > 0:
+        period_ms = min(period_ms, request.renew_period_ms)
+    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    return RenewDelegationTokenResponse(*answer)
 
 
 def refuse(

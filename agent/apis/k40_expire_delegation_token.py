@@ -1,6 +1,6 @@
-"""ExpireDelegationToken v0-v2: there are no tokens to expire."""
+"""ExpireDelegationToken v1-v2 (KIP-48): a token expires at another time, or at once if the period is negative."""
 
-from lacuna.agent.admin.delegation_tokens import NO_TIME, NOT_ALLOWED, NOTES
+from lacuna.agent.admin.delegation_tokens import NO_TIME, NOTES, prolong
 from lacuna.agent.api import Api, Call
 from lacuna.wire.messages.expire_delegation_token import (
     EXPIRE_DELEGATION_TOKEN_REQUEST,
@@ -13,8 +13,10 @@ from lacuna.wire.messages.expire_delegation_token import (
 async def handle(
     call: Call, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
-    """Refuse with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
-    return refuse(call, request, NOT_ALLOWED)
+    """Let the token expire after the period that is asked for."""
+    period_ms = max(request.expiry_time_period_ms, 0)
+    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    return ExpireDelegationTokenResponse(*answer)
 
 
 def refuse(

@@ -1,10 +1,20 @@
-"""DescribeDelegationToken v0-v3: there are no tokens to describe."""
+"""DescribeDelegationToken v1-v3 (KIP-48, KIP-373): the tokens that the client owns, asked for or may renew.
 
-from lacuna.agent.admin.delegation_tokens import NOT_ALLOWED, NOTES
+Of these only those that concern one of the owners that the request names, if it names any.
+"""
+
+from lacuna.agent.admin.delegation_tokens import NOTES, is_allowed, is_concerned
 from lacuna.agent.api import Api, Call
+from lacuna.agent.security.principal import Principal
+from lacuna.agent.security.tokens import principal_of
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.security_pb2 import DelegationToken
 from lacuna.wire.messages.describe_delegation_token import (
     DESCRIBE_DELEGATION_TOKEN_REQUEST,
     DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
@@ -13,8 +23,43 @@ from lacuna.wire.messages.describe_delegation_token import (
 async def handle(
     call: Call, request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
-    """Refuse with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
-    return refuse(call, request, NOT_ALLOWED)
+    """Describe tokens, with their HMACs."""
+    if not is_allowed(call):
+        return refuse(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if not call.context.access.tokens.is_enabled:
+        return refuse(call, request, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    view = await current_view(call.context)
+    now_ms = call.context.clock.now_ms()
+    named = request.owners
+    owners = None if named is None else [Principal(*each) for each in named]
+    return DescribeDelegationTokenResponse(
+        tokens=[
+            _described(call, token)
+            for token in view.security.tokens.values()
+            if token.expiry_ms > now_ms
+            and (owners is None or any(is_concerned(token, each) for each in owners))
+            and _may_describe(call, token)
+        ]
+    )
+
+
+def _may_describe(call: Call, token: DelegationToken) -> bool:
+    """Return whether the client may see a token, as far as ACLs do not say: one that concerns it."""
+    has_acls = call.context.access.authorizer is not None
+    return has_acls or is_concerned(token, call.peer.session.principal)
+
+
+def _described(call: Call, token: DelegationToken) -> DescribedDelegationToken:
+    return DescribedDelegationToken(
+        *principal_of(token.owner),
+        *principal_of(token.requester),
+        token.issued_ms,
+        token.expiry_ms,
+        token.max_ms,
+        token.token_id,
+        call.context.access.tokens.hmac(token.token_id),
+        [DescribedDelegationTokenRenewer(*principal_of(each)) for each in token.renewers],
+    )
 
 
 def refuse(

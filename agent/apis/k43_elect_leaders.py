@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.elect_leaders import (
@@ -39,7 +40,7 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
     wanted = [each.topic for each in request.topic_partitions or ()]
     cluster = await view_with(call.context, wanted)
     if request.topic_partitions is None:
-        return _answer(ErrorCode.NONE, {name: {} for name in cluster.topics_by_name})
+        return _answer(ErrorCode.NONE, {name: {} for name in all_topics(cluster)})
     return _answer(
         ErrorCode.NONE,
         {
@@ -63,7 +64,7 @@ def _same(request: ElectLeadersRequest, error: tuple[int, str | None]) -> _Resul
 
 
 def _result(context: "AgentContext", name: str, index: int) -> tuple[int, str]:
-    topic = context.control.cluster.topics_by_name.get(name)
+    topic = topic_by_name(context.control.cluster, name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if not 0 <= index < topic.partition_count:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lacuna.agent import placement
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_partition_reassignments import (
@@ -58,7 +59,7 @@ def refuse(
 def _check(
     context: "AgentContext", name: str, index: int, replicas: Sequence[int] | None
 ) -> _Error:
-    topic = context.control.cluster.topics_by_name.get(name)
+    topic = topic_by_name(context.control.cluster, name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
     if not 0 <= index < topic.partition_count:

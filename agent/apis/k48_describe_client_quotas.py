@@ -1,38 +1,103 @@
-"""DescribeClientQuotas v0-v1 (KIP-546): there are no quotas.
+"""DescribeClientQuotas v0-v1 (KIP-546): the quotas of the entities that a filter matches."""
 
-An entity type that Kafka does not have is UNSUPPORTED_VERSION, as in Kafka.
-"""
+from collections.abc import Sequence
+from typing import Final
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.quotas.alterations import CLIENT, ENTITY_TYPES, IP, USER
+from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import Entity
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.wire.messages.describe_client_quotas import (
     DESCRIBE_CLIENT_QUOTAS_REQUEST,
     DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+    ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
 )
 
-ENTITY_TYPES = frozenset({"user", "client-id", "ip"})
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_ANY: Final = 2
 
 
-async def handle(_call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    """Answer with no entries, or with UNSUPPORTED_VERSION for an unknown entity type."""
-    for component in request.components:
-        if component.entity_type not in ENTITY_TYPES:
-            return DescribeClientQuotasResponse(
-                error_code=ErrorCode.UNSUPPORTED_VERSION,
-                error_message=f"Unsupported entity type {shorten(component.entity_type)}",
-                entries=None,
+async def handle(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    """Answer with the quotas of each matching entity."""
+    code, message = _invalid(request.components)
+    if code:
+        return _failed(code, message)
+    quotas = (await current_view(call.context)).security.quotas
+    return DescribeClientQuotasResponse(
+        error_message=None,
+        entries=[
+            EntryData(
+                [EntityData(kind, name) for kind, name in entity],
+                [ValueData(key, value) for key, value in sorted(values.items())],
             )
-    return DescribeClientQuotasResponse()
+            for entity, values in quotas.items()
+            if _matches(entity, request.components, request.strict)
+        ],
+    )
 
 
 def refuse(
     _call: Call, _request: DescribeClientQuotasRequest, error_code: int
 ) -> DescribeClientQuotasResponse:
     """Answer with the error and no entries."""
-    return DescribeClientQuotasResponse(error_code=error_code, error_message=None, entries=None)
+    return _failed(error_code, None)
+
+
+def _failed(error_code: int, message: str | None) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=error_code, error_message=message, entries=None)
+
+
+def _invalid(components: Sequence[ComponentData]) -> tuple[int, str]:
+    kinds = [each.entity_type for each in components]
+    for component in components:
+        kind = component.entity_type
+        if kind not in ENTITY_TYPES:
+            what = shorten(kind)
+            return (
+                (ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {what}")
+                if kind
+                else (ErrorCode.INVALID_REQUEST, "Unexpected empty filter component entity type")
+            )
+        if kinds.count(kind) > 1:
+            return ErrorCode.INVALID_REQUEST, f"Duplicate filter component entity type {kind}"
+        if not _EXACT <= component.match_type <= _ANY:
+            return ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}"
+        if (component.match_type == _EXACT) != (component.match is not None):
+            return (
+                ErrorCode.INVALID_REQUEST,
+                "Request specified MATCH_TYPE_EXACT, but did not specify a match."
+                if component.match_type == _EXACT
+                else "A match is only for MATCH_TYPE_EXACT.",
+            )
+    if IP in kinds and {USER, CLIENT} & set(kinds):
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination: ip goes with no other part of an entity.",
+        )
+    return ErrorCode.NONE, ""
+
+
+def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) -> bool:
+    names = dict(entity)
+    if strict and set(names) != {each.entity_type for each in components}:
+        return False
+    for component in components:
+        if component.entity_type not in names:
+            return False
+        name = names[component.entity_type]
+        if component.match_type == _DEFAULT and name is not None:
+            return False
+        if component.match_type == _EXACT and name != component.match:
+            return False
+    return True
 
 
 API = Api(
@@ -41,5 +106,4 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
-    notes="there are no quotas",
 )

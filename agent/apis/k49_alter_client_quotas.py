@@ -1,10 +1,10 @@
-"""AlterClientQuotas v0-v1 (KIP-546): quotas are not enforced, so they cannot be set.
-
-Removing a quota succeeds, since there is none; setting one is INVALID_REQUEST with a message.
-"""
+"""AlterClientQuotas v0-v1 (KIP-546): sets and removes quotas; each entry is made whole or not at all."""
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.quotas.alterations import invalid
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, Quota, QuotaEntity, SecurityChanges
 from lacuna.wire.messages.alter_client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
@@ -14,10 +14,29 @@ from lacuna.wire.messages.alter_client_quotas import (
     EntryData,
 )
 
+_Outcome = tuple[int, str]
 
-async def handle(_call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Answer each entry on its own."""
-    return AlterClientQuotasResponse(entries=[_result(entry) for entry in request.entries])
+
+async def handle(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    """Make the valid changes at once, and answer each entry on its own."""
+    outcomes = [invalid(entry.entity, entry.ops) for entry in request.entries]
+    valid = [
+        entry
+        for entry, (code, _) in zip(request.entries, outcomes, strict=True)
+        if code == ErrorCode.NONE
+    ]
+    done: _Outcome = ErrorCode.NONE, ""
+    if valid and not request.validate_only:
+        changes = SecurityChanges(quotas=[_quota(entry) for entry in valid])
+        command = Command(alter_security=AlterSecurity(changes=changes))
+        reply = (await call.context.control.call(command)).security_altered
+        done = reply.error_code, reply.error_message
+    return AlterClientQuotasResponse(
+        entries=[
+            _result(entry, *(outcome if outcome[0] else done))
+            for entry, outcome in zip(request.entries, outcomes, strict=True)
+        ]
+    )
 
 
 def refuse(
@@ -25,20 +44,21 @@ def refuse(
 ) -> AlterClientQuotasResponse:
     """Answer every entry with the error."""
     return AlterClientQuotasResponse(
-        entries=[
-            AlterClientQuotasResponseEntryData(error_code, None, entry.entity)
-            for entry in request.entries
-        ]
+        entries=[_result(entry, error_code, "") for entry in request.entries]
     )
 
 
-def _result(entry: EntryData) -> AlterClientQuotasResponseEntryData:
-    is_set = any(not operation.remove for operation in entry.ops)
-    return AlterClientQuotasResponseEntryData(
-        error_code=ErrorCode.INVALID_REQUEST if is_set else ErrorCode.NONE,
-        error_message="Quotas are not enforced here, so they cannot be set." if is_set else None,
-        entity=entry.entity,
+def _quota(entry: EntryData) -> Quota:
+    parts = sorted(entry.entity, key=lambda part: part.entity_type)
+    return Quota(
+        entity=[QuotaEntity(type=part.entity_type, name=part.entity_name) for part in parts],
+        set={change.key: change.value for change in entry.ops if not change.remove},
+        removed=[change.key for change in entry.ops if change.remove],
     )
+
+
+def _result(entry: EntryData, code: int, message: str) -> AlterClientQuotasResponseEntryData:
+    return AlterClientQuotasResponseEntryData(code, message or None, entry.entity)
 
 
 API = Api(
@@ -47,5 +67,6 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
-    notes="quotas are not enforced; setting one is answered with INVALID_REQUEST",
+    unavailable=ErrorCode.NOT_CONTROLLER,
+    notes="quotas hold for all agents together; see [security.md](security.md#quotas)",
 )

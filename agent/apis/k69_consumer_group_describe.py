@@ -4,11 +4,13 @@ Groups that do not exist, and classic groups, which DescribeGroups describes, ge
 members use the classic protocol.
 """
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import INTERNAL_TOPICS
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DescribeConsumerGroups,
@@ -38,7 +40,8 @@ async def handle(
     """Send one command for all groups."""
     command = DescribeConsumerGroups(group_ids=request.group_ids)
     reply = await call.context.control.call(Command(describe_consumer_groups=command))
-    topics = call.context.control.cluster.topics_by_id
+    internal = {topic.topic_id: topic for topic in INTERNAL_TOPICS}
+    topics = ChainMap(call.context.control.cluster.topics_by_id, internal)
     groups = reply.consumer_groups_described.groups
     return ConsumerGroupDescribeResponse(
         groups=[_describe(request, group, topics) for group in groups]

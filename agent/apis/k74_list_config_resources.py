@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lacuna.agent import placement
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import all_topics
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
@@ -53,7 +54,7 @@ def refuse(
 
 
 def _resources(context: "AgentContext") -> Iterator[ConfigResource]:
-    for name in sorted(context.control.cluster.topics_by_name):
+    for name in all_topics(context.control.cluster):
         yield ConfigResource(name, TOPIC)
     for agent in placement.live_agents(context):
         yield ConfigResource(str(agent.node_id), BROKER)

@@ -12,6 +12,7 @@ from lacuna.agent import placement
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k03_metadata import LEADER_EPOCH
+from lacuna.agent.internal import all_topics, is_internal, topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -38,7 +39,7 @@ async def handle(
 ) -> DescribeTopicPartitionsResponse:
     """Answer from the view of the cluster."""
     cluster = await view_with(call.context)
-    names = sorted({topic.name for topic in request.topics} or cluster.topics_by_name)
+    names = sorted({topic.name for topic in request.topics} or all_topics(cluster))
     first = 0
     if request.cursor is not None:
         if request.cursor.partition_index < 0:
@@ -72,7 +73,7 @@ def _answer(
         if not left:
             cursor = Cursor(name, 0)
             break
-        known = context.control.cluster.topics_by_name.get(name)
+        known = topic_by_name(context.control.cluster, name)
         if known is None:
             topics.append(_missing(name))
             continue
@@ -102,6 +103,7 @@ def _known(
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
+        is_internal=is_internal(topic.topic_id),
         partitions=[_partition(topic.topic_id, index, node_ids) for index in indexes],
         topic_authorized_operations=operations.TOPIC,
     )

@@ -15,6 +15,7 @@ from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.plan import NOTHING, FetchPlan, plan_fetch, refuse
 from lacuna.agent.fetch.sessions import Interest, Opened, Watch
 from lacuna.agent.fetch.tails import Tails
+from lacuna.agent.internal import topic_by_id, topic_by_name
 from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -119,7 +120,7 @@ class Planner:
 
     def unknown(self, interest: Interest) -> int:
         """Return the error code for an interest whose partition does not exist."""
-        if interest.name or interest.topic_id in self._control.cluster.topics_by_id:
+        if interest.name or topic_by_id(self._control.cluster, interest.topic_id) is not None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -205,9 +206,9 @@ class Planner:
         """Set and return the views of the dirty interests, whose topics may have been created or deleted."""
         cluster = self._control.cluster
         for interest in watch.dirty:
-            topic = cluster.topics_by_name.get(interest.name)
+            topic = topic_by_name(cluster, interest.name)
             if not interest.name:
-                topic = cluster.topics_by_id.get(interest.topic_id)
+                topic = topic_by_id(cluster, interest.topic_id)
             if topic is None or not 0 <= interest.partition < topic.partition_count:
                 interest.view = None
                 continue

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED, by_topic, failed, no_aborted, size_of
 from lacuna.agent.fetch.cache import ExtentCache
 from lacuna.agent.fetch.chunks import ChunkCache
@@ -24,6 +25,7 @@ from lacuna.agent.fetch.sessions import NO_SESSION, Interest, Opened, Permission
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
+from lacuna.agent.internal import is_internal
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -61,6 +63,7 @@ class FetchService:
     ) -> None:
         self.settings = settings or FetchSettings()
         reads = min(self.settings.max_reads, store.reads_at_once)
+        self._control = control
         self._trust = trust
         self._executor = ThreadPoolExecutor(reads, "fetch")
         #: The reads that the agents of the zone share; None if they share nothing.
@@ -95,8 +98,10 @@ class FetchService:
             opened.watch.permit(permission)
         try:
             plans, limit, is_reading_on = await self._planner.plan(request, opened)
+            made = await self._read_internal(plans, limit, is_reading_on)
+            limit -= sum(map(size_of, made.values()))
             gathered = await self._gather(request, plans, is_reading_on)
-            records = await self._emit(request, plans, gathered, limit)
+            records = await self._emit(request, plans, gathered, limit, made)
             if not is_reading_on:
                 # Reading may have taken long, and the bounds must be current.
                 await self._trust.restore()
@@ -164,13 +169,30 @@ class FetchService:
         share = max(free // 4, SMALLEST_ANSWER_BYTES)
         return min(request.max_bytes, self.settings.max_response_bytes, share)
 
+    async def _read_internal(
+        self, plans: dict[Interest, FetchPlan], max_bytes: int, is_reading_on: bool
+    ) -> dict[Interest, PartitionData]:
+        """Return the records of internal topics, which are not in the store, or errors without a control plane."""
+        planned = {
+            interest: plan
+            for interest, plan in plans.items()
+            if plan.promise and is_internal(plan.partition[0])
+        }
+        if is_reading_on:
+            return internal.refuse_all(planned)
+        return await internal.read_all(self._control, planned, max_bytes) if planned else {}
+
     async def _gather(
         self, request: FetchRequest, plans: dict[Interest, FetchPlan], is_reading_on: bool
     ) -> dict[Interest, PlanSpans]:
         """Return what was gathered for each plan that promises something.
 
         A plan that met a collected object is made again, once, if there is a control plane to ask."""
-        planned = {interest: plan for interest, plan in plans.items() if plan.promise}
+        planned = {
+            interest: plan
+            for interest, plan in plans.items()
+            if plan.promise and not is_internal(plan.partition[0])
+        }
         gathered = dict(zip(planned, await gather(self.cache, [*planned.values()]), strict=True))
         gone = [
             interest
@@ -205,11 +227,14 @@ class FetchService:
         plans: dict[Interest, FetchPlan],
         gathered: dict[Interest, PlanSpans],
         left: int,
+        made: dict[Interest, PartitionData],
     ) -> dict[Interest, PartitionData]:
-        """Return the records or the error for each interest with a plan, at most `left` bytes; bounds are not set."""
+        """Return the records or the error for each interest with a plan, at most `left` bytes; bounds are not set.
+
+        `made` are the answers that there are already, for internal topics."""
         level = request.isolation_level
-        at_least_one = True
-        served: dict[Interest, PartitionData] = {}
+        at_least_one = not any(answer.records for answer in made.values())
+        served = dict(made)
         for interest, found in gathered.items():
             limit = min(interest.partition_max_bytes, left)
             answer = _records(interest, found, limit, at_least_one, level)

@@ -5,11 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from lacuna.agent.context import AgentContext
 from lacuna.agent.housekeeping.collecting import SEGMENTS_A_PLAN, Collector
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
+from lacuna.agent.housekeeping.metrics import HousekeepingMetrics
 from lacuna.agent.lease import NoLeaseError
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.logstore.objects import ObjectStoreError
@@ -17,6 +18,10 @@ from lacuna.logstore.segments import CorruptSegmentError
 from lacuna.setting import check_settings, setting
 
 log = logging.getLogger("lacuna.housekeeping")
+
+_MERGING: Final = "merging"
+_COLLECTION: Final = "collection"
+_MOST_OF_FAILURE: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,8 @@ class Housekeeping:
 
     def __init__(self, context: AgentContext, settings: HousekeepingSettings) -> None:
         self._settings = settings
+        self._clock = context.clock
+        self.metrics = HousekeepingMetrics()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         store, control, lease = context.store, context.control, context.lease
         self.merger = Merger(control, store, lease, self._executor, settings.merge)
@@ -53,10 +60,10 @@ class Housekeeping:
         """Start the tasks in the running event loop; return self."""
         loop = asyncio.get_running_loop()
         jobs = (
-            (self.merge, self._settings.merge_interval_ms, "merging"),
-            (self.collect, self._settings.collect_interval_ms, "collection"),
+            (self.merge, self._settings.merge_interval_ms, _MERGING),
+            (self.collect, self._settings.collect_interval_ms, _COLLECTION),
         )
-        self._tasks = [loop.create_task(_repeat(*job), name=job[2]) for job in jobs]
+        self._tasks = [loop.create_task(self._repeat(*job), name=job[2]) for job in jobs]
         return self
 
     async def stop(self) -> None:
@@ -69,8 +76,16 @@ class Housekeeping:
 
     async def merge(self) -> None:
         """Merge until no plan is worth it, or until all partitions of a plan were refused."""
+        metrics = self.metrics
         while report := await self.merger.run_once():
             log.info("merged: %s", report)
+            metrics.merges += 1
+            metrics.partitions_merged += report.partitions - report.refused
+            metrics.partitions_refused += report.refused
+            metrics.extents_before += report.extents_before
+            metrics.extents_after += report.extents_after
+            metrics.bytes_read += report.bytes_read
+            metrics.bytes_written += report.bytes_written
             if report.refused == report.partitions:
                 return
 
@@ -80,21 +95,41 @@ class Housekeeping:
         while is_full:
             report = await self.collector.run_once()
             is_full = report.replaced >= SEGMENTS_A_PLAN
+            self.metrics.objects_deleted += report.replaced
+            self.metrics.uncommitted_deleted += report.uncommitted
             if report.replaced or report.uncommitted:
                 log.info("deleted: %s", report)
 
+    async def _repeat(
+        self, job: Callable[[], Awaitable[None]], interval_ms: int, name: str
+    ) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await job()
+            except CorruptSegmentError as error:
+                log.error("%s stopped at a damaged object, which is left as it is: %s", name, error)
+                self._failed(name, error)
+            except (
+                ControlPlaneUnavailable,
+                CommandRefused,
+                NoLeaseError,
+                ObjectStoreError,
+            ) as error:
+                log.warning("%s failed and will be tried again: %s", name, error)
+                self._failed(name, error)
+            except Exception as error:
+                # If the task ended here, nobody would notice until the bucket is full.
+                log.exception(
+                    "unexpected error in %s, which will be tried again; please report it", name
+                )
+                self._failed(name, error)
 
-async def _repeat(job: Callable[[], Awaitable[None]], interval_ms: int, name: str) -> None:
-    while True:
-        await asyncio.sleep(interval_ms / 1000)
-        try:
-            await job()
-        except CorruptSegmentError as error:
-            log.error("%s stopped at a damaged object, which is left as it is: %s", name, error)
-        except (ControlPlaneUnavailable, CommandRefused, NoLeaseError, ObjectStoreError) as error:
-            log.warning("%s failed and will be tried again: %s", name, error)
-        except Exception:
-            # If the task ended here, nobody would notice until the bucket is full.
-            log.exception(
-                "unexpected error in %s, which will be tried again; please report it", name
-            )
+    def _failed(self, name: str, error: Exception) -> None:
+        metrics = self.metrics
+        if name == _MERGING:
+            metrics.merges_failed += 1
+        else:
+            metrics.collections_failed += 1
+        metrics.last_failure = f"{name}: {str(error) or type(error).__name__}"[:_MOST_OF_FAILURE]
+        metrics.last_failure_ms = self._clock.now_ms()

@@ -28,6 +28,11 @@ from lacuna.agent.produce.flush import Flusher, Lease
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.shared.batches import FLAG_TRANSACTIONAL
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import (
+    INTERNAL_BY_NAME,
+    READ_ONLY,
+    internal_by_id,
+)
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.wire.messages.produce import (
@@ -178,6 +183,10 @@ class ProduceService:
         most_named: int,
     ) -> PendingBatch | PartitionProduceResponse:
         """Return a batch to queue, or an error that names at most `most_named` faulty records."""
+        internal = INTERNAL_BY_NAME.get(topic.name) or internal_by_id(topic.topic_id)
+        if known is None and internal is not None:
+            message = f"Cannot append to internal topic {internal.name}: {READ_ONLY}."
+            return failed(asked.index_, ErrorCode.INVALID_TOPIC_EXCEPTION, message)
         if known is None:
             code = (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.name else ErrorCode.UNKNOWN_TOPIC_ID

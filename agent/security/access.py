@@ -7,16 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.security.authorizer import Authorizer
+from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
+from lacuna.agent.security.peers import PEER, PEER_MECHANISM, PeerIdentity
 from lacuna.agent.security.principal import ANONYMOUS, USER, Principal, parse_principals
+from lacuna.agent.security.sasl.jwks import Jwks
+from lacuna.agent.security.sasl.jwts import Claims, JwtValidator, UnsecuredValidator, Validator
 from lacuna.agent.security.sasl.mechanism import Exchange, Mechanisms
+from lacuna.agent.security.sasl.oauthbearer import OAuthBearerExchange
 from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
 from lacuna.agent.security.sasl.scram import ScramExchange
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users
 from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
+from lacuna.agent.security.tokens import DelegationTokens
+from lacuna.client_security import ClientSecurity
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
 
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lacuna.agent")
 
+_OAUTHBEARER: Final = "OAUTHBEARER"
 _Make = Callable[[], Exchange]
 
 
@@ -43,8 +51,12 @@ class Access:
         listeners: "Sequence[Listener]",
         security: Security,
         clock: "WallClock",
+        peers: PeerIdentity | None = None,
     ) -> None:
+        """`peers` is how agents know one another; without it, no other agent gets in where there is SASL."""
         self.settings = settings
+        self.peers = peers
+        self._first = listeners[0]
         self._clock = clock
         try:
             self._rules = PrincipalRules(
@@ -53,11 +65,12 @@ class Access:
         except MappingRulesError as error:
             raise UserError(str(error)) from error
         self.tls = self._tls(listeners)
+        #: Delegation tokens.
+        self.tokens = DelegationTokens(settings, security, clock)
         self._mechanisms = self._made(listeners, security)
         #: None if everybody may do everything.
         self.authorizer = _authorizer(settings, security)
-        for listener in listeners:
-            _warn_of(listener, settings)
+        self._listeners = listeners
 
     def _tls(self, listeners: "Sequence[Listener]") -> Tls | None:
         encrypted = [str(each) for each in listeners if each.protocol.has_tls]
@@ -71,25 +84,82 @@ class Access:
                 "a certificate is given and no listener uses TLS: add one with --listen SSL://HOST:PORT or "
                 "SASL_SSL://HOST:PORT"
             )
+        if encrypted and self.settings.client_auth != "none":
+            with needing_extra("ssl.client.auth"):
+                import cryptography  # noqa: F401
         return Tls(self.settings) if encrypted else None
 
     def _made(self, listeners: "Sequence[Listener]", security: Security) -> Mechanisms:
-        if not any(each.protocol.has_sasl for each in listeners):
+        wanted = _listed(self.settings.mechanisms)
+        has_sasl = any(each.protocol.has_sasl for each in listeners)
+        if self.settings.names_issuer() and not (has_sasl and _OAUTHBEARER in wanted):
+            raise UserError(
+                "settings of OAUTHBEARER are given and it is not in use: add it to sasl.enabled.mechanisms, and a "
+                "listener with SASL"
+            )
+        if not has_sasl:
             return {}
         file = self.settings.users_file
         users = Users(security, read_users(Path(file)) if file else None)
+        find_token = self.tokens.find
         makers: Mapping[str, Callable[[], _Make]] = {
-            "SCRAM-SHA-256": lambda: partial(ScramExchange, SHA_256, users),
-            "SCRAM-SHA-512": lambda: partial(ScramExchange, SHA_512, users),
+            "SCRAM-SHA-256": lambda: partial(ScramExchange, SHA_256, users, find_token),
+            "SCRAM-SHA-512": lambda: partial(ScramExchange, SHA_512, users, find_token),
             "PLAIN": lambda: partial(PlainExchange, PlainPasswords(users)),
+            _OAUTHBEARER: lambda: partial(
+                OAuthBearerExchange, self._validator(), self.settings.oauth_scopes
+            ),
         }
-        wanted = [each.strip() for each in self.settings.mechanisms.split(",") if each.strip()]
         unknown = [each for each in wanted if each not in makers]
         if unknown or not wanted:
             raise UserError(
                 f"sasl.enabled.mechanisms is {self.settings.mechanisms!r}: choose among {', '.join(makers)}"
             )
-        return {name: makers[name]() for name in wanted}
+        made = {name: makers[name]() for name in wanted}
+        if self.peers is not None:
+            nobody = Users(Security())
+            made[PEER_MECHANISM] = partial(ScramExchange, SHA_256, nobody, self.peers.find)
+        return made
+
+    def to_peers(self, now: float) -> ClientSecurity:
+        """Return how this agent connects to others at `now` (loop time): their first listeners are as its own."""
+        protocol = self._first.protocol
+        return ClientSecurity(
+            protocol=protocol.value,
+            made_context=self.tls.client_context(now) if protocol.has_tls and self.tls else None,
+            credentials=self.peers.credentials() if protocol.has_sasl and self.peers else None,
+        )
+
+    def _validator(self) -> Validator:
+        settings = self.settings
+        claims = Claims(settings, self._clock, requires_iat=not settings.oauth_unsecured)
+        if settings.oauth_unsecured:
+            if settings.oauth_jwks:
+                raise UserError(
+                    "sasl.oauthbearer.unsecured takes tokens that nobody has signed, and "
+                    "sasl.oauthbearer.jwks.endpoint.url names keys to check them with: set one of them"
+                )
+            log.warning(
+                "sasl.oauthbearer.unsecured is set: EVERYBODY who can connect can be ANYBODY, since tokens need no "
+                "signature; use it for development only"
+            )
+            return UnsecuredValidator(claims)
+        if not settings.oauth_jwks:
+            raise UserError(
+                "OAUTHBEARER needs to know the keys that sign tokens: set sasl.oauthbearer.jwks.endpoint.url"
+            )
+        keys = Jwks(settings.oauth_jwks, settings.oauth_refresh_ms)
+        if keys.is_plain:
+            log.warning(
+                "%s is not encrypted: whoever can change the traffic can make tokens; use https://",
+                keys.name,
+            )
+        return JwtValidator(claims, keys)
+
+    def warn(self) -> None:
+        """Say of each listener whether others can connect and need not say who they are, or can be listened to."""
+        for listener in self._listeners:
+            _warn_of(listener, self.settings)
 
     def session(self, listener: Listener, certificate: bytes | None = None) -> Session:
         """Return the session of a new connection; `certificate` is the client's, in DER. Raises UnknownSubject."""
@@ -128,7 +198,13 @@ def _authorizer(settings: SecuritySettings, security: Security) -> Authorizer | 
             "--authorizer without a super user lets nobody do anything, not even add the first ACL: name one with "
             "--super-user User:NAME"
         )
-    return Authorizer(security, super_users, allows_without_acls=settings.allows_without_acls)
+    return Authorizer(
+        security, {*super_users, PEER}, allows_without_acls=settings.allows_without_acls
+    )
+
+
+def _listed(text: str) -> "Sequence[str]":
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 _OPEN_TO_ALL: Final = (
@@ -148,8 +224,9 @@ def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
         how = "encrypted" if listener.protocol.has_tls else "and nothing is encrypted"
         log.warning(_OPEN_TO_ALL, listener, how)
     elif not listener.protocol.has_tls:
+        shows_secrets = not {"PLAIN", _OAUTHBEARER}.isdisjoint(_listed(settings.mechanisms))
         log.warning(
             "%s is not encrypted: whoever sees the traffic can read the records%s; use SASL_SSL",
             listener,
-            " and the passwords" if "PLAIN" in settings.mechanisms.split(",") else "",
+            " and the secrets of clients" if shows_secrets else "",
         )

@@ -43,9 +43,7 @@ class PrincipalRules:
             raise MappingRulesError(
                 f"ssl.principal.mapping.rules: {match['pattern']!r} is not a regular expression: {error}"
             ) from error
-        # Java writes a group as $1, Python as \g<1>.
-        name = re.sub(r"\$(\d)", r"\\g<\1>", match["name"])
-        return _Rule(pattern, name, match["case"])
+        return _Rule(pattern, match["name"], match["case"])
 
     def name(self, subject: str) -> str | None:
         """Return the name for a subject (RFC 2253); None if no rule fits, and the client is refused."""
@@ -56,6 +54,19 @@ class PrincipalRules:
                 return subject
             match = rule.pattern.fullmatch(subject)
             if match is not None:
-                name = match.expand(rule.name).strip()
+                name = _filled_in(rule.name, match).strip()
                 return {"L": name.lower, "U": name.upper}.get(rule.case, name.__str__)()
         return None
+
+
+def _filled_in(template: str, match: "re.Match[str]") -> str:
+    """Return a replacement as Java's regular expressions write it: $1 is a group, and a backslash escapes."""
+
+    def part(found: "re.Match[str]") -> str:
+        if found["escaped"] is not None:
+            return found["escaped"]
+        group = int(found["group"])
+        return (match[group] or "") if group <= pattern.groups else found[0]
+
+    pattern = match.re
+    return re.sub(r"\\(?P<escaped>.)|\$(?P<group>\d)", part, template)

@@ -5,10 +5,11 @@ tokens. Credentials may be valid for a time only (KIP-368): after it, the client
 connection, as the same principal with the same mechanism, or the connection ends.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.security.listeners import Listener
+from lacuna.agent.security.peers import PEER, PEER_MECHANISM
 from lacuna.agent.security.principal import ANONYMOUS, Principal
 from lacuna.agent.security.sasl.mechanism import (
     Answer,
@@ -108,21 +109,27 @@ class Session:
 
     def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
         """Begin an exchange; `sends_tokens` if its tokens come without headers. Raises NotNow, UnsupportedMechanism."""
-        if not self.listener.protocol.has_sasl or (self._since_ms and self.expiry_ms is None):
+        if not self.listener.protocol.has_sasl or not self._may_begin():
             raise NotNow
         make = self._mechanisms.get(mechanism)
         if make is None:
             self.is_over = True
             raise UnsupportedMechanism
-        if self._since_ms and (
-            mechanism != self.mechanism or self._clock.now_ms() < self._since_ms + _SHORTEST_MS
-        ):
+        if self._since_ms and mechanism != self.mechanism:
             self.is_over = True
             raise NotNow
         self.mechanism = mechanism
         self._exchange = make()
         self.sends_tokens = sends_tokens
         self.on_step()
+
+    def _may_begin(self) -> bool:
+        if self._exchange is not None:
+            self.is_over = True  # it has begun one already
+            return False
+        if not self._since_ms:
+            return True
+        return self.expiry_ms is not None and self._clock.now_ms() >= self._since_ms + _SHORTEST_MS
 
     async def authenticate(self, token: bytes) -> tuple[Answer, int]:
         """Take the client's next token; return the answer, and how long the session lasts from now (ms), 0 for ever.
@@ -149,7 +156,7 @@ class Session:
                 "Cannot change principals during re-authentication",
             )
         ends = [] if outcome.expiry_ms is None else [outcome.expiry_ms]
-        if self._longest_ms:
+        if self._longest_ms and outcome.principal != PEER:
             ends.append(now_ms + self._longest_ms)
         self.expiry_ms = min(ends, default=None)
         if self.expiry_ms is not None and self.expiry_ms <= now_ms:
@@ -164,6 +171,6 @@ class Session:
         return 0 if self.expiry_ms is None else self.expiry_ms - now_ms
 
     @property
-    def mechanisms(self) -> Mapping[str, object]:
-        """The mechanisms that are enabled, by name."""
-        return self._mechanisms
+    def mechanisms(self) -> Sequence[str]:
+        """The names of the mechanisms that clients may use."""
+        return [name for name in self._mechanisms if name != PEER_MECHANISM]

@@ -110,9 +110,77 @@ class SecuritySettings:
         False,
         "Whether everybody may do everything to a resource for which there is no ACL.",
     )
+    token_key: str = setting(
+        "delegation.token.secret.key",
+        "",
+        "The key of delegation tokens, 16 bytes or more, the same for all agents; without it there are none. "
+        + _REFERENCE,
+    )
+    token_most_ms: int = setting(
+        "delegation.token.max.lifetime.ms",
+        7 * 86_400_000,
+        "How long a delegation token can be renewed at most.",
+        least=1,
+    )
+    token_expiry_ms: int = setting(
+        "delegation.token.expiry.time.ms",
+        86_400_000,
+        "How long a delegation token is valid until it has to be renewed.",
+        least=1,
+    )
+    oauth_jwks: str = setting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "",
+        "Where the keys are that sign the tokens of OAUTHBEARER: a JWK set behind https:// or in a file://.",
+    )
+    oauth_refresh_ms: int = setting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        3_600_000,
+        "How often these keys are read again. A token with another key has them read at once.",
+        least=1000,
+    )
+    oauth_issuer: str = setting(
+        "sasl.oauthbearer.expected.issuer",
+        "",
+        "The issuer (iss) that tokens must have. Empty: any whose keys these are.",
+    )
+    oauth_audience: str = setting(
+        "sasl.oauthbearer.expected.audience",
+        "",
+        "The audiences (aud), with commas between, of which tokens must have one. Empty: tokens must have none.",
+    )
+    oauth_skew_seconds: int = setting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        30,
+        "How far the clock of the issuer may be from an agent's.",
+        most=3600,
+    )
+    oauth_scope: str = setting(
+        "sasl.oauthbearer.scope.claim.name", "scope", "The claim that has the scopes of a token."
+    )
+    oauth_scopes: str = setting(
+        "sasl.oauthbearer.required.scopes",
+        "",
+        "Scopes that tokens must have, with commas between.",
+    )
+    oauth_sub: str = setting(
+        "sasl.oauthbearer.sub.claim.name",
+        "sub",
+        "The claim that has the name of a token's principal.",
+    )
+    oauth_unsecured: bool = setting(
+        "sasl.oauthbearer.unsecured",
+        False,
+        "For development: take tokens that nobody has signed, so that everybody can be anybody.",
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def names_issuer(self) -> bool:
+        """Return whether anything is said about whose tokens OAUTHBEARER takes."""
+        given = self.oauth_jwks, self.oauth_issuer, self.oauth_audience, self.oauth_scopes
+        return self.oauth_unsecured or any(given)
 
     def names_certificate(self) -> bool:
         """Return whether a certificate is configured."""

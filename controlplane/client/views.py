@@ -229,6 +229,8 @@ class ClusterView:
         self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
         self.hidden_agents: tuple[Agent, ...] = ()  # agents that clients are not sent to
         self.hidden_lease_ids: frozenset[int] = frozenset()
+        #: The numbers of the internal topics that have records.
+        self.internal_topics: frozenset[int] = frozenset()
         self.sessions = 0  # how many sessions have sent a snapshot
         self.is_current = False
         self._feed = feed
@@ -256,6 +258,7 @@ class ClusterView:
             self.topics_by_name = {}
             self.cluster_id = delta.cluster_id
             self.peer_secret = delta.peer_secret
+            self.internal_topics = frozenset()
             self.security.clear()
             self.sessions += 1
         for topic_id in delta.deleted_topic_ids:
@@ -269,6 +272,7 @@ class ClusterView:
             self.agents = tuple(delta.agents)
             self.hidden_agents = tuple(delta.hidden_agents)
             self.hidden_lease_ids = frozenset(delta.hidden_lease_ids)
+        self.internal_topics |= frozenset(delta.internal_topics)
         if delta.HasField("security"):
             self.security.apply(delta.security)
         self.version = delta.version

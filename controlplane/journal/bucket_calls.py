@@ -7,10 +7,16 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Final, TypeVar
 
-from lacuna.controlplane.journal.journal import JournalError, JournalRefused, JournalUnreachable
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalRefused,
+    JournalUnreachable,
+)
 from lacuna.logstore.objects import (
     ConditionalStore,
     ConditionFailedError,
+    DamagedObjectError,
     ObjectInfo,
     ObjectNotFoundError,
     ObjectStoreError,
@@ -19,6 +25,7 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
     VersionedObject,
 )
+from lacuna.logstore.objects.cells import is_encrypted
 
 T = TypeVar("T")
 
@@ -37,6 +44,7 @@ class Bucket:
 
     Each call raises JournalUnreachable after `answer_timeout` seconds without success, in which it is repeated, and
     JournalRefused if the store does not let us in. After either, what was to be written may have been, or may be later.
+    What is read raises JournalCorrupt if it was changed in an encrypted bucket, and JournalRefused without the keys.
     """
 
     def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
@@ -49,9 +57,11 @@ class Bucket:
     async def load(self, key: str) -> VersionedObject | None:
         """Return a whole object with its ETag, or None if there is none."""
         try:
-            return await self._repeated(self._writers, lambda: self._store.load(key))
+            found = await self._repeated(self._writers, lambda: self._store.load(key))
         except ObjectNotFoundError:
             return None
+        self._check_readable(found.data)
+        return found
 
     async def create(self, key: str, data: bytes, *, is_urgent: bool = True) -> bool:
         """Create an object; return whether it holds `data` now, and not what somebody else has created.
@@ -83,9 +93,11 @@ class Bucket:
     async def read(self, key: str) -> bytes | None:
         """Return a whole object, or None if there is none."""
         try:
-            return bytes(await self._repeated(self._readers, lambda: self._store.get_all(key)))
+            data = bytes(await self._repeated(self._readers, lambda: self._store.get_all(key)))
         except ObjectNotFoundError:
             return None
+        self._check_readable(data)
+        return data
 
     async def read_beginning(self, key: str, size: int) -> bytes | None:
         """Return the first `size` bytes of an object, fewer if it is shorter, or None if there is none."""
@@ -107,6 +119,14 @@ class Bucket:
         """Delete objects; a missing one is no error."""
         await self._repeated(self._readers, lambda: self._store.delete(keys))
 
+    def _check_readable(self, data: bytes) -> None:
+        """Raise JournalRefused for an object that only the cluster's keys make readable."""
+        if is_encrypted(data):
+            raise JournalRefused(
+                f"{self.name}: the journal is encrypted: name the file with the cluster's keys (--encryption-keys, or "
+                "LACUNA_ENCRYPTION_KEYS)"
+            )
+
     async def _repeated(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
         async with self._deadline() as attempts:
             return await self._attempt(attempts, threads, call)
@@ -123,6 +143,8 @@ class Bucket:
                 raise JournalRefused(f"{self.name}: {error}") from error
             except (ConditionFailedError, ObjectNotFoundError, ShortReadError):
                 raise
+            except DamagedObjectError as error:
+                raise JournalCorrupt(f"{self.name}: {error}") from error
             except ObjectStoreError as error:
                 raise JournalError(f"{self.name}: {error}") from error
             await asyncio.sleep(attempts.pause())

@@ -1,6 +1,7 @@
-"""Users, ACLs, quotas and delegation tokens of a cluster: the control plane holds them, and each agent has a copy.
+"""What operators set for a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
 
-Both are a `Security` that applies the same changes in the same order.
+The control plane holds it, and each agent has a copy. Both are a `Security` that applies the same changes in the same
+order.
 """
 
 from collections import deque
@@ -12,6 +13,7 @@ from lacuna.controlplane.v1.security_pb2 import (
     DelegationToken,
     Quota,
     QuotaEntity,
+    QuotaUse,
     ScramCredential,
     SecurityChanges,
 )
@@ -60,7 +62,16 @@ Entity = tuple[tuple[str, str | None], ...]
 class Security:
     """What operators have set. `version` grows with each change, for whoever derives something from it."""
 
-    __slots__ = ("acl_news", "acls", "acls_version", "credentials", "quotas", "tokens", "version")
+    __slots__ = (
+        "acl_news",
+        "acls",
+        "acls_version",
+        "configs",
+        "credentials",
+        "quotas",
+        "tokens",
+        "version",
+    )
 
     def __init__(self) -> None:
         self.version = 0
@@ -74,13 +85,15 @@ class Security:
         self.acls: dict[AclEntry, None] = {}
         self.quotas: dict[Entity, dict[str, float]] = {}
         self.tokens: dict[str, DelegationToken] = {}
+        #: by Kafka's names of broker configs
+        self.configs: dict[str, str] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.credentials or self.acls or self.quotas or self.tokens)
+        return bool(self.credentials or self.acls or self.quotas or self.tokens or self.configs)
 
     def clear(self) -> None:
         """Forget everything."""
-        for kept in (self.credentials, self.acls, self.quotas, self.tokens):
+        for kept in (self.credentials, self.acls, self.quotas, self.tokens, self.configs):
             kept.clear()
         self.version += 1
         self.acls_version += 1
@@ -95,6 +108,18 @@ class Security:
                 self.credentials[key] = credential
             else:
                 self.credentials.pop(key, None)
+        self._apply_acls(changes)
+        for quota in changes.quotas:
+            self._apply_quota(quota)
+        for token_id in changes.removed_token_ids:
+            self.tokens.pop(token_id, None)
+        for token in changes.tokens:
+            self.tokens[token.token_id] = token
+        for name in changes.removed_configs:
+            self.configs.pop(name, None)
+        self.configs.update(changes.configs)
+
+    def _apply_acls(self, changes: SecurityChanges) -> None:
         for acl in map(AclEntry.of, changes.removed_acls):
             if acl in self.acls:
                 del self.acls[acl]
@@ -103,12 +128,6 @@ class Security:
             if acl not in self.acls:
                 self.acls[acl] = None
                 self._note(acl, is_added=True)
-        for quota in changes.quotas:
-            self._apply_quota(quota)
-        for token_id in changes.removed_token_ids:
-            self.tokens.pop(token_id, None)
-        for token in changes.tokens:
-            self.tokens[token.token_id] = token
 
     def _note(self, acl: AclEntry, *, is_added: bool) -> None:
         self.acls_version += 1
@@ -128,7 +147,11 @@ class Security:
         return values
 
     def news(self, changes: SecurityChanges) -> SecurityChanges:
-        """Return those of the changes that change something."""
+        """Return those of the changes that change something.
+
+        A token that is both removed and added replaces the one that is there, and is none if that is gone."""
+        removed = set(changes.removed_token_ids)
+        added = {each.token_id for each in changes.tokens}
         return SecurityChanges(
             credentials=[each for each in changes.credentials if self._is_news(each)],
             added_acls=[each for each in changes.added_acls if AclEntry.of(each) not in self.acls],
@@ -138,8 +161,19 @@ class Security:
                 for each in changes.quotas
                 if self._quota_after(each) != self.quotas.get(entity_of(each), {})
             ],
-            tokens=[each for each in changes.tokens if self.tokens.get(each.token_id) != each],
-            removed_token_ids=[each for each in changes.removed_token_ids if each in self.tokens],
+            tokens=[
+                each
+                for each in changes.tokens
+                if self.tokens.get(each.token_id) != each
+                and (each.token_id in self.tokens or each.token_id not in removed)
+            ],
+            removed_token_ids=sorted(removed & self.tokens.keys() - added),
+            configs={
+                name: value
+                for name, value in changes.configs.items()
+                if self.configs.get(name) != value
+            },
+            removed_configs=[each for each in changes.removed_configs if each in self.configs],
         )
 
     def _is_news(self, credential: ScramCredential) -> bool:
@@ -153,6 +187,7 @@ class Security:
             added_acls=[acl.message() for acl in self.acls],
             quotas=list(self._quotas()),
             tokens=self.tokens.values(),
+            configs=self.configs,
         )
 
     def _quotas(self) -> Iterator[Quota]:
@@ -162,18 +197,27 @@ class Security:
 
     def excess(self, changes: SecurityChanges) -> str:
         """Return why the changes would leave more than a cluster keeps, or "" if they would not."""
+        credentials = {(e.user, e.mechanism) for e in changes.credentials if e.stored_key}
+        acls = {AclEntry.of(each) for each in changes.added_acls}
+        quotas = {entity_of(each) for each in changes.quotas if self._quota_after(each)}
+        tokens = {each.token_id for each in changes.tokens}
         bounds = (
-            (len(self.credentials), len(changes.credentials), MOST_CREDENTIALS, "credentials"),
-            (len(self.acls), len(changes.added_acls), MOST_ACLS, "ACLs"),
-            (len(self.quotas), len(changes.quotas), MOST_QUOTAS, "quotas"),
-            (len(self.tokens), len(changes.tokens), MOST_TOKENS, "delegation tokens"),
+            (
+                len(self.credentials),
+                credentials - self.credentials.keys(),
+                MOST_CREDENTIALS,
+                "credentials",
+            ),
+            (len(self.acls), acls - self.acls.keys(), MOST_ACLS, "ACLs"),
+            (len(self.quotas), quotas - self.quotas.keys(), MOST_QUOTAS, "quotas"),
+            (len(self.tokens), tokens - self.tokens.keys(), MOST_TOKENS, "delegation tokens"),
         )
-        for held, added, most, what in bounds:
-            if added and held + added > most:
+        for held, new, most, what in bounds:
+            if new and held + len(new) > most:
                 return f"A cluster keeps at most {most} {what}, and has {held}: remove some first."
         return ""
 
 
-def entity_of(quota: Quota) -> Entity:
+def entity_of(quota: Quota | QuotaUse) -> Entity:
     """Return whom a quota is for."""
     return tuple((part.type, part.name if part.HasField("name") else None) for part in quota.entity)

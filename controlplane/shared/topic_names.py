@@ -1,9 +1,7 @@
-"""The topic names that Kafka uses internally and that cannot be created here."""
+"""The topic names that Kafka uses internally and that do not exist here. `internal_topics` has those that do."""
 
 from typing import Final
 
-#: In Kafka these topics hold committed offsets, transactions and metadata. Here they do not exist; if someone created
-#: an empty one, tools that read it would conclude that there are no groups.
-KAFKAS_OWN: Final = frozenset(
-    {"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"}
-)
+#: In Kafka these topics hold the state of share groups and the metadata. If someone created an empty one, tools that
+#: read it would conclude that there are none.
+KAFKAS_OWN: Final = frozenset({"__cluster_metadata", "__share_group_state"})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from lacuna.controlplane.shared.internal_topics import INTERNAL_BY_NAME, internal_by_id
 from lacuna.controlplane.state.state import State
 
 
@@ -21,13 +22,16 @@ class TopicsOfGroups:
     def find(self, name: str) -> tuple[bytes, int] | None:
         """Return the topic's id and partition count, or None if there is no such topic."""
         topic = self._state.topics_by_name.get(name)
-        return None if topic is None else (topic.topic_id, len(topic.partitions))
+        if topic is not None:
+            return topic.topic_id, len(topic.partitions)
+        internal = INTERNAL_BY_NAME.get(name)
+        return None if internal is None else (internal.topic_id, internal.partition_count)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """Return the topic's name, or None if there is no such topic."""
-        topic = self._state.topics.get(topic_id)
+        topic = self._state.topics.get(topic_id) or internal_by_id(topic_id)
         return None if topic is None else topic.name
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics."""
+        """Return the names of all topics that are not internal; a pattern does not match those."""
         return self._state.topics_by_name

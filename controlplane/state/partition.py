@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
@@ -63,18 +64,23 @@ class Partition:
         "dead",
         "extents",
         "high_watermark",
+        "history",
         "key",
         "log_start_offset",
         "message",
         "ongoing",
         "producers",
+        "settled_ms",
         "size_bytes",
         "vacated_to",
         "version",
     )
 
-    def __init__(self, key: PartitionKey) -> None:
+    def __init__(self, key: PartitionKey, history: History) -> None:
         self.key = key
+        self.history = history
+        #: That of the history, which is looked at for every slice.
+        self.settled_ms = history.settled_ms
         self.message = TopicPartition(topic_id=key[0], partition=key[1])
         self.version = 1
         self.log_start_offset = 0
@@ -101,6 +107,12 @@ class Partition:
         if not self.ongoing:
             return self.high_watermark
         return max(next(iter(self.ongoing.values())), self.log_start_offset)
+
+    def note_stable(self, now_ms: int) -> None:
+        """Note the last stable offset in the history, before it may move."""
+        if now_ms >= self.settled_ms:
+            self.history.note(self.last_stable_offset, now_ms)
+            self.settled_ms = self.history.settled_ms
 
     def kill(self, ranges: "array[int]") -> "array[int]":
         """Make the ranges first, end, first, end, … dead, except those below the log start; return the dead ones."""
@@ -133,6 +145,16 @@ class Partition:
         delta.extents.CopyFrom(self.extents.columns())
         delta.dead = self.dead.pairs()
         return delta
+
+
+def history_of(key: PartitionKey, settled_ms: int) -> History:
+    """Return an empty history for a partition, whose last stable offset is known from `settled_ms` on."""
+    return History(settled_ms, spread_of(key))
+
+
+def spread_of(key: PartitionKey) -> int:
+    """Return a number by which partitions differ, so that not all histories are thinned at once."""
+    return key[0][-1] + key[1]
 
 
 def deleted_delta(key: PartitionKey) -> PartitionDelta:

@@ -57,5 +57,11 @@ MERGE_WINDOW: Final = 2_048
 MERGE_SCAN: Final = 8_192
 MERGE_PARTITIONS: Final = 1_000
 
+#: How many extents one DescribeMerges looks at, which takes about 10 ms.
+DESCRIBED_EXTENTS: Final = 65_536
+
+#: Reports of agents that have more bytes are dropped.
+MAX_REPORT_BYTES: Final = 65_536
+
 #: How many extents a compaction plan has at most; this is a message of 20 MB.
 COMPACTION_EXTENTS: Final = 250_000

@@ -2,14 +2,21 @@
 
 from array import array
 
-from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.history import History, next_second_ms
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.formats import (
     FORMAT_WITHOUT_SECURITY,
     SNAPSHOT_FORMAT,
     LaterFormatError,
 )
 from lacuna.controlplane.state.groups.store import Groups
-from lacuna.controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow
+from lacuna.controlplane.state.partition import (
+    BATCH_NUMBERS,
+    Partition,
+    ProducerWindow,
+    history_of,
+    spread_of,
+)
 from lacuna.controlplane.state.segments import LiveSegments, Pin, SegmentTable
 from lacuna.controlplane.state.settings import (
     HOUR_MS,
@@ -68,7 +75,7 @@ def snapshot(state: State) -> bytes:
         ended_lease_ids=state.ended_leases.keys(),
         ended_lease_ms=state.ended_leases.values(),
         topics=[_topic(topic) for topic in state.topics.values()],
-        transactional_ids=[_transactional_id(each) for each in state.transactional_ids.values()],
+        transactional_ids=_transactional_ids(state),
         segments=_segments(state.segments),
         pins=_pins(state.segments),
         groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
@@ -97,13 +104,13 @@ def restore(snapshot: bytes) -> State:
     for lease in message.leases:
         state.leases[lease.lease_id] = _read_lease(lease)
     state.ended_leases = dict(zip(message.ended_lease_ids, message.ended_lease_ms, strict=True))
+    state.security.apply(message.security)
     for topic in message.topics:
         _read_topic(state, topic)
     for each in message.transactional_ids:
         _read_transactional_id(state, each)
     _read_segments(state.segments, message.segments, message.pins)
     state.groups = Groups.from_snapshot(GroupsSnapshot.FromString(message.groups))
-    state.security.apply(message.security)
     return state
 
 
@@ -165,24 +172,31 @@ def _partition(partition: Partition) -> PartitionSnapshot:
         compacted_to=partition.compacted_to,
         compact_again_ms=partition.compact_again_ms,
         vacated_to=partition.vacated_to,
+        history=partition.history.message(),
     )
 
 
 def _read_topic(state: State, message: TopicSnapshot) -> None:
-    topic = TopicState(message.topic.topic_id, message.topic.name, dict(message.topic.configs))
+    found, inherited = message.topic, set(message.topic.inherited)
+    own = {name: value for name, value in found.configs.items() if name not in inherited}
+    topic = TopicState(found.topic_id, found.name, own, state.topic_defaults)
     state.topics[topic.topic_id] = topic
     state.topics_by_name[topic.name] = topic
     state.topics_by_plain_name[plain(topic.name)] = topic
     for each in message.partitions:
-        partition = _read_partition(topic.topic_id, each)
+        partition = _read_partition(state, (topic.topic_id, each.partition), each)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
         for producer_id, window in partition.producers.items():
             state.file_window(partition, producer_id, window.last_used_ms // HOUR_MS)
 
 
-def _read_partition(topic_id: bytes, message: PartitionSnapshot) -> Partition:
-    partition = Partition((topic_id, message.partition))
+def _read_partition(state: State, key: PartitionKey, message: PartitionSnapshot) -> Partition:
+    if message.HasField("history"):
+        history = History.of(message.history, spread_of(key))
+    else:  # an earlier version kept none
+        history = history_of(key, next_second_ms(state.clock_ms))
+    partition = Partition(key, history)
     partition.version = message.version
     partition.log_start_offset = message.log_start_offset
     partition.high_watermark = message.high_watermark
@@ -228,6 +242,17 @@ def _read_windows(partition: Partition, message: PartitionSnapshot) -> None:
 # Transactional ids
 
 
+def _transactional_ids(state: State) -> list[TransactionalIdSnapshot]:
+    has_offsets = state.internal.has_begun
+    messages = []
+    for found in state.transactional_ids.values():
+        message = _transactional_id(found)
+        if has_offsets:
+            message.log_offset = found.log_offset
+        messages.append(message)
+    return messages
+
+
 def _transactional_id(found: TransactionalId) -> TransactionalIdSnapshot:
     message = TransactionalIdSnapshot(
         state=found.state.value,
@@ -248,6 +273,7 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     found = TransactionalId(message.transactional_id)
     for name in _TRANSACTIONAL_FIELDS:
         setattr(found, name, getattr(message, name))
+    found.log_offset = message.log_offset
     found.enter(TransactionState(message.state))
     found.group_ids = dict.fromkeys(message.group_ids)
     for each in message.partitions:

@@ -1,19 +1,26 @@
 """The state of the control plane. Only replay changes its durable part; what is volatile is marked as such."""
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Final
 
+from lacuna.controlplane.shared.broker_configs import topic_defaults
+from lacuna.controlplane.shared.internal_topics import internal_by_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
+from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.partition import Partition, deleted_delta
+from lacuna.controlplane.state.rewriting import Rewriting
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
+from lacuna.controlplane.state.shares import Shares
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 
 #: How many commits of a lease are remembered with their answers, for retries.
 REMEMBERED_COMMITS: Final = 64
@@ -45,15 +52,25 @@ class Lease:
 
 
 class TopicState:
-    """A topic, its configs, and its partitions in the order of their indexes."""
+    """A topic, its configs, and its partitions in the order of their indexes.
 
-    __slots__ = ("configs", "name", "partitions", "topic_id")
+    `own` are the configs that were set on it, `configs` those in effect, with those that were set for all brokers.
+    """
 
-    def __init__(self, topic_id: bytes, name: str, configs: dict[str, str]) -> None:
+    __slots__ = ("configs", "name", "own", "partitions", "topic_id")
+
+    def __init__(
+        self, topic_id: bytes, name: str, own: Mapping[str, str], defaults: Mapping[str, str]
+    ) -> None:
         self.topic_id = topic_id
         self.name = name
-        self.configs = configs
+        self.set_configs(own, defaults)
         self.partitions: list[Partition] = []
+
+    def set_configs(self, own: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+        """Replace the topic's own configs, and what was set for all brokers."""
+        self.own = dict(own)
+        self.configs = {**defaults, **own}
 
     def message(self) -> Topic:
         """Return the topic as clients of the control plane see it."""
@@ -62,6 +79,7 @@ class TopicState:
             name=self.name,
             partition_count=len(self.partitions),
             configs=self.configs,
+            inherited=sorted(self.configs.keys() - self.own.keys()),
         )
 
 
@@ -113,12 +131,17 @@ class State:
         self.absences: Deadlines[int] = Deadlines()  # when a lease without a session is hidden
         self.hidden_leases: set[int] = set()
         self.missed: Deadlines[int] = Deadlines()  # when an agent that is gone is forgotten
+        # Volatile: what agents tell of themselves, by lease id, and what was rewritten, for those who look.
+        self.reports: dict[int, AgentReport] = {}
+        self.rewriting = Rewriting()
         #: partitions that retention has not yet checked in this round; the next one is at the end
         self.retention_queue: list[PartitionKey] = []
         #: when the ages of a partition's records were last compared with retention.ms
         self.retention_ages: dict[PartitionKey, int] = {}
         #: when the last tick was; partitions that it did not see were created since then
         self.retention_ticked_ms: int | None = None
+        # Volatile: how agents share quotas.
+        self.shares = Shares()
         #: when tokens that have expired were last looked for
         self.tokens_checked_ms = 0
         self.merge_cursor = 0
@@ -130,13 +153,31 @@ class State:
         filed = self.window_hours.setdefault(hour, {})
         filed.setdefault(partition.key, set()).add(producer_id)
 
+    @property
+    def internal(self) -> InternalTopics:
+        """The internal topics, most of whose records are about groups."""
+        return self.groups.offsets.internal
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """Return the name of a topic, which may be internal; "" if there is no such topic."""
+        topic = self.topics.get(topic_id) or internal_by_id(topic_id)
+        return "" if topic is None else topic.name
+
+    @property
+    def topic_defaults(self) -> Mapping[str, str]:
+        """The topic configs that were set for all brokers."""
+        return topic_defaults(self.security.configs)
+
     # Watching.
 
     def watch(self, key: PartitionKey) -> PartitionDelta:
         """Count one more watcher of a partition; return a delta with all of it, or one that says that it is deleted."""
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
-        return deleted_delta(key) if found is None else found.snapshot_delta()
+        if found is not None:
+            return found.snapshot_delta()
+        internal = self.internal.find(key)
+        return deleted_delta(key) if internal is None else internal.delta(key)
 
     def unwatch(self, key: PartitionKey) -> None:
         """Count one watcher less; without watchers no deltas are made. Raises KeyError if there was none."""
@@ -158,6 +199,7 @@ class State:
             is_snapshot=True,
             cluster_id=self.cluster_id,
             topics=[topic.message() for topic in self.topics.values()],
+            internal_topics=self.internal.existing(),
             security=self.security.snapshot(),
         )
         self.put_agents(delta)

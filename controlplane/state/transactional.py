@@ -81,6 +81,7 @@ class TransactionalId:
         "is_ongoing",
         "last_producer_epoch",
         "last_update_ms",
+        "log_offset",
         "partitions",
         "previous_producer_id",
         "producer_epoch",
@@ -106,6 +107,7 @@ class TransactionalId:
         self.transaction = 0
         self.start_time_ms = NO_TIMESTAMP
         self.last_update_ms = 0
+        self.log_offset = 0  # of its newest record in __transaction_state
         #: With TV2, EndTxn with this producer id and epoch is a retry of the EndTxn that gave the current ones (S5).
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH

@@ -1,3 +1,4 @@
+from lacuna.controlplane.v1 import reports_pb2 as _reports_pb2
 from lacuna.controlplane.v1 import security_pb2 as _security_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -40,7 +41,7 @@ class Endpoint(_message.Message):
     def __init__(self, listener: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "partition_count", "configs")
+    __slots__ = ("topic_id", "name", "partition_count", "configs", "inherited")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -52,14 +53,16 @@ class Topic(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    INHERITED_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     name: str
     partition_count: int
     configs: _containers.ScalarMap[str, str]
-    def __init__(self, topic_id: _Optional[bytes] = ..., name: _Optional[str] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    inherited: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topic_id: _Optional[bytes] = ..., name: _Optional[str] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ..., inherited: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClusterDelta(_message.Message):
-    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids", "hidden_agents", "peer_secret", "security")
+    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids", "hidden_agents", "peer_secret", "internal_topics", "security")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     IS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +73,7 @@ class ClusterDelta(_message.Message):
     HIDDEN_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_AGENTS_FIELD_NUMBER: _ClassVar[int]
     PEER_SECRET_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     SECURITY_FIELD_NUMBER: _ClassVar[int]
     version: int
     is_snapshot: bool
@@ -81,8 +85,9 @@ class ClusterDelta(_message.Message):
     hidden_lease_ids: _containers.RepeatedScalarFieldContainer[int]
     hidden_agents: _containers.RepeatedCompositeFieldContainer[Agent]
     peer_secret: bytes
+    internal_topics: _containers.RepeatedScalarFieldContainer[int]
     security: _security_pb2.SecurityChanges
-    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ..., hidden_agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., peer_secret: _Optional[bytes] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ..., hidden_agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., peer_secret: _Optional[bytes] = ..., internal_topics: _Optional[_Iterable[int]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ...) -> None: ...
 
 class RegisterAgent(_message.Message):
     __slots__ = ("host", "port", "zone", "endpoints")
@@ -143,18 +148,52 @@ class LeasesDescribed(_message.Message):
     def __init__(self, next_lease_id: _Optional[int] = ..., lease_ids: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RenewLease(_message.Message):
-    __slots__ = ("lease_id", "is_leaving")
+    __slots__ = ("lease_id", "is_leaving", "report")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_LEAVING_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     is_leaving: bool
-    def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ...) -> None: ...
+    report: _reports_pb2.AgentReport
+    def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ..., report: _Optional[_Union[_reports_pb2.AgentReport, _Mapping]] = ...) -> None: ...
 
 class LeaseRenewed(_message.Message):
     __slots__ = ("error_code",)
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     def __init__(self, error_code: _Optional[int] = ...) -> None: ...
+
+class DescribeCluster(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AgentDescription(_message.Message):
+    __slots__ = ("lease_id", "agent", "is_hidden", "report")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    IS_HIDDEN_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    agent: Agent
+    is_hidden: bool
+    report: _reports_pb2.AgentReport
+    def __init__(self, lease_id: _Optional[int] = ..., agent: _Optional[_Union[Agent, _Mapping]] = ..., is_hidden: _Optional[bool] = ..., report: _Optional[_Union[_reports_pb2.AgentReport, _Mapping]] = ...) -> None: ...
+
+class ClusterDescribed(_message.Message):
+    __slots__ = ("agents", "extents", "objects", "dead_ranges", "partitions_blocked", "oldest_transaction_ms")
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_RANGES_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_TRANSACTION_MS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedCompositeFieldContainer[AgentDescription]
+    extents: int
+    objects: int
+    dead_ranges: int
+    partitions_blocked: int
+    oldest_transaction_ms: int
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentDescription, _Mapping]]] = ..., extents: _Optional[int] = ..., objects: _Optional[int] = ..., dead_ranges: _Optional[int] = ..., partitions_blocked: _Optional[int] = ..., oldest_transaction_ms: _Optional[int] = ...) -> None: ...
 
 class ReleaseLease(_message.Message):
     __slots__ = ("lease_id",)

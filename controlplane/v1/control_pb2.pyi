@@ -1,6 +1,7 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from lacuna.controlplane.v1 import consumer_groups_pb2 as _consumer_groups_pb2
 from lacuna.controlplane.v1 import groups_pb2 as _groups_pb2
+from lacuna.controlplane.v1 import internal_pb2 as _internal_pb2
 from lacuna.controlplane.v1 import log_pb2 as _log_pb2
 from lacuna.controlplane.v1 import security_pb2 as _security_pb2
 from lacuna.controlplane.v1 import transactions_pb2 as _transactions_pb2
@@ -19,18 +20,22 @@ class StatusRequest(_message.Message):
     def __init__(self, standby: _Optional[_Union[Standby, _Mapping]] = ...) -> None: ...
 
 class ControlPlaneStatus(_message.Message):
-    __slots__ = ("is_leader", "leader", "epoch", "position", "standbys")
+    __slots__ = ("is_leader", "leader", "epoch", "position", "standbys", "pending_records", "backlog")
     IS_LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     STANDBYS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_FIELD_NUMBER: _ClassVar[int]
     is_leader: bool
     leader: str
     epoch: int
     position: int
     standbys: _containers.RepeatedCompositeFieldContainer[Standby]
-    def __init__(self, is_leader: _Optional[bool] = ..., leader: _Optional[str] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., standbys: _Optional[_Iterable[_Union[Standby, _Mapping]]] = ...) -> None: ...
+    pending_records: int
+    backlog: int
+    def __init__(self, is_leader: _Optional[bool] = ..., leader: _Optional[str] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., standbys: _Optional[_Iterable[_Union[Standby, _Mapping]]] = ..., pending_records: _Optional[int] = ..., backlog: _Optional[int] = ...) -> None: ...
 
 class Standby(_message.Message):
     __slots__ = ("address", "position")
@@ -85,7 +90,7 @@ class NotLeader(_message.Message):
     def __init__(self, leader: _Optional[str] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("command_id", "register_agent", "renew_lease", "release_lease", "create_topics", "delete_topics", "create_partitions", "alter_topic_configs", "open_lease", "describe_leases", "commit_segment", "read_partitions", "delete_records", "plan_merge", "swap_extents", "plan_collection", "filter_uncommitted", "confirm_collection", "pin_reads", "unpin_reads", "plan_compaction", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "abort_txn", "describe_producers", "describe_transactions", "list_transactions", "join_group", "sync_group", "heartbeat", "leave_group", "offset_commit", "txn_offset_commit", "offset_fetch", "describe_groups", "list_groups", "delete_groups", "consumer_group_heartbeat", "describe_consumer_groups", "delete_offsets", "alter_group_configs", "describe_group_configs", "alter_security")
+    __slots__ = ("command_id", "register_agent", "renew_lease", "release_lease", "create_topics", "delete_topics", "create_partitions", "alter_topic_configs", "open_lease", "describe_leases", "describe_cluster", "commit_segment", "read_partitions", "delete_records", "plan_merge", "swap_extents", "plan_collection", "filter_uncommitted", "confirm_collection", "pin_reads", "unpin_reads", "plan_compaction", "read_internal", "read_as_of", "read_histories", "describe_merges", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "abort_txn", "describe_producers", "describe_transactions", "list_transactions", "join_group", "sync_group", "heartbeat", "leave_group", "offset_commit", "txn_offset_commit", "offset_fetch", "describe_groups", "list_groups", "delete_groups", "consumer_group_heartbeat", "describe_consumer_groups", "delete_offsets", "alter_group_configs", "describe_group_configs", "alter_security", "share_quotas")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     REGISTER_AGENT_FIELD_NUMBER: _ClassVar[int]
     RENEW_LEASE_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +101,7 @@ class Command(_message.Message):
     ALTER_TOPIC_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     OPEN_LEASE_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_LEASES_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     COMMIT_SEGMENT_FIELD_NUMBER: _ClassVar[int]
     READ_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     DELETE_RECORDS_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +113,10 @@ class Command(_message.Message):
     PIN_READS_FIELD_NUMBER: _ClassVar[int]
     UNPIN_READS_FIELD_NUMBER: _ClassVar[int]
     PLAN_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    READ_INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    READ_AS_OF_FIELD_NUMBER: _ClassVar[int]
+    READ_HISTORIES_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_MERGES_FIELD_NUMBER: _ClassVar[int]
     INIT_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     ADD_PARTITIONS_TO_TXN_FIELD_NUMBER: _ClassVar[int]
     ADD_OFFSETS_TO_TXN_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +141,7 @@ class Command(_message.Message):
     ALTER_GROUP_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_GROUP_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     ALTER_SECURITY_FIELD_NUMBER: _ClassVar[int]
+    SHARE_QUOTAS_FIELD_NUMBER: _ClassVar[int]
     command_id: int
     register_agent: _cluster_pb2.RegisterAgent
     renew_lease: _cluster_pb2.RenewLease
@@ -141,6 +152,7 @@ class Command(_message.Message):
     alter_topic_configs: _cluster_pb2.AlterTopicConfigs
     open_lease: _cluster_pb2.OpenLease
     describe_leases: _cluster_pb2.DescribeLeases
+    describe_cluster: _cluster_pb2.DescribeCluster
     commit_segment: _log_pb2.CommitSegment
     read_partitions: _log_pb2.ReadPartitions
     delete_records: _log_pb2.DeleteRecords
@@ -152,6 +164,10 @@ class Command(_message.Message):
     pin_reads: _log_pb2.PinReads
     unpin_reads: _log_pb2.UnpinReads
     plan_compaction: _log_pb2.PlanCompaction
+    read_internal: _internal_pb2.ReadInternal
+    read_as_of: _log_pb2.ReadAsOf
+    read_histories: _log_pb2.ReadHistories
+    describe_merges: _log_pb2.DescribeMerges
     init_producer_id: _transactions_pb2.InitProducerId
     add_partitions_to_txn: _transactions_pb2.AddPartitionsToTxn
     add_offsets_to_txn: _transactions_pb2.AddOffsetsToTxn
@@ -176,10 +192,11 @@ class Command(_message.Message):
     alter_group_configs: _consumer_groups_pb2.AlterGroupConfigs
     describe_group_configs: _consumer_groups_pb2.DescribeGroupConfigs
     alter_security: _security_pb2.AlterSecurity
-    def __init__(self, command_id: _Optional[int] = ..., register_agent: _Optional[_Union[_cluster_pb2.RegisterAgent, _Mapping]] = ..., renew_lease: _Optional[_Union[_cluster_pb2.RenewLease, _Mapping]] = ..., release_lease: _Optional[_Union[_cluster_pb2.ReleaseLease, _Mapping]] = ..., create_topics: _Optional[_Union[_cluster_pb2.CreateTopics, _Mapping]] = ..., delete_topics: _Optional[_Union[_cluster_pb2.DeleteTopics, _Mapping]] = ..., create_partitions: _Optional[_Union[_cluster_pb2.CreatePartitions, _Mapping]] = ..., alter_topic_configs: _Optional[_Union[_cluster_pb2.AlterTopicConfigs, _Mapping]] = ..., open_lease: _Optional[_Union[_cluster_pb2.OpenLease, _Mapping]] = ..., describe_leases: _Optional[_Union[_cluster_pb2.DescribeLeases, _Mapping]] = ..., commit_segment: _Optional[_Union[_log_pb2.CommitSegment, _Mapping]] = ..., read_partitions: _Optional[_Union[_log_pb2.ReadPartitions, _Mapping]] = ..., delete_records: _Optional[_Union[_log_pb2.DeleteRecords, _Mapping]] = ..., plan_merge: _Optional[_Union[_log_pb2.PlanMerge, _Mapping]] = ..., swap_extents: _Optional[_Union[_log_pb2.SwapExtents, _Mapping]] = ..., plan_collection: _Optional[_Union[_log_pb2.PlanCollection, _Mapping]] = ..., filter_uncommitted: _Optional[_Union[_log_pb2.FilterUncommitted, _Mapping]] = ..., confirm_collection: _Optional[_Union[_log_pb2.ConfirmCollection, _Mapping]] = ..., pin_reads: _Optional[_Union[_log_pb2.PinReads, _Mapping]] = ..., unpin_reads: _Optional[_Union[_log_pb2.UnpinReads, _Mapping]] = ..., plan_compaction: _Optional[_Union[_log_pb2.PlanCompaction, _Mapping]] = ..., init_producer_id: _Optional[_Union[_transactions_pb2.InitProducerId, _Mapping]] = ..., add_partitions_to_txn: _Optional[_Union[_transactions_pb2.AddPartitionsToTxn, _Mapping]] = ..., add_offsets_to_txn: _Optional[_Union[_transactions_pb2.AddOffsetsToTxn, _Mapping]] = ..., end_txn: _Optional[_Union[_transactions_pb2.EndTxn, _Mapping]] = ..., abort_txn: _Optional[_Union[_transactions_pb2.AbortTxn, _Mapping]] = ..., describe_producers: _Optional[_Union[_transactions_pb2.DescribeProducers, _Mapping]] = ..., describe_transactions: _Optional[_Union[_transactions_pb2.DescribeTransactions, _Mapping]] = ..., list_transactions: _Optional[_Union[_transactions_pb2.ListTransactions, _Mapping]] = ..., join_group: _Optional[_Union[_groups_pb2.JoinGroup, _Mapping]] = ..., sync_group: _Optional[_Union[_groups_pb2.SyncGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[_groups_pb2.Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[_groups_pb2.LeaveGroup, _Mapping]] = ..., offset_commit: _Optional[_Union[_groups_pb2.OffsetCommit, _Mapping]] = ..., txn_offset_commit: _Optional[_Union[_groups_pb2.TxnOffsetCommit, _Mapping]] = ..., offset_fetch: _Optional[_Union[_groups_pb2.OffsetFetch, _Mapping]] = ..., describe_groups: _Optional[_Union[_groups_pb2.DescribeGroups, _Mapping]] = ..., list_groups: _Optional[_Union[_groups_pb2.ListGroups, _Mapping]] = ..., delete_groups: _Optional[_Union[_groups_pb2.DeleteGroups, _Mapping]] = ..., consumer_group_heartbeat: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeat, _Mapping]] = ..., describe_consumer_groups: _Optional[_Union[_consumer_groups_pb2.DescribeConsumerGroups, _Mapping]] = ..., delete_offsets: _Optional[_Union[_consumer_groups_pb2.DeleteOffsets, _Mapping]] = ..., alter_group_configs: _Optional[_Union[_consumer_groups_pb2.AlterGroupConfigs, _Mapping]] = ..., describe_group_configs: _Optional[_Union[_consumer_groups_pb2.DescribeGroupConfigs, _Mapping]] = ..., alter_security: _Optional[_Union[_security_pb2.AlterSecurity, _Mapping]] = ...) -> None: ...
+    share_quotas: _security_pb2.ShareQuotas
+    def __init__(self, command_id: _Optional[int] = ..., register_agent: _Optional[_Union[_cluster_pb2.RegisterAgent, _Mapping]] = ..., renew_lease: _Optional[_Union[_cluster_pb2.RenewLease, _Mapping]] = ..., release_lease: _Optional[_Union[_cluster_pb2.ReleaseLease, _Mapping]] = ..., create_topics: _Optional[_Union[_cluster_pb2.CreateTopics, _Mapping]] = ..., delete_topics: _Optional[_Union[_cluster_pb2.DeleteTopics, _Mapping]] = ..., create_partitions: _Optional[_Union[_cluster_pb2.CreatePartitions, _Mapping]] = ..., alter_topic_configs: _Optional[_Union[_cluster_pb2.AlterTopicConfigs, _Mapping]] = ..., open_lease: _Optional[_Union[_cluster_pb2.OpenLease, _Mapping]] = ..., describe_leases: _Optional[_Union[_cluster_pb2.DescribeLeases, _Mapping]] = ..., describe_cluster: _Optional[_Union[_cluster_pb2.DescribeCluster, _Mapping]] = ..., commit_segment: _Optional[_Union[_log_pb2.CommitSegment, _Mapping]] = ..., read_partitions: _Optional[_Union[_log_pb2.ReadPartitions, _Mapping]] = ..., delete_records: _Optional[_Union[_log_pb2.DeleteRecords, _Mapping]] = ..., plan_merge: _Optional[_Union[_log_pb2.PlanMerge, _Mapping]] = ..., swap_extents: _Optional[_Union[_log_pb2.SwapExtents, _Mapping]] = ..., plan_collection: _Optional[_Union[_log_pb2.PlanCollection, _Mapping]] = ..., filter_uncommitted: _Optional[_Union[_log_pb2.FilterUncommitted, _Mapping]] = ..., confirm_collection: _Optional[_Union[_log_pb2.ConfirmCollection, _Mapping]] = ..., pin_reads: _Optional[_Union[_log_pb2.PinReads, _Mapping]] = ..., unpin_reads: _Optional[_Union[_log_pb2.UnpinReads, _Mapping]] = ..., plan_compaction: _Optional[_Union[_log_pb2.PlanCompaction, _Mapping]] = ..., read_internal: _Optional[_Union[_internal_pb2.ReadInternal, _Mapping]] = ..., read_as_of: _Optional[_Union[_log_pb2.ReadAsOf, _Mapping]] = ..., read_histories: _Optional[_Union[_log_pb2.ReadHistories, _Mapping]] = ..., describe_merges: _Optional[_Union[_log_pb2.DescribeMerges, _Mapping]] = ..., init_producer_id: _Optional[_Union[_transactions_pb2.InitProducerId, _Mapping]] = ..., add_partitions_to_txn: _Optional[_Union[_transactions_pb2.AddPartitionsToTxn, _Mapping]] = ..., add_offsets_to_txn: _Optional[_Union[_transactions_pb2.AddOffsetsToTxn, _Mapping]] = ..., end_txn: _Optional[_Union[_transactions_pb2.EndTxn, _Mapping]] = ..., abort_txn: _Optional[_Union[_transactions_pb2.AbortTxn, _Mapping]] = ..., describe_producers: _Optional[_Union[_transactions_pb2.DescribeProducers, _Mapping]] = ..., describe_transactions: _Optional[_Union[_transactions_pb2.DescribeTransactions, _Mapping]] = ..., list_transactions: _Optional[_Union[_transactions_pb2.ListTransactions, _Mapping]] = ..., join_group: _Optional[_Union[_groups_pb2.JoinGroup, _Mapping]] = ..., sync_group: _Optional[_Union[_groups_pb2.SyncGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[_groups_pb2.Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[_groups_pb2.LeaveGroup, _Mapping]] = ..., offset_commit: _Optional[_Union[_groups_pb2.OffsetCommit, _Mapping]] = ..., txn_offset_commit: _Optional[_Union[_groups_pb2.TxnOffsetCommit, _Mapping]] = ..., offset_fetch: _Optional[_Union[_groups_pb2.OffsetFetch, _Mapping]] = ..., describe_groups: _Optional[_Union[_groups_pb2.DescribeGroups, _Mapping]] = ..., list_groups: _Optional[_Union[_groups_pb2.ListGroups, _Mapping]] = ..., delete_groups: _Optional[_Union[_groups_pb2.DeleteGroups, _Mapping]] = ..., consumer_group_heartbeat: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeat, _Mapping]] = ..., describe_consumer_groups: _Optional[_Union[_consumer_groups_pb2.DescribeConsumerGroups, _Mapping]] = ..., delete_offsets: _Optional[_Union[_consumer_groups_pb2.DeleteOffsets, _Mapping]] = ..., alter_group_configs: _Optional[_Union[_consumer_groups_pb2.AlterGroupConfigs, _Mapping]] = ..., describe_group_configs: _Optional[_Union[_consumer_groups_pb2.DescribeGroupConfigs, _Mapping]] = ..., alter_security: _Optional[_Union[_security_pb2.AlterSecurity, _Mapping]] = ..., share_quotas: _Optional[_Union[_security_pb2.ShareQuotas, _Mapping]] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("command_id", "failure", "agent_registered", "lease_renewed", "lease_released", "topics_created", "topics_deleted", "partitions_created", "topic_configs_altered", "lease_opened", "leases_described", "segment_committed", "partitions_read", "records_deleted", "merge_plan", "extents_swapped", "collection_plan", "uncommitted_filtered", "collection_confirmed", "reads_pinned", "reads_unpinned", "compaction_plan", "producer_id_initialized", "partitions_added_to_txn", "offsets_added_to_txn", "txn_ended", "txn_aborted", "producers_described", "transactions_described", "transactions_listed", "group_joined", "group_synced", "heartbeat_answered", "group_left", "offsets_committed", "offsets_fetched", "groups_described", "groups_listed", "groups_deleted", "consumer_group_heartbeat_answered", "consumer_groups_described", "offsets_deleted", "group_configs_altered", "group_configs_described", "security_altered")
+    __slots__ = ("command_id", "failure", "agent_registered", "lease_renewed", "lease_released", "topics_created", "topics_deleted", "partitions_created", "topic_configs_altered", "lease_opened", "leases_described", "cluster_described", "segment_committed", "partitions_read", "records_deleted", "merge_plan", "extents_swapped", "collection_plan", "uncommitted_filtered", "collection_confirmed", "reads_pinned", "reads_unpinned", "compaction_plan", "internal_read", "as_of_read", "histories_read", "merges_described", "producer_id_initialized", "partitions_added_to_txn", "offsets_added_to_txn", "txn_ended", "txn_aborted", "producers_described", "transactions_described", "transactions_listed", "group_joined", "group_synced", "heartbeat_answered", "group_left", "offsets_committed", "offsets_fetched", "groups_described", "groups_listed", "groups_deleted", "consumer_group_heartbeat_answered", "consumer_groups_described", "offsets_deleted", "group_configs_altered", "group_configs_described", "security_altered", "quotas_shared")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     AGENT_REGISTERED_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +208,7 @@ class Reply(_message.Message):
     TOPIC_CONFIGS_ALTERED_FIELD_NUMBER: _ClassVar[int]
     LEASE_OPENED_FIELD_NUMBER: _ClassVar[int]
     LEASES_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_READ_FIELD_NUMBER: _ClassVar[int]
     RECORDS_DELETED_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +220,10 @@ class Reply(_message.Message):
     READS_PINNED_FIELD_NUMBER: _ClassVar[int]
     READS_UNPINNED_FIELD_NUMBER: _ClassVar[int]
     COMPACTION_PLAN_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_READ_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_READ_FIELD_NUMBER: _ClassVar[int]
+    HISTORIES_READ_FIELD_NUMBER: _ClassVar[int]
+    MERGES_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_INITIALIZED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_ADDED_TO_TXN_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_ADDED_TO_TXN_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +247,7 @@ class Reply(_message.Message):
     GROUP_CONFIGS_ALTERED_FIELD_NUMBER: _ClassVar[int]
     GROUP_CONFIGS_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     SECURITY_ALTERED_FIELD_NUMBER: _ClassVar[int]
+    QUOTAS_SHARED_FIELD_NUMBER: _ClassVar[int]
     command_id: int
     failure: Failure
     agent_registered: _cluster_pb2.AgentRegistered
@@ -236,6 +259,7 @@ class Reply(_message.Message):
     topic_configs_altered: _cluster_pb2.TopicConfigsAltered
     lease_opened: _cluster_pb2.LeaseOpened
     leases_described: _cluster_pb2.LeasesDescribed
+    cluster_described: _cluster_pb2.ClusterDescribed
     segment_committed: _log_pb2.SegmentCommitted
     partitions_read: _log_pb2.PartitionsRead
     records_deleted: _log_pb2.RecordsDeleted
@@ -247,6 +271,10 @@ class Reply(_message.Message):
     reads_pinned: _log_pb2.ReadsPinned
     reads_unpinned: _log_pb2.ReadsUnpinned
     compaction_plan: _log_pb2.CompactionPlan
+    internal_read: _internal_pb2.InternalRead
+    as_of_read: _log_pb2.AsOfRead
+    histories_read: _log_pb2.HistoriesRead
+    merges_described: _log_pb2.MergesDescribed
     producer_id_initialized: _transactions_pb2.ProducerIdInitialized
     partitions_added_to_txn: _transactions_pb2.PartitionsAddedToTxn
     offsets_added_to_txn: _transactions_pb2.OffsetsAddedToTxn
@@ -270,7 +298,8 @@ class Reply(_message.Message):
     group_configs_altered: _consumer_groups_pb2.GroupConfigsAltered
     group_configs_described: _consumer_groups_pb2.GroupConfigsDescribed
     security_altered: _security_pb2.SecurityAltered
-    def __init__(self, command_id: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., agent_registered: _Optional[_Union[_cluster_pb2.AgentRegistered, _Mapping]] = ..., lease_renewed: _Optional[_Union[_cluster_pb2.LeaseRenewed, _Mapping]] = ..., lease_released: _Optional[_Union[_cluster_pb2.LeaseReleased, _Mapping]] = ..., topics_created: _Optional[_Union[_cluster_pb2.TopicsCreated, _Mapping]] = ..., topics_deleted: _Optional[_Union[_cluster_pb2.TopicsDeleted, _Mapping]] = ..., partitions_created: _Optional[_Union[_cluster_pb2.PartitionsCreated, _Mapping]] = ..., topic_configs_altered: _Optional[_Union[_cluster_pb2.TopicConfigsAltered, _Mapping]] = ..., lease_opened: _Optional[_Union[_cluster_pb2.LeaseOpened, _Mapping]] = ..., leases_described: _Optional[_Union[_cluster_pb2.LeasesDescribed, _Mapping]] = ..., segment_committed: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., partitions_read: _Optional[_Union[_log_pb2.PartitionsRead, _Mapping]] = ..., records_deleted: _Optional[_Union[_log_pb2.RecordsDeleted, _Mapping]] = ..., merge_plan: _Optional[_Union[_log_pb2.MergePlan, _Mapping]] = ..., extents_swapped: _Optional[_Union[_log_pb2.ExtentsSwapped, _Mapping]] = ..., collection_plan: _Optional[_Union[_log_pb2.CollectionPlan, _Mapping]] = ..., uncommitted_filtered: _Optional[_Union[_log_pb2.UncommittedFiltered, _Mapping]] = ..., collection_confirmed: _Optional[_Union[_log_pb2.CollectionConfirmed, _Mapping]] = ..., reads_pinned: _Optional[_Union[_log_pb2.ReadsPinned, _Mapping]] = ..., reads_unpinned: _Optional[_Union[_log_pb2.ReadsUnpinned, _Mapping]] = ..., compaction_plan: _Optional[_Union[_log_pb2.CompactionPlan, _Mapping]] = ..., producer_id_initialized: _Optional[_Union[_transactions_pb2.ProducerIdInitialized, _Mapping]] = ..., partitions_added_to_txn: _Optional[_Union[_transactions_pb2.PartitionsAddedToTxn, _Mapping]] = ..., offsets_added_to_txn: _Optional[_Union[_transactions_pb2.OffsetsAddedToTxn, _Mapping]] = ..., txn_ended: _Optional[_Union[_transactions_pb2.TxnEnded, _Mapping]] = ..., txn_aborted: _Optional[_Union[_transactions_pb2.TxnAborted, _Mapping]] = ..., producers_described: _Optional[_Union[_transactions_pb2.ProducersDescribed, _Mapping]] = ..., transactions_described: _Optional[_Union[_transactions_pb2.TransactionsDescribed, _Mapping]] = ..., transactions_listed: _Optional[_Union[_transactions_pb2.TransactionsListed, _Mapping]] = ..., group_joined: _Optional[_Union[_groups_pb2.GroupJoined, _Mapping]] = ..., group_synced: _Optional[_Union[_groups_pb2.GroupSynced, _Mapping]] = ..., heartbeat_answered: _Optional[_Union[_groups_pb2.HeartbeatAnswered, _Mapping]] = ..., group_left: _Optional[_Union[_groups_pb2.GroupLeft, _Mapping]] = ..., offsets_committed: _Optional[_Union[_groups_pb2.OffsetsCommitted, _Mapping]] = ..., offsets_fetched: _Optional[_Union[_groups_pb2.OffsetsFetched, _Mapping]] = ..., groups_described: _Optional[_Union[_groups_pb2.GroupsDescribed, _Mapping]] = ..., groups_listed: _Optional[_Union[_groups_pb2.GroupsListed, _Mapping]] = ..., groups_deleted: _Optional[_Union[_groups_pb2.GroupsDeleted, _Mapping]] = ..., consumer_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeatAnswered, _Mapping]] = ..., consumer_groups_described: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupsDescribed, _Mapping]] = ..., offsets_deleted: _Optional[_Union[_consumer_groups_pb2.OffsetsDeleted, _Mapping]] = ..., group_configs_altered: _Optional[_Union[_consumer_groups_pb2.GroupConfigsAltered, _Mapping]] = ..., group_configs_described: _Optional[_Union[_consumer_groups_pb2.GroupConfigsDescribed, _Mapping]] = ..., security_altered: _Optional[_Union[_security_pb2.SecurityAltered, _Mapping]] = ...) -> None: ...
+    quotas_shared: _security_pb2.QuotasShared
+    def __init__(self, command_id: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., agent_registered: _Optional[_Union[_cluster_pb2.AgentRegistered, _Mapping]] = ..., lease_renewed: _Optional[_Union[_cluster_pb2.LeaseRenewed, _Mapping]] = ..., lease_released: _Optional[_Union[_cluster_pb2.LeaseReleased, _Mapping]] = ..., topics_created: _Optional[_Union[_cluster_pb2.TopicsCreated, _Mapping]] = ..., topics_deleted: _Optional[_Union[_cluster_pb2.TopicsDeleted, _Mapping]] = ..., partitions_created: _Optional[_Union[_cluster_pb2.PartitionsCreated, _Mapping]] = ..., topic_configs_altered: _Optional[_Union[_cluster_pb2.TopicConfigsAltered, _Mapping]] = ..., lease_opened: _Optional[_Union[_cluster_pb2.LeaseOpened, _Mapping]] = ..., leases_described: _Optional[_Union[_cluster_pb2.LeasesDescribed, _Mapping]] = ..., cluster_described: _Optional[_Union[_cluster_pb2.ClusterDescribed, _Mapping]] = ..., segment_committed: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., partitions_read: _Optional[_Union[_log_pb2.PartitionsRead, _Mapping]] = ..., records_deleted: _Optional[_Union[_log_pb2.RecordsDeleted, _Mapping]] = ..., merge_plan: _Optional[_Union[_log_pb2.MergePlan, _Mapping]] = ..., extents_swapped: _Optional[_Union[_log_pb2.ExtentsSwapped, _Mapping]] = ..., collection_plan: _Optional[_Union[_log_pb2.CollectionPlan, _Mapping]] = ..., uncommitted_filtered: _Optional[_Union[_log_pb2.UncommittedFiltered, _Mapping]] = ..., collection_confirmed: _Optional[_Union[_log_pb2.CollectionConfirmed, _Mapping]] = ..., reads_pinned: _Optional[_Union[_log_pb2.ReadsPinned, _Mapping]] = ..., reads_unpinned: _Optional[_Union[_log_pb2.ReadsUnpinned, _Mapping]] = ..., compaction_plan: _Optional[_Union[_log_pb2.CompactionPlan, _Mapping]] = ..., internal_read: _Optional[_Union[_internal_pb2.InternalRead, _Mapping]] = ..., as_of_read: _Optional[_Union[_log_pb2.AsOfRead, _Mapping]] = ..., histories_read: _Optional[_Union[_log_pb2.HistoriesRead, _Mapping]] = ..., merges_described: _Optional[_Union[_log_pb2.MergesDescribed, _Mapping]] = ..., producer_id_initialized: _Optional[_Union[_transactions_pb2.ProducerIdInitialized, _Mapping]] = ..., partitions_added_to_txn: _Optional[_Union[_transactions_pb2.PartitionsAddedToTxn, _Mapping]] = ..., offsets_added_to_txn: _Optional[_Union[_transactions_pb2.OffsetsAddedToTxn, _Mapping]] = ..., txn_ended: _Optional[_Union[_transactions_pb2.TxnEnded, _Mapping]] = ..., txn_aborted: _Optional[_Union[_transactions_pb2.TxnAborted, _Mapping]] = ..., producers_described: _Optional[_Union[_transactions_pb2.ProducersDescribed, _Mapping]] = ..., transactions_described: _Optional[_Union[_transactions_pb2.TransactionsDescribed, _Mapping]] = ..., transactions_listed: _Optional[_Union[_transactions_pb2.TransactionsListed, _Mapping]] = ..., group_joined: _Optional[_Union[_groups_pb2.GroupJoined, _Mapping]] = ..., group_synced: _Optional[_Union[_groups_pb2.GroupSynced, _Mapping]] = ..., heartbeat_answered: _Optional[_Union[_groups_pb2.HeartbeatAnswered, _Mapping]] = ..., group_left: _Optional[_Union[_groups_pb2.GroupLeft, _Mapping]] = ..., offsets_committed: _Optional[_Union[_groups_pb2.OffsetsCommitted, _Mapping]] = ..., offsets_fetched: _Optional[_Union[_groups_pb2.OffsetsFetched, _Mapping]] = ..., groups_described: _Optional[_Union[_groups_pb2.GroupsDescribed, _Mapping]] = ..., groups_listed: _Optional[_Union[_groups_pb2.GroupsListed, _Mapping]] = ..., groups_deleted: _Optional[_Union[_groups_pb2.GroupsDeleted, _Mapping]] = ..., consumer_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeatAnswered, _Mapping]] = ..., consumer_groups_described: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupsDescribed, _Mapping]] = ..., offsets_deleted: _Optional[_Union[_consumer_groups_pb2.OffsetsDeleted, _Mapping]] = ..., group_configs_altered: _Optional[_Union[_consumer_groups_pb2.GroupConfigsAltered, _Mapping]] = ..., group_configs_described: _Optional[_Union[_consumer_groups_pb2.GroupConfigsDescribed, _Mapping]] = ..., security_altered: _Optional[_Union[_security_pb2.SecurityAltered, _Mapping]] = ..., quotas_shared: _Optional[_Union[_security_pb2.QuotasShared, _Mapping]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("error_code", "message")

@@ -102,14 +102,16 @@ class GroupRecord(_message.Message):
     def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., group_configs_changed: _Optional[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]] = ...) -> None: ...
 
 class KeptOffset(_message.Message):
-    __slots__ = ("offset", "written_at_ms", "sequence")
+    __slots__ = ("offset", "written_at_ms", "sequence", "log_offset")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_AT_MS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
     offset: _groups_pb2.CommittedOffset
     written_at_ms: int
     sequence: int
-    def __init__(self, offset: _Optional[_Union[_groups_pb2.CommittedOffset, _Mapping]] = ..., written_at_ms: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
+    log_offset: int
+    def __init__(self, offset: _Optional[_Union[_groups_pb2.CommittedOffset, _Mapping]] = ..., written_at_ms: _Optional[int] = ..., sequence: _Optional[int] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class KeptOffsets(_message.Message):
     __slots__ = ("group_id", "offsets")
@@ -129,18 +131,70 @@ class PendingOffsets(_message.Message):
     offsets: _containers.RepeatedCompositeFieldContainer[KeptOffset]
     def __init__(self, producer_id: _Optional[int] = ..., group_id: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[KeptOffset, _Mapping]]] = ...) -> None: ...
 
+class InternalKey(_message.Message):
+    __slots__ = ("kind", "name", "member_id", "topic", "partition")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    kind: int
+    name: str
+    member_id: str
+    topic: str
+    partition: int
+    def __init__(self, kind: _Optional[int] = ..., name: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class InternalTombstone(_message.Message):
+    __slots__ = ("topic", "partition", "offset", "at_ms", "key")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    topic: int
+    partition: int
+    offset: int
+    at_ms: int
+    key: InternalKey
+    def __init__(self, topic: _Optional[int] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., at_ms: _Optional[int] = ..., key: _Optional[_Union[InternalKey, _Mapping]] = ...) -> None: ...
+
+class InternalGroupRecord(_message.Message):
+    __slots__ = ("key", "offset", "at_ms")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    key: InternalKey
+    offset: int
+    at_ms: int
+    def __init__(self, key: _Optional[_Union[InternalKey, _Mapping]] = ..., offset: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
+
+class InternalTopicsSnapshot(_message.Message):
+    __slots__ = ("offsets_high_watermarks", "transactions_high_watermarks", "group_records", "tombstones")
+    OFFSETS_HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    TOMBSTONES_FIELD_NUMBER: _ClassVar[int]
+    offsets_high_watermarks: _containers.RepeatedScalarFieldContainer[int]
+    transactions_high_watermarks: _containers.RepeatedScalarFieldContainer[int]
+    group_records: _containers.RepeatedCompositeFieldContainer[InternalGroupRecord]
+    tombstones: _containers.RepeatedCompositeFieldContainer[InternalTombstone]
+    def __init__(self, offsets_high_watermarks: _Optional[_Iterable[int]] = ..., transactions_high_watermarks: _Optional[_Iterable[int]] = ..., group_records: _Optional[_Iterable[_Union[InternalGroupRecord, _Mapping]]] = ..., tombstones: _Optional[_Iterable[_Union[InternalTombstone, _Mapping]]] = ...) -> None: ...
+
 class GroupsSnapshot(_message.Message):
-    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs")
+    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs", "internal_topics")
     GENERATIONS_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUPS_FIELD_NUMBER: _ClassVar[int]
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     generations: _containers.RepeatedCompositeFieldContainer[GroupGeneration]
     offsets: _containers.RepeatedCompositeFieldContainer[KeptOffsets]
     pending: _containers.RepeatedCompositeFieldContainer[PendingOffsets]
     last_sequence: int
     consumer_groups: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.ConsumerGroupStep]
     configs: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.GroupConfigs]
-    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]]] = ...) -> None: ...
+    internal_topics: InternalTopicsSnapshot
+    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]]] = ..., internal_topics: _Optional[_Union[InternalTopicsSnapshot, _Mapping]] = ...) -> None: ...

@@ -68,7 +68,7 @@ class ExtentColumns(_message.Message):
     def __init__(self, lease_ids: _Optional[bytes] = ..., sequences: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., sizes: _Optional[bytes] = ..., base_offsets: _Optional[bytes] = ..., next_offsets: _Optional[bytes] = ..., max_timestamps: _Optional[bytes] = ..., producer_ids: _Optional[bytes] = ..., producer_epochs: _Optional[bytes] = ..., transactions: _Optional[bytes] = ..., flags: _Optional[bytes] = ...) -> None: ...
 
 class PartitionDelta(_message.Message):
-    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to")
+    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to", "history")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +83,7 @@ class PartitionDelta(_message.Message):
     SWAPS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_BELOW_FIELD_NUMBER: _ClassVar[int]
     VACATED_TO_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     from_version: int
     version: int
@@ -97,7 +98,20 @@ class PartitionDelta(_message.Message):
     swaps: _containers.RepeatedCompositeFieldContainer[ExtentSwap]
     dropped_below: int
     vacated_to: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ...) -> None: ...
+    history: StableHistory
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[StableHistory, _Mapping]] = ...) -> None: ...
+
+class StableHistory(_message.Message):
+    __slots__ = ("seconds", "offsets", "settled_ms", "thinned_at")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_MS_FIELD_NUMBER: _ClassVar[int]
+    THINNED_AT_FIELD_NUMBER: _ClassVar[int]
+    seconds: _containers.RepeatedScalarFieldContainer[int]
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    settled_ms: int
+    thinned_at: int
+    def __init__(self, seconds: _Optional[_Iterable[int]] = ..., offsets: _Optional[_Iterable[int]] = ..., settled_ms: _Optional[int] = ..., thinned_at: _Optional[int] = ...) -> None: ...
 
 class ExtentSwap(_message.Message):
     __slots__ = ("first_offset", "end_offset", "extents")
@@ -178,6 +192,48 @@ class PartitionsRead(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionState]
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
+
+class ReadAsOf(_message.Message):
+    __slots__ = ("partitions", "at_ms")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    at_ms: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., at_ms: _Optional[int] = ...) -> None: ...
+
+class PartitionAsOf(_message.Message):
+    __slots__ = ("error_code", "end_offset", "log_start_offset", "last_stable_offset")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    end_offset: int
+    log_start_offset: int
+    last_stable_offset: int
+    def __init__(self, error_code: _Optional[int] = ..., end_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ...) -> None: ...
+
+class AsOfRead(_message.Message):
+    __slots__ = ("as_of_ms", "known_from_ms", "partitions")
+    AS_OF_MS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FROM_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    as_of_ms: int
+    known_from_ms: int
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionAsOf]
+    def __init__(self, as_of_ms: _Optional[int] = ..., known_from_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionAsOf, _Mapping]]] = ...) -> None: ...
+
+class ReadHistories(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
+class HistoriesRead(_message.Message):
+    __slots__ = ("histories",)
+    HISTORIES_FIELD_NUMBER: _ClassVar[int]
+    histories: _containers.RepeatedCompositeFieldContainer[StableHistory]
+    def __init__(self, histories: _Optional[_Iterable[_Union[StableHistory, _Mapping]]] = ...) -> None: ...
 
 class DeleteRecordsPartition(_message.Message):
     __slots__ = ("partition", "before_offset")
@@ -340,6 +396,84 @@ class ExtentsSwapped(_message.Message):
     error_code: int
     error_codes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class DescribeMerges(_message.Message):
+    __slots__ = ("topic_ids",)
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Rewritten(_message.Message):
+    __slots__ = ("swaps", "extents_before", "extents_after", "bytes_before", "bytes_after", "aborted_offsets")
+    SWAPS_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_AFTER_FIELD_NUMBER: _ClassVar[int]
+    BYTES_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_AFTER_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    swaps: int
+    extents_before: int
+    extents_after: int
+    bytes_before: int
+    bytes_after: int
+    aborted_offsets: int
+    def __init__(self, swaps: _Optional[int] = ..., extents_before: _Optional[int] = ..., extents_after: _Optional[int] = ..., bytes_before: _Optional[int] = ..., bytes_after: _Optional[int] = ..., aborted_offsets: _Optional[int] = ...) -> None: ...
+
+class TopicMerges(_message.Message):
+    __slots__ = ("topic_id", "merged", "compacted", "small_extents", "small_bytes", "aborted_offsets", "aborted_bytes", "partitions_left_out")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    MERGED_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    SMALL_EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    SMALL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    merged: Rewritten
+    compacted: Rewritten
+    small_extents: int
+    small_bytes: int
+    aborted_offsets: int
+    aborted_bytes: int
+    partitions_left_out: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., merged: _Optional[_Union[Rewritten, _Mapping]] = ..., compacted: _Optional[_Union[Rewritten, _Mapping]] = ..., small_extents: _Optional[int] = ..., small_bytes: _Optional[int] = ..., aborted_offsets: _Optional[int] = ..., aborted_bytes: _Optional[int] = ..., partitions_left_out: _Optional[int] = ...) -> None: ...
+
+class MergeRun(_message.Message):
+    __slots__ = ("at_ms", "is_compaction", "partitions", "refused", "rewritten")
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    REWRITTEN_FIELD_NUMBER: _ClassVar[int]
+    at_ms: int
+    is_compaction: bool
+    partitions: int
+    refused: int
+    rewritten: Rewritten
+    def __init__(self, at_ms: _Optional[int] = ..., is_compaction: _Optional[bool] = ..., partitions: _Optional[int] = ..., refused: _Optional[int] = ..., rewritten: _Optional[_Union[Rewritten, _Mapping]] = ...) -> None: ...
+
+class MergesDescribed(_message.Message):
+    __slots__ = ("since_ms", "merged", "compacted", "refused", "objects_deleted", "bytes_deleted", "objects_replaced", "topics", "runs")
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    MERGED_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_DELETED_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_REPLACED_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    since_ms: int
+    merged: Rewritten
+    compacted: Rewritten
+    refused: int
+    objects_deleted: int
+    bytes_deleted: int
+    objects_replaced: int
+    topics: _containers.RepeatedCompositeFieldContainer[TopicMerges]
+    runs: _containers.RepeatedCompositeFieldContainer[MergeRun]
+    def __init__(self, since_ms: _Optional[int] = ..., merged: _Optional[_Union[Rewritten, _Mapping]] = ..., compacted: _Optional[_Union[Rewritten, _Mapping]] = ..., refused: _Optional[int] = ..., objects_deleted: _Optional[int] = ..., bytes_deleted: _Optional[int] = ..., objects_replaced: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[TopicMerges, _Mapping]]] = ..., runs: _Optional[_Iterable[_Union[MergeRun, _Mapping]]] = ...) -> None: ...
 
 class PlanCollection(_message.Message):
     __slots__ = ("lease_id", "max_segments")

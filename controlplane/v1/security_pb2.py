@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%lacuna/controlplane/v1/security.proto\x12\x0f\x63ontrolplane.v1\"|\n\x0fScramCredential\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x11\n\tmechanism\x18\x02 \x01(\x05\x12\x12\n\niterations\x18\x03 \x01(\x05\x12\x0c\n\x04salt\x18\x04 \x01(\x0c\x12\x12\n\nstored_key\x18\x05 \x01(\x0c\x12\x12\n\nserver_key\x18\x06 \x01(\x0c\"\x91\x01\n\x03\x41\x63l\x12\x15\n\rresource_type\x18\x01 \x01(\x05\x12\x15\n\rresource_name\x18\x02 \x01(\t\x12\x14\n\x0cpattern_type\x18\x03 \x01(\x05\x12\x11\n\tprincipal\x18\x04 \x01(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x11\n\toperation\x18\x06 \x01(\x05\x12\x12\n\npermission\x18\x07 \x01(\x05\"7\n\x0bQuotaEntity\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\x04name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_name\"\xa0\x01\n\x05Quota\x12,\n\x06\x65ntity\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.QuotaEntity\x12,\n\x03set\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.Quota.SetEntry\x12\x0f\n\x07removed\x18\x03 \x03(\t\x1a*\n\x08SetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x8d\x01\n\x0f\x44\x65legationToken\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x11\n\trequester\x18\x03 \x01(\t\x12\x10\n\x08renewers\x18\x04 \x03(\t\x12\x11\n\tissued_ms\x18\x05 \x01(\x03\x12\x11\n\texpiry_ms\x18\x06 \x01(\x03\x12\x0e\n\x06max_ms\x18\x07 \x01(\x03\"\x93\x02\n\x0fSecurityChanges\x12\x35\n\x0b\x63redentials\x18\x01 \x03(\x0b\x32 .controlplane.v1.ScramCredential\x12(\n\nadded_acls\x18\x02 \x03(\x0b\x32\x14.controlplane.v1.Acl\x12*\n\x0cremoved_acls\x18\x03 \x03(\x0b\x32\x14.controlplane.v1.Acl\x12&\n\x06quotas\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Quota\x12\x30\n\x06tokens\x18\x05 \x03(\x0b\x32 .controlplane.v1.DelegationToken\x12\x19\n\x11removed_token_ids\x18\x06 \x03(\t\"B\n\rAlterSecurity\x12\x31\n\x07\x63hanges\x18\x01 \x01(\x0b\x32 .controlplane.v1.SecurityChanges\"<\n\x0fSecurityAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%lacuna/controlplane/v1/security.proto\x12\x0f\x63ontrolplane.v1\"|\n\x0fScramCredential\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x11\n\tmechanism\x18\x02 \x01(\x05\x12\x12\n\niterations\x18\x03 \x01(\x05\x12\x0c\n\x04salt\x18\x04 \x01(\x0c\x12\x12\n\nstored_key\x18\x05 \x01(\x0c\x12\x12\n\nserver_key\x18\x06 \x01(\x0c\"\x91\x01\n\x03\x41\x63l\x12\x15\n\rresource_type\x18\x01 \x01(\x05\x12\x15\n\rresource_name\x18\x02 \x01(\t\x12\x14\n\x0cpattern_type\x18\x03 \x01(\x05\x12\x11\n\tprincipal\x18\x04 \x01(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x11\n\toperation\x18\x06 \x01(\x05\x12\x12\n\npermission\x18\x07 \x01(\x05\"7\n\x0bQuotaEntity\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\x04name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_name\"\xa0\x01\n\x05Quota\x12,\n\x06\x65ntity\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.QuotaEntity\x12,\n\x03set\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.Quota.SetEntry\x12\x0f\n\x07removed\x18\x03 \x03(\t\x1a*\n\x08SetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x8d\x01\n\x0f\x44\x65legationToken\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x11\n\trequester\x18\x03 \x01(\t\x12\x10\n\x08renewers\x18\x04 \x03(\t\x12\x11\n\tissued_ms\x18\x05 \x01(\x03\x12\x11\n\texpiry_ms\x18\x06 \x01(\x03\x12\x0e\n\x06max_ms\x18\x07 \x01(\x03\"\x9c\x03\n\x0fSecurityChanges\x12\x35\n\x0b\x63redentials\x18\x01 \x03(\x0b\x32 .controlplane.v1.ScramCredential\x12(\n\nadded_acls\x18\x02 \x03(\x0b\x32\x14.controlplane.v1.Acl\x12*\n\x0cremoved_acls\x18\x03 \x03(\x0b\x32\x14.controlplane.v1.Acl\x12&\n\x06quotas\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Quota\x12\x30\n\x06tokens\x18\x05 \x03(\x0b\x32 .controlplane.v1.DelegationToken\x12\x19\n\x11removed_token_ids\x18\x06 \x03(\t\x12>\n\x07\x63onfigs\x18\x07 \x03(\x0b\x32-.controlplane.v1.SecurityChanges.ConfigsEntry\x12\x17\n\x0fremoved_configs\x18\x08 \x03(\t\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"B\n\rAlterSecurity\x12\x31\n\x07\x63hanges\x18\x01 \x01(\x0b\x32 .controlplane.v1.SecurityChanges\"<\n\x0fSecurityAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\"e\n\x08QuotaUse\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x06\x65ntity\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.QuotaEntity\x12\x0c\n\x04used\x18\x03 \x01(\x01\x12\x10\n\x08is_short\x18\x04 \x01(\x08\"H\n\x0bShareQuotas\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\'\n\x04uses\x18\x02 \x03(\x0b\x32\x19.controlplane.v1.QuotaUse\"2\n\x0cQuotasShared\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0e\n\x06shares\x18\x02 \x03(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_QUOTA_SETENTRY']._loaded_options = None
   _globals['_QUOTA_SETENTRY']._serialized_options = b'8\001'
+  _globals['_SECURITYCHANGES_CONFIGSENTRY']._loaded_options = None
+  _globals['_SECURITYCHANGES_CONFIGSENTRY']._serialized_options = b'8\001'
   _globals['_SCRAMCREDENTIAL']._serialized_start=58
   _globals['_SCRAMCREDENTIAL']._serialized_end=182
   _globals['_ACL']._serialized_start=185
@@ -46,9 +48,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELEGATIONTOKEN']._serialized_start=553
   _globals['_DELEGATIONTOKEN']._serialized_end=694
   _globals['_SECURITYCHANGES']._serialized_start=697
-  _globals['_SECURITYCHANGES']._serialized_end=972
-  _globals['_ALTERSECURITY']._serialized_start=974
-  _globals['_ALTERSECURITY']._serialized_end=1040
-  _globals['_SECURITYALTERED']._serialized_start=1042
-  _globals['_SECURITYALTERED']._serialized_end=1102
+  _globals['_SECURITYCHANGES']._serialized_end=1109
+  _globals['_SECURITYCHANGES_CONFIGSENTRY']._serialized_start=1063
+  _globals['_SECURITYCHANGES_CONFIGSENTRY']._serialized_end=1109
+  _globals['_ALTERSECURITY']._serialized_start=1111
+  _globals['_ALTERSECURITY']._serialized_end=1177
+  _globals['_SECURITYALTERED']._serialized_start=1179
+  _globals['_SECURITYALTERED']._serialized_end=1239
+  _globals['_QUOTAUSE']._serialized_start=1241
+  _globals['_QUOTAUSE']._serialized_end=1342
+  _globals['_SHAREQUOTAS']._serialized_start=1344
+  _globals['_SHAREQUOTAS']._serialized_end=1416
+  _globals['_QUOTASSHARED']._serialized_start=1418
+  _globals['_QUOTASSHARED']._serialized_end=1468
 # @@protoc_insertion_point(module_scope)

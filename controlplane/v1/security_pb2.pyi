@@ -84,20 +84,31 @@ class DelegationToken(_message.Message):
     def __init__(self, token_id: _Optional[str] = ..., owner: _Optional[str] = ..., requester: _Optional[str] = ..., renewers: _Optional[_Iterable[str]] = ..., issued_ms: _Optional[int] = ..., expiry_ms: _Optional[int] = ..., max_ms: _Optional[int] = ...) -> None: ...
 
 class SecurityChanges(_message.Message):
-    __slots__ = ("credentials", "added_acls", "removed_acls", "quotas", "tokens", "removed_token_ids")
+    __slots__ = ("credentials", "added_acls", "removed_acls", "quotas", "tokens", "removed_token_ids", "configs", "removed_configs")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     ADDED_ACLS_FIELD_NUMBER: _ClassVar[int]
     REMOVED_ACLS_FIELD_NUMBER: _ClassVar[int]
     QUOTAS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     REMOVED_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_CONFIGS_FIELD_NUMBER: _ClassVar[int]
     credentials: _containers.RepeatedCompositeFieldContainer[ScramCredential]
     added_acls: _containers.RepeatedCompositeFieldContainer[Acl]
     removed_acls: _containers.RepeatedCompositeFieldContainer[Acl]
     quotas: _containers.RepeatedCompositeFieldContainer[Quota]
     tokens: _containers.RepeatedCompositeFieldContainer[DelegationToken]
     removed_token_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, credentials: _Optional[_Iterable[_Union[ScramCredential, _Mapping]]] = ..., added_acls: _Optional[_Iterable[_Union[Acl, _Mapping]]] = ..., removed_acls: _Optional[_Iterable[_Union[Acl, _Mapping]]] = ..., quotas: _Optional[_Iterable[_Union[Quota, _Mapping]]] = ..., tokens: _Optional[_Iterable[_Union[DelegationToken, _Mapping]]] = ..., removed_token_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    configs: _containers.ScalarMap[str, str]
+    removed_configs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, credentials: _Optional[_Iterable[_Union[ScramCredential, _Mapping]]] = ..., added_acls: _Optional[_Iterable[_Union[Acl, _Mapping]]] = ..., removed_acls: _Optional[_Iterable[_Union[Acl, _Mapping]]] = ..., quotas: _Optional[_Iterable[_Union[Quota, _Mapping]]] = ..., tokens: _Optional[_Iterable[_Union[DelegationToken, _Mapping]]] = ..., removed_token_ids: _Optional[_Iterable[str]] = ..., configs: _Optional[_Mapping[str, str]] = ..., removed_configs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AlterSecurity(_message.Message):
     __slots__ = ("changes",)
@@ -112,3 +123,31 @@ class SecurityAltered(_message.Message):
     error_code: int
     error_message: str
     def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class QuotaUse(_message.Message):
+    __slots__ = ("key", "entity", "used", "is_short")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    IS_SHORT_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    entity: _containers.RepeatedCompositeFieldContainer[QuotaEntity]
+    used: float
+    is_short: bool
+    def __init__(self, key: _Optional[str] = ..., entity: _Optional[_Iterable[_Union[QuotaEntity, _Mapping]]] = ..., used: _Optional[float] = ..., is_short: _Optional[bool] = ...) -> None: ...
+
+class ShareQuotas(_message.Message):
+    __slots__ = ("lease_id", "uses")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    uses: _containers.RepeatedCompositeFieldContainer[QuotaUse]
+    def __init__(self, lease_id: _Optional[int] = ..., uses: _Optional[_Iterable[_Union[QuotaUse, _Mapping]]] = ...) -> None: ...
+
+class QuotasShared(_message.Message):
+    __slots__ = ("error_code", "shares")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    shares: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, error_code: _Optional[int] = ..., shares: _Optional[_Iterable[float]] = ...) -> None: ...

@@ -26,7 +26,7 @@ class LeaseSnapshot(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., forgotten_sequence: _Optional[int] = ..., recent_sequences: _Optional[_Iterable[int]] = ..., recent_verdicts: _Optional[_Iterable[_Union[_log_pb2.SegmentCommitted, _Mapping]]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class PartitionSnapshot(_message.Message):
-    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets", "compacted_to", "compact_again_ms", "vacated_to")
+    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets", "compacted_to", "compact_again_ms", "vacated_to", "history")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class PartitionSnapshot(_message.Message):
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
     COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     VACATED_TO_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
     partition: int
     version: int
     log_start_offset: int
@@ -69,7 +70,8 @@ class PartitionSnapshot(_message.Message):
     compacted_to: int
     compact_again_ms: int
     vacated_to: int
-    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., vacated_to: _Optional[int] = ...) -> None: ...
+    history: _log_pb2.StableHistory
+    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[_log_pb2.StableHistory, _Mapping]] = ...) -> None: ...
 
 class TopicSnapshot(_message.Message):
     __slots__ = ("topic", "partitions")
@@ -88,7 +90,7 @@ class TransactionPartitionSnapshot(_message.Message):
     def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TransactionalIdSnapshot(_message.Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "is_ended_by_coordinator", "partitions", "group_ids")
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "is_ended_by_coordinator", "partitions", "group_ids", "log_offset")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +106,7 @@ class TransactionalIdSnapshot(_message.Message):
     IS_ENDED_BY_COORDINATOR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -119,7 +122,8 @@ class TransactionalIdSnapshot(_message.Message):
     is_ended_by_coordinator: bool
     partitions: _containers.RepeatedCompositeFieldContainer[TransactionPartitionSnapshot]
     group_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    log_offset: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class SegmentsSnapshot(_message.Message):
     __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "replaced_ms")

@@ -3,7 +3,12 @@
 from collections.abc import Iterable
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state.settings import LEASE_DURATION_MS, LONGEST_JOB_LEASE_MS, MAX_PER_TICK
+from lacuna.controlplane.state.settings import (
+    LEASE_DURATION_MS,
+    LONGEST_JOB_LEASE_MS,
+    MAX_PER_TICK,
+    MAX_REPORT_BYTES,
+)
 from lacuna.controlplane.state.state import NO_NODE, Lease, State
 from lacuna.controlplane.v1.cluster_pb2 import (
     Agent,
@@ -24,6 +29,7 @@ from lacuna.controlplane.v1.journal_pb2 import (
     LeasesEnded,
     LeasesUsedLate,
 )
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.verbs import presence
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
@@ -78,6 +84,11 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
     if lease.node_id != NO_NODE:
         told = presence.leave if command.is_leaving else presence.appear
         told(turn, lease.lease_id)
+        if command.HasField("report") and command.report.ByteSize() <= MAX_REPORT_BYTES:
+            # A copy: the message would keep all that arrived with it.
+            kept = AgentReport()
+            kept.CopyFrom(command.report)
+            turn.state.reports[lease.lease_id] = kept
     return Reply(lease_renewed=LeaseRenewed())
 
 

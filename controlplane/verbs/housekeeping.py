@@ -99,7 +99,9 @@ def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -
     for move in record.moves:
         partition = state.partitions[key_of(move.partition)]
         is_known = is_accounted_for(partition) or first_offset(partition) <= move.log_start_offset
+        partition.note_stable(now_ms)
         partition.log_start_offset = move.log_start_offset
+        partition.history.drop_below(move.log_start_offset)
         dropped = partition.extents.drop_below(move.log_start_offset)
         partition.size_bytes -= sum(dropped.sizes)
         partition.dead.drop_below(move.log_start_offset)
@@ -165,6 +167,9 @@ def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
         lease_id for lease_id in command.swept_lease_ids if _is_due(state, lease_id, turn.now_ms)
     ]
     if segments or swept:
+        state.rewriting.deleted(
+            state.segments.size_of((segment.lease_id, segment.sequence)) for segment in segments
+        )
         record = SegmentsCollected(segments=segments, swept_lease_ids=swept)
         turn.journal(JournalRecord(segments_collected=record))
     return Reply(collection_confirmed=CollectionConfirmed())

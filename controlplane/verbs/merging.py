@@ -21,6 +21,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     state = turn.state
     if command.lease_id not in state.leases:
         return Reply(merge_plan=MergePlan(error_code=ErrorCode.LEASE_EXPIRED))
+    state.rewriting.small_bytes = command.small_bytes
     min_age_ms, now_ms = command.min_age_ms, turn.now_ms
     horizons = state.merge_horizons
     horizons.move(state.partitions.values(), min_age_ms, now_ms)

@@ -186,6 +186,7 @@ def flip(
         if not ranges:
             continue
         partition = state.partitions[key]
+        partition.note_stable(now_ms)
         del partition.ongoing[producer_id]
         partition.producers[producer_id].end_transaction(producer_epoch, now_ms)
         killed = None if committed else partition.kill(ranges)
@@ -217,3 +218,4 @@ def go_on_as(
     found.producer_epoch = producer_epoch
     found.last_update_ms = now_ms
     state.expirations.set(found.transactional_id, now_ms + TRANSACTIONAL_ID_EXPIRATION_MS)
+    found.log_offset = state.internal.take_transaction(found.transactional_id)

@@ -117,7 +117,8 @@ def _is_known(state: State, lease_id: int) -> bool:
 
 
 def forget(state: State, lease_id: int) -> None:
-    """Forget the sessions of a lease that has ended."""
+    """Forget the sessions of a lease that has ended, and what its agent told."""
+    state.reports.pop(lease_id, None)
     state.lease_sessions.pop(lease_id, None)
     state.absences.discard(lease_id)
     state.hidden_leases.discard(lease_id)

@@ -155,10 +155,11 @@ def tick_transactional_ids(turn: Turn) -> None:
 
 
 def replay_transactional_ids_expired(
-    state: State, record: TransactionalIdsExpired, _now_ms: int
+    state: State, record: TransactionalIdsExpired, now_ms: int
 ) -> None:
     """Remove expired transactional ids."""
     for transactional_id in record.transactional_ids:
         found = state.transactional_ids.pop(transactional_id)
         del state.producers[found.producer_id]
         state.expirations.discard(transactional_id)
+        state.internal.drop_transaction(transactional_id, now_ms)

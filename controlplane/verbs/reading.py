@@ -1,12 +1,23 @@
-"""Commands that only read: ReadPartitions, and describing and listing producers and transactions (S7, S21)."""
+"""Commands that only read: partitions now and in the past, producers and transactions (S7, S21)."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.log_pb2 import PartitionsRead, PartitionState, ReadPartitions
+from lacuna.controlplane.v1.log_pb2 import (
+    AsOfRead,
+    HistoriesRead,
+    PartitionAsOf,
+    PartitionsRead,
+    PartitionState,
+    ReadAsOf,
+    ReadHistories,
+    ReadPartitions,
+    StableHistory,
+)
 from lacuna.controlplane.v1.transactions_pb2 import (
     ActiveProducer,
     DescribeProducers,
@@ -19,6 +30,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     TransactionsDescribed,
     TransactionsListed,
 )
+from lacuna.controlplane.verbs import internal
 from lacuna.controlplane.verbs.housekeeping import partition_state
 from lacuna.controlplane.verbs.turn import Turn
 
@@ -41,20 +53,56 @@ def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
     """Return the current offsets of partitions (the confirming read of S7)."""
     answers = []
     for wanted in command.partitions:
-        partition = turn.state.partitions.get(key_of(wanted))
-        if partition is None:
-            answers.append(PartitionState(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        else:
+        key = key_of(wanted)
+        partition = turn.state.partitions.get(key)
+        if partition is not None:
             answers.append(partition_state(partition))
+        else:
+            unknown = PartitionState(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            answers.append(internal.partition_state(turn.state, key) or unknown)
     return Reply(partitions_read=PartitionsRead(partitions=answers))
+
+
+def read_as_of(turn: Turn, command: ReadAsOf) -> Reply:
+    """Return where each partition ended for read_committed consumers at a time, of all partitions at the same time."""
+    found = [turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions]
+    histories = [each.history for each in found if each is not None]
+    known = known_from(histories)
+    second = common_second(histories, min(command.at_ms, turn.now_ms))
+    answer = AsOfRead(known_from_ms=known * 1000)
+    if second >= known:
+        answer.as_of_ms = second * 1000
+        answer.partitions.extend(_as_of(each, second) for each in found)
+    return Reply(as_of_read=answer)
+
+
+def _as_of(partition: Partition | None, second: int) -> PartitionAsOf:
+    if partition is None:
+        return PartitionAsOf(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    stable = partition.last_stable_offset
+    return PartitionAsOf(
+        end_offset=partition.history.at(second, stable),
+        log_start_offset=partition.log_start_offset,
+        last_stable_offset=stable,
+    )
+
+
+def read_histories(turn: Turn, command: ReadHistories) -> Reply:
+    """Return the histories of partitions."""
+    found = (turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions)
+    answers = (StableHistory() if each is None else each.history.message() for each in found)
+    return Reply(histories_read=HistoriesRead(histories=answers))
 
 
 def describe_producers(turn: Turn, command: DescribeProducers) -> Reply:
     """Describe the producers with an idempotence window in each partition, ordered by producer id."""
     answers = []
     for wanted in command.partitions:
-        partition = turn.state.partitions.get(key_of(wanted))
-        if partition is None:
+        key = key_of(wanted)
+        partition = turn.state.partitions.get(key)
+        if partition is None and turn.state.internal.find(key) is not None:
+            answers.append(PartitionProducers())
+        elif partition is None:
             answers.append(PartitionProducers(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         else:
             answers.append(PartitionProducers(producers=_producers(partition)))

@@ -1,4 +1,7 @@
-"""AlterSecurity: users, ACLs, quotas and delegation tokens. Agents check what clients send and who may send it."""
+"""AlterSecurity: users, ACLs, quotas, delegation tokens, configs of all brokers.
+
+Agents check what clients send, and who may send it.
+"""
 
 from typing import Final
 
@@ -44,4 +47,9 @@ def tick_tokens(turn: Turn) -> None:
 def replay_security_changed(state: State, record: SecurityChanges, _now_ms: int) -> None:
     """Apply changes, and tell everyone who watches the cluster."""
     state.security.apply(record)
-    state.cluster_changed().security.CopyFrom(record)
+    delta = state.cluster_changed()
+    delta.security.CopyFrom(record)
+    if record.configs or record.removed_configs:
+        for topic in state.topics.values():
+            topic.set_configs(topic.own, state.topic_defaults)
+            delta.topics.append(topic.message())

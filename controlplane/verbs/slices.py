@@ -25,6 +25,7 @@ from lacuna.controlplane.shared.batches import (
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import EXTENT_ROW, LARGEST_EXTENT_BYTES
+from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.state.partition import BATCH_NUMBERS, REMEMBERED_BATCHES, ProducerWindow
 from lacuna.controlplane.state.rows import BATCH_ROW
 from lacuna.controlplane.state.settings import HOUR_MS
@@ -826,6 +827,7 @@ class _Replay:
     producers: dict
     watched: dict
     now_ms: cython.longlong
+    next_second_ms: object
     source: _Source
     extents: cython.Py_ssize_t  # how many were appended
     batch: _Batch
@@ -837,6 +839,7 @@ class _Replay:
         self.producers = state.producers
         self.watched = state.watched
         self.now_ms = now_ms
+        self.next_second_ms = next_second_ms(now_ms)
         self.source = source
         self.extents = 0
         self.batch = _Batch()
@@ -848,7 +851,10 @@ class _Replay:
     def append_extents(
         self, partition: object, first: cython.Py_ssize_t, last: cython.Py_ssize_t
     ) -> cython.int:
-        """Append the extents whose rows are in [first, last) to the partition."""
+        """Append the extents whose rows are in [first, last) to the partition, whose last stable offset may move."""
+        settled_ms: cython.longlong = partition.settled_ms
+        if self.now_ms >= settled_ms:
+            self.note_stable(partition, settled_ms // 1000)
         table = partition.extents
         size: cython.longlong = 0
         while first < last:
@@ -856,6 +862,24 @@ class _Replay:
             self.extents += 1
             first += _EXTENT_SIZE
         partition.size_bytes += size
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def note_stable(self, partition: object, second: cython.longlong) -> cython.int:
+        """Do what Partition.note_stable does; all partitions get the same number, which is then in the CPU's cache."""
+        history = partition.history
+        offsets = history.offsets
+        stable: cython.longlong = (
+            partition.last_stable_offset if partition.ongoing else partition.high_watermark
+        )
+        entries: cython.Py_ssize_t = len(offsets)
+        if not entries or number_at(offsets, entries - 1) != stable:
+            append(history.seconds, second)
+            append(offsets, stable)
+            if entries + 1 >= cython.cast(cython.Py_ssize_t, history.most):
+                history.thin()
+        partition.settled_ms = history.settled_ms = self.next_second_ms
         return 0
 
     @cython.cfunc

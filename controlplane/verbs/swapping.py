@@ -1,7 +1,7 @@
 """SwapExtents: replaces the planned extents of partitions with new ones, all or nothing in each partition."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -15,6 +15,7 @@ from lacuna.controlplane.state.front import (
     takes_live,
 )
 from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.rewriting import add
 from lacuna.controlplane.state.segments import SegmentKey
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -23,6 +24,8 @@ from lacuna.controlplane.v1.journal_pb2 import ExtentsReplaced, JournalRecord, P
 from lacuna.controlplane.v1.log_pb2 import (
     Extents,
     ExtentsSwapped,
+    MergeRun,
+    Rewritten,
     SwapExtents,
     SwapPartition,
     SwapSegment,
@@ -63,8 +66,36 @@ def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
             record.partitions.append(_accepted(wanted))
         codes.append(code or ErrorCode.NONE)
     if record.partitions or (object_sizes and not is_known):
+        _count(turn, command, record, codes)
         turn.journal(journalled)
     return Reply(extents_swapped=ExtentsSwapped(error_codes=codes))
+
+
+def _count(turn: Turn, command: SwapExtents, record: ExtentsReplaced, codes: Sequence[int]) -> None:
+    """Count what is about to be replaced, for those who look."""
+    run = MergeRun(
+        at_ms=turn.now_ms,
+        is_compaction=any(wanted.fence for wanted in command.partitions),
+        partitions=len(codes),
+        refused=sum(code != ErrorCode.NONE for code in codes),
+    )
+    rewriting = turn.state.rewriting
+    for each in record.partitions:
+        key, swap = key_of(each.partition), each.swap
+        partition = turn.state.partitions[key]
+        start, stop = partition.extents.range_of(swap.first_offset, swap.end_offset)
+        dead = partition.dead.within(swap.first_offset, swap.end_offset)
+        counted = Rewritten(
+            swaps=1,
+            extents_before=stop - start,
+            extents_after=len(swap.extents.sizes),
+            bytes_before=sum(partition.extents.sizes[start:stop]),
+            bytes_after=sum(swap.extents.sizes),
+            aborted_offsets=sum(dead.ends) - sum(dead.firsts),
+        )
+        add(run.rewritten, counted)
+        rewriting.add(key[0], run.is_compaction, counted)
+    rewriting.ran(run)
 
 
 def _accepted(wanted: SwapPartition) -> PartitionSwap:
@@ -220,7 +251,8 @@ def _swap(state: State, record: PartitionSwap, now_ms: int) -> None:
     gone = (extents.lease_ids[start:stop], extents.sequences[start:stop])
     log_start_offset = max(partition.log_start_offset, record.log_start_offset)
     is_known = is_accounted_for(partition) and not takes_live(partition, swap, log_start_offset)
-    partition.log_start_offset = log_start_offset
+    partition.log_start_offset = log_start_offset  # not beyond the last stable offset
+    partition.history.drop_below(log_start_offset)
     partition.size_bytes += sum(swap.extents.sizes) - sum(extents.sizes[start:stop])
     extents.replace(swap.first_offset, swap.end_offset, swap.extents)
     partition.dead.remove(swap.first_offset, swap.end_offset)

@@ -5,6 +5,12 @@ from collections import Counter
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.history import next_second_ms
+from lacuna.controlplane.shared.internal_topics import (
+    INTERNAL_BY_NAME,
+    READ_ONLY,
+    internal_by_id,
+)
 from lacuna.controlplane.shared.topic_configs import (
     InvalidConfig,
     alter,
@@ -13,7 +19,7 @@ from lacuna.controlplane.shared.topic_configs import (
     shorten,
 )
 from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
-from lacuna.controlplane.state.partition import Partition, deleted_delta
+from lacuna.controlplane.state.partition import Partition, deleted_delta, history_of
 from lacuna.controlplane.state.settings import (
     DEFAULT_PARTITIONS,
     MAX_NEW_PARTITIONS,
@@ -134,6 +140,8 @@ def _check_name(name: str) -> None:
         problem = f"the length of '{shorten(name)}' is longer than the max allowed length {MAX_TOPIC_NAME}"
     elif not _LEGAL_NAME.fullmatch(name):
         problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    elif name in INTERNAL_BY_NAME:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     elif name in KAFKAS_OWN:
         problem = f"'{name}' is an internal topic of Kafka, which Lacuna does not have"
     else:
@@ -151,7 +159,8 @@ def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
     for topic_id in command.topic_ids:
         topic = turn.state.topics.get(topic_id)
         if topic is None or topic_id in removed:
-            code = ErrorCode.UNKNOWN_TOPIC_ID
+            is_internal = internal_by_id(topic_id) is not None
+            code = ErrorCode.POLICY_VIOLATION if is_internal else ErrorCode.UNKNOWN_TOPIC_ID
             results.append(TopicResult(topic_id=topic_id, error_code=code))
             continue
         removed[topic_id] = None
@@ -214,6 +223,8 @@ def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:
 
 def _find(state: State, name: str) -> TopicState:
     topic = state.topics_by_name.get(name)
+    if topic is None and name in INTERNAL_BY_NAME:
+        raise Refused(ErrorCode.POLICY_VIOLATION, f"The topic cannot be changed: {READ_ONLY}.")
     if topic is None:
         message = f"The topic '{shorten(name)}' does not exist."
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
@@ -229,7 +240,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
         topic = _find(turn.state, command.name)
         if len({change.name for change in command.changes}) < len(command.changes):
             raise Refused(ErrorCode.INVALID_REQUEST, "A config is named twice.")
-        configs = {} if command.replaces_all else topic.configs
+        configs = {} if command.replaces_all else topic.own
         for change in command.changes:
             configs = alter(configs, change.name, change.operation, change.value)
         check_together(configs)
@@ -240,7 +251,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
         code = ErrorCode.INVALID_CONFIG
         answer = TopicConfigsAltered(error_code=code, error_message=str(invalid))
         return Reply(topic_configs_altered=answer)
-    if configs != topic.configs and not command.validate_only:
+    if configs != topic.own and not command.validate_only:
         record = ConfigsChanged(topic_id=topic.topic_id, configs=configs)
         turn.journal(JournalRecord(configs_changed=record))
     return Reply(topic_configs_altered=TopicConfigsAltered())
@@ -249,21 +260,25 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
 # Replays
 
 
-def replay_topics_added(state: State, record: TopicsAdded, _now_ms: int) -> None:
+def replay_topics_added(state: State, record: TopicsAdded, now_ms: int) -> None:
     """Add empty topics."""
     delta = state.cluster_changed()
     for added in record.topics:
-        topic = TopicState(added.topic_id, added.name, dict(added.configs))
+        topic = TopicState(added.topic_id, added.name, added.configs, state.topic_defaults)
         state.topics[topic.topic_id] = topic
         state.topics_by_name[topic.name] = topic
         state.topics_by_plain_name[plain(topic.name)] = topic
-        _add_partitions(state, topic, added.partition_count)
+        _add_partitions(state, topic, added.partition_count, now_ms)
         delta.topics.append(topic.message())
 
 
-def _add_partitions(state: State, topic: TopicState, count: int) -> None:
+def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) -> None:
+    is_new = not topic.partitions
     for index in range(len(topic.partitions), count):
-        partition = Partition((topic.topic_id, index))
+        key = (topic.topic_id, index)
+        partition = Partition(key, history_of(key, next_second_ms(now_ms)))
+        # Before its topic, nothing is known of a partition; before it was added to one, there was none.
+        partition.history.begin_empty(now_ms // 1000 if is_new else 0)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
         if partition.key in state.watched:
@@ -279,7 +294,8 @@ def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> N
         del state.topics_by_plain_name[plain(topic.name)]
         for partition in topic.partitions:
             _remove_partition(state, partition, now_ms)
-        state.groups.forget_topic(topic_id)
+        state.groups.forget_topic(topic_id, topic.name, now_ms)
+        state.rewriting.topics.pop(topic_id, None)
         delta.deleted_topic_ids.append(topic_id)
     gone = set(record.topic_ids)
     for producer in state.producers.values():
@@ -298,17 +314,17 @@ def _remove_partition(state: State, partition: Partition, now_ms: int) -> None:
         state.changes.append(deleted_delta(partition.key))
 
 
-def replay_partitions_added(state: State, record: PartitionsAdded, _now_ms: int) -> None:
+def replay_partitions_added(state: State, record: PartitionsAdded, now_ms: int) -> None:
     """Add partitions to topics."""
     delta = state.cluster_changed()
     for topic_id, count in zip(record.topic_ids, record.partition_counts, strict=True):
         topic = state.topics[topic_id]
-        _add_partitions(state, topic, count)
+        _add_partitions(state, topic, count, now_ms)
         delta.topics.append(topic.message())
 
 
 def replay_configs_changed(state: State, record: ConfigsChanged, _now_ms: int) -> None:
     """Replace all configs of a topic."""
     topic = state.topics[record.topic_id]
-    topic.configs = dict(record.configs)
+    topic.set_configs(record.configs, state.topic_defaults)
     state.cluster_changed().topics.append(topic.message())

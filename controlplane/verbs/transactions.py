@@ -136,12 +136,15 @@ def start_transaction(state: State, found: TransactionalId, transaction: int, no
     state.next_transaction = max(state.next_transaction, transaction + 1)
     state.transaction_deadlines.set(found.producer_id, now_ms + found.transaction_timeout_ms)
     state.expirations.discard(found.transactional_id)
+    found.log_offset = state.internal.take_transaction(found.transactional_id)
 
 
 def replay_transaction_joined(state: State, record: TransactionJoined, now_ms: int) -> None:
     """Add partitions or a group to a transaction, opening it if it is not open."""
     found = state.producers[record.producer_id]
-    if not found.is_ongoing:
+    if found.is_ongoing:
+        found.log_offset = state.internal.take_transaction(found.transactional_id)
+    else:
         start_transaction(state, found, record.transaction, now_ms)
     found.last_update_ms = now_ms
     for partition in record.partitions:

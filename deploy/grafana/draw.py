@@ -114,6 +114,47 @@ ROWS: Final[dict[str, dict[str, tuple[str, dict[str, str]]]]] = {
             },
         ),
     },
+    "Merges and compaction": {
+        "Bytes left out": (
+            "Bps",
+            {
+                "{{by}}": 'sum by (by) (rate(lacuna_rewritten_bytes_total{side="before"}[$__rate_interval])) - '
+                'sum by (by) (rate(lacuna_rewritten_bytes_total{side="after"}[$__rate_interval]))'
+            },
+        ),
+        "Aborted records left out": (
+            "ops",
+            {
+                "{{by}}": "sum by (by) (rate(lacuna_reclaimed_aborted_offsets_total[$__rate_interval]))"
+            },
+        ),
+        "Waiting": (
+            "short",
+            {
+                "small extents": "max(lacuna_merge_waiting_extents)",
+                "aborted offsets": "max(lacuna_merge_waiting_aborted_offsets)",
+                "objects to delete": "max(lacuna_replaced_objects)",
+            },
+        ),
+        "Merges": (
+            "ops",
+            {
+                "{{instance}}": "rate(lacuna_merges_total[$__rate_interval])",
+                "failed {{instance}}": "rate(lacuna_merges_failed_total[$__rate_interval])",
+            },
+        ),
+        "Objects deleted": (
+            "ops",
+            {"objects": "sum(rate(lacuna_deleted_objects_total[$__rate_interval]))"},
+        ),
+        "Connections to the store": (
+            "short",
+            {
+                "in use {{instance}}": "lacuna_store_connections_in_use",
+                "kept at most {{instance}}": "lacuna_store_connections_limit",
+            },
+        ),
+    },
     "Control plane": {
         "Leads": ("short", {"{{instance}}": "lacuna_controlplane_leader"}),
         "Journal": (

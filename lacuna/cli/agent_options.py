@@ -9,10 +9,13 @@ from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener, parse_listeners
 from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.tls import Tls
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.cli.configuration import Configuration
+from lacuna.client_security import ClientSecurity
 from lacuna.errors import UserError
+from lacuna.kafka import Agents
 from lacuna.logstore.objects import ObjectStore
 from lacuna.setting import MEBIBYTE, Value
 from lacuna.stores import open_checked
@@ -35,6 +38,14 @@ class AgentOptions:
         """The listeners of the agent. Raises UserError."""
         protocols = str(self.configuration.chosen["listener.security.protocol.map"].value)
         return parse_listeners(self.listen, self.advertise, protocols)
+
+    def agents(self, bootstrap: str) -> Agents:
+        """How to connect to the agents that have these options, as whoever logs in if they ask. Raises UserError."""
+        protocol = self.listeners()[0].protocol
+        context = None
+        if protocol.has_tls:
+            context = Tls(self.configuration.make(SecuritySettings)).client_context(0.0)
+        return Agents(bootstrap, ClientSecurity(protocol=protocol.value, made_context=context))
 
     def open_store(self) -> ObjectStore:
         """Opens the store at `url` and checks it. Raises ObjectStoreError."""
@@ -92,4 +103,27 @@ def given_rights(authorizer: bool, super_user: str | None) -> dict[str, Value | 
     return {
         "authorizer.class.name": STANDARD_AUTHORIZER if authorizer else None,
         "super.users": super_user,
+    }
+
+
+def control_tls_given(
+    certificate: str | None, key: str | None, authorities: str | None
+) -> dict[str, Value | None]:
+    """The settings of TLS to the control plane that have options of their own, by key."""
+    return {
+        "controlplane.ssl.certificate.location": certificate,
+        "controlplane.ssl.key.location": key,
+        "controlplane.ssl.ca.location": authorities,
+    }
+
+
+def given_security(
+    certificate: str | None, key: str | None, authorities: str | None, users_file: str | None
+) -> dict[str, Value | None]:
+    """As `given_settings`, for what listeners with TLS and SASL need."""
+    return {
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+        "ssl.ca.location": authorities,
+        "sasl.users.file": users_file,
     }

@@ -3,11 +3,13 @@
 import importlib.metadata
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Final
 
 import click
 
 from lacuna.cli.command_line import Option
+from lacuna.cli.config_file import take_file
 from lacuna.cli.lazy import Entry, LazyGroup
 
 #: In the order in which a newcomer needs them.
@@ -40,6 +42,11 @@ ENTRIES: Final = {
     "consume": Entry(
         "lacuna.cli.consume:consume",
         "Prints the records of a topic, from one offset or time until another.",
+    ),
+    "time-travel": Entry(
+        "lacuna.cli.time_travel:time_travel",
+        "Shows what a read_committed consumer could see of a topic at a past time, and what has come since.",
+        shows=True,
     ),
     "groups": Entry(
         "lacuna.cli.groups:app",
@@ -110,13 +117,25 @@ app = LazyGroup(
     context_settings={"help_option_names": ["--help", "-h"], "auto_envvar_prefix": "LACUNA"},
     params=[
         Option(
+            ["--config", "-c"],
+            envvar="LACUNA_CONFIG",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            is_eager=True,
+            expose_value=False,
+            callback=take_file,
+            show_envvar=True,
+            help="A TOML file of settings, and of options of every command.",
+        ),
+        Option(
             ["--version"],
             is_flag=True,
             is_eager=True,
             expose_value=False,
+            allow_from_autoenv=False,
             callback=_print_version,
             help="Print the version.",
-        )
+        ),
     ],
     help="A Kafka-compatible log with transactions whose records live in an object store.\n\n    New "
     "here? `lacuna demo` shows in a few seconds what it does. `lacuna up` starts a cluster on\n    "

@@ -23,6 +23,8 @@ from typing import (
 import click
 from click.core import ParameterSource
 
+from lacuna.cli.config_file import key_of, use_file
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -34,12 +36,14 @@ class Settings(TypedDict, total=False):
     max: float
     envvar: str
     key: str
-    is_eager: bool
+    has_variable: bool
     metavar: str
     panel: str
     show_default: bool
     parser: Callable[[str], Any]
     callback: Callable[[click.Context, click.Parameter, Any], Any]
+    #: Options that every command with this one has, too. Their values are in the context's `meta`, by name.
+    beside: "tuple[Described, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def argument(**settings: Unpack[Settings]) -> Described:
 
 
 class Option(click.Option):
-    """An option that the help page shows in the panel `panel`; `key` is its key in config files, if it has one."""
+    """An option that the help page shows in the panel `panel`; `key` is that of settings, if it is one of them."""
 
     def __init__(
         self, names: list[str], panel: str = "Options", key: str = "", **attributes: Any
@@ -74,8 +78,9 @@ class Option(click.Option):
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Where the wrong value is from."""
         source = ctx.get_parameter_source(self.name or "") if ctx is not None else None
-        is_of_file = source is ParameterSource.DEFAULT_MAP
-        return f"{self.key!r} in the config file" if is_of_file else super().get_error_hint(ctx)
+        if ctx is not None and source is ParameterSource.DEFAULT_MAP:
+            return f"{key_of(self, ctx)!r} in the config file"
+        return super().get_error_hint(ctx)
 
 
 class Argument(click.Argument):
@@ -89,7 +94,12 @@ class Argument(click.Argument):
 
 
 class Command(click.Command):
-    """A command with our help page."""
+    """A command with our help page, whose options may have values from the config file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line, with the config file for what is not in it."""
+        use_file(ctx)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         from lacuna.cli.help_page import print_help
@@ -115,6 +125,11 @@ class Group(click.Group):
             return function
 
         return add
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line as `Command` does. The root has the option that names the file."""
+        use_file(ctx)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """The names of the commands, in the order in which they were added."""
@@ -165,11 +180,11 @@ def make_command(name: str, function: Callable[..., Any], *, shows: bool = False
     parameters = inspect.signature(function).parameters.values()
     contexts = [each.name for each in parameters if hints[each.name] is click.Context]
     made = [
-        _make_parameter(each.name, hints[each.name], each.default)
+        made
         for each in parameters
         if each.name not in contexts
+        for made in _make_parameters(each.name, hints[each.name], each.default)
     ]
-
     if shows:
         made += [Option(**each) for each in output_options()]
 
@@ -222,8 +237,38 @@ def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
     return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
 
 
-_TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: _Text()}
+#: The type of text, for options whose callback makes something else of it.
+TEXT: Final = _Text()
+_TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: TEXT}
 _NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}
+
+
+def _make_parameters(name: str, hint: Any, default: Any) -> list[click.Parameter]:
+    """The parameter, and those that come with it."""
+    described = _read(name, hint)[1]
+    return [
+        _make_parameter(name, hint, default),
+        *(_make_beside(each) for each in described.settings.get("beside", ())),
+    ]
+
+
+def _make_beside(described: Described) -> click.Parameter:
+    def store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        context.meta[parameter.name or ""] = value
+
+    settings = described.settings
+    return Option(
+        list(described.names),
+        settings.get("panel", "Options"),
+        help=settings["help"],
+        type=settings.get("parser") or TEXT,
+        metavar=settings.get("metavar"),
+        envvar=settings["envvar"],
+        show_envvar=True,
+        is_eager=True,
+        expose_value=False,
+        callback=store,
+    )
 
 
 def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:
@@ -254,7 +299,7 @@ def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:
         multiple=is_list,
         is_flag=True if kind is bool else None,
         envvar=settings.get("envvar", variable),
-        is_eager=settings.get("is_eager", False),
+        allow_from_autoenv=settings.get("has_variable", True),
         show_envvar=True,
         show_default=settings.get("show_default", default != ""),
         **attributes,

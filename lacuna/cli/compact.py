@@ -15,7 +15,7 @@ from lacuna.cli.command_line import option
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
-from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
+from lacuna.cli.options import DEFAULT_MASTER, Control, Data, JobKeys, Master, SparkConf, Store
 from lacuna.cli.report_files import check_report_file
 from lacuna.cli.sizes import parse_size, show_size
 from lacuna.logstore.records.layout import Codec
@@ -145,6 +145,7 @@ def compact(
     control: Control = None,
     data: Data = None,
     store: Store = None,
+    encryption_keys: JobKeys = None,
     master: Master = DEFAULT_MASTER,
     conf: SparkConf = None,
 ) -> None:
@@ -171,7 +172,7 @@ def compact(
     check_report_file("--json", json)
     table = Prices.load(prices)
     spark_settings = parse_settings(conf or ())
-    location = locate(data, control, store)
+    location = locate(data, control, store, encryption_keys)
     if not dry_run:
         check_master(spark_settings.get("spark.master", master))
     with job_errors(), ExitStack() as stack:

@@ -2,15 +2,13 @@
 
 An option takes precedence over `--set`, then come environment variables, the config file, and the default. The table
 of settings is in the settings classes (lacuna/setting.py). Options that say where things are (--bucket, --listen) have
-keys too; click reads those, from the same sources in the same order.
+keys too; click reads those, from the same sources in the same order (config_file.py).
 """
 
 import json
 import os
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -24,6 +22,9 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.cli.command_line import Option
+from lacuna.cli.config_file import file_of, keys_of, unknown, variable_of
+from lacuna.cli.lazy import LazyGroup
+from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
@@ -39,8 +40,9 @@ AGENT: Final = (
     ProduceSettings,
     HousekeepingSettings,
     MergeSettings,
+    ControlTlsSettings,
 )
-CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings)
+CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings, ControlTlsSettings)
 
 #: The settings by command, key by key.
 TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -68,19 +70,10 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """A config file's values by key, with the dots that TOML reads as tables."""
-
-    path: Path
-    values: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
 class Configuration:
     """What was chosen for each setting of a command, by key."""
 
     chosen: Mapping[str, Chosen]
-    file: ConfigFile | None
 
     def make(self, kind: type[Settings], **fixed: Any) -> Settings:
         """Makes settings of a part. Raises UserError for values that do not fit together."""
@@ -99,7 +92,9 @@ class Configuration:
 
     def service(self) -> ServiceSettings:
         """The settings of the control plane's service; those of consumer groups are made separately."""
-        return ServiceSettings(runtime=self.make(RuntimeSettings))
+        return ServiceSettings(
+            runtime=self.make(RuntimeSettings), tls=self.make(ControlTlsSettings)
+        )
 
     def arguments(self, command: str) -> list[str]:
         """What was chosen, as arguments for a process that runs `command`."""
@@ -110,37 +105,25 @@ class Configuration:
         ]
 
 
-def read_file(path: Path) -> ConfigFile:
-    """Reads a config file. Raises UserError if it is not TOML or has a key that no command knows."""
-    try:
-        values = dict(_flattened(tomllib.loads(path.read_text(encoding="utf-8"))))
-    except OSError as error:
-        raise UserError(f"the config file {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UserError(f"the config file {path} is not TOML: {error}") from error
-    known = [*TABLES["up"], *(option.key for option in keyed_options())]
-    for key in values:
-        if key not in known:
-            raise UserError(f"{path}: {_unknown(key, known)}")
-    return ConfigFile(path, values)
+def all_keys() -> set[str]:
+    """The keys of all settings, and of the options of all commands."""
+    from lacuna.cli.app import app
+
+    root = click.Context(app, info_name="lacuna", **app.context_settings)
+    return {*TABLES["up"], *_keys_below(app, root)}
 
 
-def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _flattened(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _unknown(key: str, known: Iterable[str]) -> str:
-    near = get_close_matches(key, list(known), n=1)
-    hint = f"did you mean {near[0]}?" if near else "--print-config lists all settings"
-    return f"there is no setting {key}: {hint}"
+def _keys_below(group: click.Group, context: click.Context) -> Iterator[str]:
+    for name, child in group.commands.items():
+        command = group.entries[name].load(name) if isinstance(group, LazyGroup) else child
+        below = click.Context(command, parent=context, info_name=name)
+        yield from keys_of(below)
+        if isinstance(command, click.Group):
+            yield from _keys_below(command, below)
 
 
 def keyed_options() -> Iterator[Option]:
-    """The options of the commands that have a key, each key once."""
+    """The options of the commands with settings that have a key of their own, each key once."""
     from lacuna.cli.app import ENTRIES
 
     seen = set()
@@ -152,13 +135,12 @@ def keyed_options() -> Iterator[Option]:
 
 
 def options_of(command: click.Command) -> list[Option]:
-    """The options of one command that have a key."""
+    """The options of one command that have a key of their own, which does not begin with the command."""
     return [each for each in command.params if isinstance(each, Option) and each.key]
 
 
 def configure(
     context: click.Context,
-    file: ConfigFile | None,
     assignments: Sequence[str] | None,
     given: Mapping[str, Value | None],
 ) -> Configuration:
@@ -167,6 +149,7 @@ def configure(
     Raises UserError for values that are not allowed, and for assignments of what is no setting.
     """
     table = TABLES[context.command.name or ""]
+    file = file_of(context)
     assigned = dict(_assigned(each, table, context) for each in assignments or ())
     chosen = {}
     for key, row in table.items():
@@ -181,7 +164,7 @@ def configure(
             (_DEFAULT, row.default),
         )
         chosen[key] = Chosen(_parsed(row, source, value), source)
-    return Configuration(chosen, file)
+    return Configuration(chosen)
 
 
 def _parsed(row: Setting, source: str, value: object) -> Value:
@@ -201,30 +184,29 @@ def _assigned(text: str, table: Mapping[str, Setting], context: click.Context) -
     if key in TABLES["up"] and key not in table:
         raise UserError(f"--set {key}: `{context.command_path}` does not have this setting")
     if key not in table:
-        raise UserError(f"--set: {_unknown(key, table)}")
+        raise UserError(f"--set: {unknown(key, table)}")
     return key, value
 
 
 def print_configuration(context: click.Context, configuration: Configuration) -> None:
     """Prints all that a command would use as a config file, with the source of each value."""
-    for option in options_of(context.command):
-        value = context.params[option.name or ""]
+    for key, option in keys_of(context).items():
+        value = context.params.get(option.name or "")
         if value not in (None, ""):
             text = str(value) if isinstance(value, Path) else value
-            click.echo(
-                f"{option.key} = {_as_toml(text)}  # {source_of(option, context, configuration.file)}"
-            )
+            click.echo(f"{key} = {_as_toml(text)}  # {source_of(option, context)}")
     for key, chosen in configuration.chosen.items():
         click.echo(f"{key} = {_as_toml(chosen.value)}  # {chosen.source}")
 
 
-def source_of(option: click.Option, context: click.Context, file: ConfigFile | None) -> str:
+def source_of(option: click.Option, context: click.Context) -> str:
     """Where the value of an option comes from: the option itself, its variable, the config file, or the default."""
     source = context.get_parameter_source(option.name or "")
     if source is ParameterSource.COMMANDLINE:
         return option.opts[0]
     if source is ParameterSource.ENVIRONMENT:
-        return str(option.envvar or f"{context.auto_envvar_prefix}_{(option.name or '').upper()}")
+        return variable_of(option, context)
+    file = file_of(context)
     if source is ParameterSource.DEFAULT_MAP and file is not None:
         return str(file.path)
     return _DEFAULT

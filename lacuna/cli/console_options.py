@@ -1,9 +1,11 @@
 """The web console that `lacuna up` serves beside the cluster; what it needs is imported only if it is wanted."""
 
 import asyncio
+import logging
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,9 +15,14 @@ import click
 
 from lacuna.addresses import join_address
 from lacuna.console.listening import listen
+from lacuna.controlplane.client import ControlPlace
 from lacuna.embedded import EmbeddedCluster
 from lacuna.errors import ListenError, UserError
-from lacuna.observing.endpoint import Observed
+from lacuna.kafka import Agents
+from lacuna.observing.endpoint import Observed, Shown
+from lacuna.observing.siblings import Siblings
+
+log = logging.getLogger("lacuna")
 
 _NEEDED: Final = ("jinja2", "starlette", "uvicorn")
 _INSTALL: Final = "pip install 'lacuna-log[console]'"
@@ -66,6 +73,54 @@ class Wanted:
         with listener:
             yield listener, join_address(*listener.getsockname()[:2])
 
+    @contextmanager
+    def served_in_thread(
+        self,
+        listener: socket.socket | None,
+        place: ControlPlace,
+        agents: Agents,
+        siblings: Siblings,
+    ) -> Iterator[None]:
+        """Serves the console of other processes of this machine during the block, in an event loop of its own.
+
+        If it fails, that is logged, and the cluster goes on.
+        """
+        if listener is None:
+            yield
+            return
+        loop = asyncio.new_event_loop()
+        ending = asyncio.Event()
+
+        async def serve(listener: socket.socket) -> None:
+            from lacuna.console.serving import console_of_others
+
+            shown = Shown(Observed(""), siblings)
+            async with console_of_others(
+                listener,
+                place,
+                agents,
+                names=self.names,
+                may_write=self.may_write,
+                shown=shown,
+            ):
+                await ending.wait()
+
+        def main() -> None:
+            try:
+                with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                    runner.run(serve(listener))
+            except Exception:
+                log.exception("the web console has ended; the cluster goes on without it")
+
+        thread = threading.Thread(target=main, name="console", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            with suppress(RuntimeError):  # it has ended by itself, and its loop is closed
+                loop.call_soon_threadsafe(ending.set)
+            thread.join()
+
     @asynccontextmanager
     async def served(
         self, listener: socket.socket | None, cluster: EmbeddedCluster, observed: Observed
@@ -79,7 +134,7 @@ class Wanted:
         from lacuna.console.serving import console_served
         from lacuna.console.sources import of_embedded
 
-        sources = await of_embedded(cluster, observed)
+        sources = await of_embedded(cluster, Shown(observed))
         async with console_served(listener, sources, names=self.names, may_write=self.may_write):
             yield
 

@@ -45,6 +45,15 @@ def consume(
             "not printed.",
         ),
     ] = "never",
+    at: Annotated[
+        str | None,
+        option(
+            "--at",
+            metavar="TIME",
+            help="Print what a read_committed consumer could see at this time, and stop: 2026-11-26T13:00, "
+            "milliseconds since 1970, or -15m for fifteen minutes ago.",
+        ),
+    ] = None,
     partition: Annotated[
         list[int] | None,
         option(
@@ -73,9 +82,18 @@ def consume(
             "--format",
             "-f",
             help=r"What to print of each record, as in kcat: %t topic, %p partition, %o offset, %k key, %s value, "
-            r"%K and %S their sizes (-1 for null), %T timestamp in milliseconds, %h headers, %%, \n, \t, \0, \xHH.",
+            r"%K and %S their sizes (-1 for null), %R that of the value as four bytes, big-endian, %T timestamp in "
+            r"milliseconds, %h headers, %%, \n, \t, \0, \xHH.",
         ),
     ] = r"%s\n",
+    null: Annotated[
+        bool,
+        option(
+            "--null",
+            "-Z",
+            help="Print NULL for keys and values that are null, as kcat does, instead of nothing.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         option(
@@ -88,20 +106,23 @@ def consume(
     """Prints the records of a topic, from one offset or time until another.
 
     Without options it prints the value of each committed record that there is, one a line, and then of each that
-    comes, until Ctrl-C. It joins no group and commits no offsets.
+    comes, until Ctrl-C. It joins no group and commits no offsets. With --at, the end is where it was then.
     """
     try:
         from lacuna.cli.records.formats import parse_format, render_json
-        from lacuna.cli.records.points import Kind, parse_from, parse_until
+        from lacuna.cli.records.points import Kind, Point, parse_at, parse_from, parse_until
         from lacuna.cli.records.reading import find, read
     except ImportError:
         fail("consume needs a Kafka client: pip install 'lacuna-log[demo]'")
     if as_json and is_typed(context, "format"):
         fail("--json prints objects, without a --format: give one of the two")
-    render = render_json if as_json else parse_format(format)
+    render = render_json if as_json else parse_format(format, b"NULL" if null else b"")
     now_ms = SystemWallClock().now_ms()
     start, end = parse_from(begin, now_ms), parse_until(until, now_ms)
     committed = isolation == "committed"
+    if at is not None:
+        _check_past(until, committed=committed)
+        end = Point(Kind.PAST, parse_at(at, now_ms))
     wanted = asyncio.run(find(bootstrap, topic, partition or (), start, end, committed=committed))
     portions = read(bootstrap, topic, wanted, committed=committed, most=count, tell=print_error)
     try:
@@ -112,6 +133,13 @@ def consume(
     except KeyboardInterrupt:
         if end.kind is not Kind.NEVER or count is not None:
             raise  # more was asked for; otherwise this is how it ends
+
+
+def _check_past(until: str, *, committed: bool) -> None:
+    if until != "never":
+        fail("--at ends where the topic ended then, without an --until: give one of the two")
+    if not committed:
+        fail("--at shows what a read_committed consumer could see: leave out --isolation")
 
 
 def _print(outputs: Iterable[bytes]) -> None:

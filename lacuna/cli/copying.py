@@ -7,6 +7,7 @@ from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.options import LEASE_MS, LeaseMs
 from lacuna.controlplane.journal.moving.copying import copy_journal
 from lacuna.journals import journal_source, journal_target
+from lacuna.logstore.objects.url import with_keys
 
 _FORMS = "sqlite:PATH (a file, or a data folder), postgresql://USER@HOST/DATABASE, or bucket."
 
@@ -32,9 +33,10 @@ async def copy(
 
     The records stay where they are. What was written is read back and compared before a control plane can lead it.
     """
+    store_url = with_keys(store) if store else ""
     with (
-        journal_source(source, store or "", lease_ms / 1000) as opened,
-        journal_target(target, store or "") as place,
+        journal_source(source, store_url, lease_ms / 1000) as opened,
+        journal_target(target, store_url) as place,
     ):
         copied = await copy_journal(opened, place)
     tell(f"copied cluster {copied.cluster_id}")

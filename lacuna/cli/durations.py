@@ -1,14 +1,7 @@
 """Parses durations such as 250ms, 30s, 10m, 24h, 7d."""
 
-import re
-from typing import Final
-
+from lacuna.controlplane.client.times import seconds_of
 from lacuna.errors import UserError
-
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-#: A hundred years; a process can sleep for twice that.
-_LONGEST: Final = 36_500 * _SECONDS["d"]
-_DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(ms|s|m|h|d)")
 
 
 def parse_duration(text: str, what: str) -> float:
@@ -16,8 +9,7 @@ def parse_duration(text: str, what: str) -> float:
 
     Raises UserError.
     """
-    match = _DURATION.fullmatch(text.strip())
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not 0 < seconds <= _LONGEST:
+    seconds = seconds_of(text)
+    if seconds is None:
         raise UserError(f"{what} {text}: write a duration such as 30s, 10m, 24h or 7d")
     return seconds

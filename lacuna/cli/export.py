@@ -15,7 +15,7 @@ from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import print_error
 from lacuna.cli.export_options import MEBIBYTE
 from lacuna.cli.location import locate
-from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
+from lacuna.cli.options import DEFAULT_MASTER, Control, Data, JobKeys, Master, SparkConf, Store
 from lacuna.cli.progress import tasks_done
 from lacuna.cli.sizes import show_count, show_size
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -64,6 +64,7 @@ def export(
     control: Control = None,
     data: Data = None,
     store: Store = None,
+    encryption_keys: JobKeys = None,
     master: Master = DEFAULT_MASTER,
     conf: SparkConf = None,
 ) -> None:
@@ -96,7 +97,7 @@ def export(
             namespace=namespace,
         )
         pause = parse_duration(watch, "--watch") if watch else 0.0
-        location = locate(data, control, store)
+        location = locate(data, control, store, encryption_keys)
         _run(location, settings, topics, (master, conf or []), pause, as_json=as_json)
 
 

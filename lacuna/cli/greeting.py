@@ -25,7 +25,7 @@ def greeting(
     The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` is for --moto, whose data is in memory.
     `console` is HOST:PORT of the web console, if there is one.
     """
-    there = "" if bootstrap == DEFAULT_BOOTSTRAP else f" -b {bootstrap}"
+    there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
     lines = [
         f"{READY}{bootstrap}",
         f"serves  Kafka clients at {bootstrap}; {_topics(options)}",
@@ -62,6 +62,6 @@ def _data(options: AgentOptions, data: Path, journal: SharedJournalOptions | Non
         place = "records and journal" if is_there else "records"
         where = "" if is_there else f", journal in {journal.name}"
         return f"{place} in {options.url}{where}"
-    if options.url == folder_url(data / "objects"):
+    if options.url.partition("?")[0] == folder_url(data / "objects"):
         return f"{data.resolve()} (records and journal)"
     return f"records in {options.url}, journal in {data.resolve()}"

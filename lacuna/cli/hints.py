@@ -61,6 +61,8 @@ def meant(option: str, command: Any) -> str:
     for text in _MEANT.get(option, ()):
         if text.split(" ", 1)[0] in there:
             return f"write {text}"
+    if option in ("--config", "-c"):
+        return "it comes before the command: lacuna --config FILE COMMAND"
     if option == "--replication-factor":
         return "there are no replicas to choose: the object store keeps the records safe"
     if re.fullmatch(r"-\d+", option):

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 from lacuna.control import DEFAULT_DATA
 
 if TYPE_CHECKING:
+    from lacuna.controlplane.client import ControlPlace
     from lacuna.pipeline.location import ClusterLocation
 
 
 def locate(
-    data: Path | None, control: str | None, store: str | None, *, needs_control: bool = True
+    data: Path | None,
+    control: ControlPlace | None,
+    store: str | None,
+    keys: Path | None,
+    *,
+    needs_control: bool = True,
 ) -> ClusterLocation:
-    """The cluster that the options name, or the one on ./data if they name none.
+    """The cluster that the options name, or the one on ./data if they name none; `keys` is the file with its keys.
 
     With `needs_control` the location must include a control plane. Raises PipelineError, which says what to write
     instead.
@@ -24,7 +30,9 @@ def locate(
     folder = data if data or control or store else DEFAULT_DATA
     return find_cluster(
         data=str(folder) if folder else None,
-        control=control,
+        control=control.address if control else None,
         store=store,
+        tls=control.tls.by_key() if control else {},
+        keys=str(keys) if keys else None,
         needs_control=needs_control,
     )

@@ -11,7 +11,7 @@ from lacuna.cli.console import out, table
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail, print_error
 from lacuna.cli.location import locate
-from lacuna.cli.options import Control, Data, Store
+from lacuna.cli.options import Control, Data, JobKeys, Store
 from lacuna.cli.sizes import show_count, show_size
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.state.settings import LONGEST_PIN_MS
@@ -44,6 +44,7 @@ def publish(
     control: Control = None,
     data: Data = None,
     store: Store = None,
+    encryption_keys: JobKeys = None,
 ) -> None:
     """Writes a snapshot of all topics' metadata to the bucket.
 
@@ -54,7 +55,7 @@ def publish(
 
     keep_ms = _keep_ms(keep)
     pause = parse_duration(watch, "--watch") if watch else 0.0
-    location = locate(data, control, store)
+    location = locate(data, control, store, encryption_keys)
     with ControlPlane(location.require_control()) as plane:
         check_store(location.store, plane.cluster_id)
         _publish(plane, location.store, keep_ms)
@@ -98,12 +99,12 @@ def _publish(plane: ControlPlane, store: str, keep_ms: int) -> None:
 
 
 @app.adds("show")
-def show(data: Data = None, store: Store = None) -> None:
+def show(data: Data = None, store: Store = None, encryption_keys: JobKeys = None) -> None:
     """Lists the snapshots in the bucket and the topics of the newest valid one. Needs no control plane."""
     from lacuna.pipeline.metadata.stored import StoredMetadata, published
     from lacuna.pipeline.stores import check_store, shared_store
 
-    location = locate(data, None, store, needs_control=False)
+    location = locate(data, None, store, encryption_keys, needs_control=False)
     cluster_id = check_store(location.store)
     table(
         ("published", "valid until"),

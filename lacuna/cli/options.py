@@ -1,23 +1,31 @@
 """Options that several commands share."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import click
 
 from lacuna.addresses import parse_address
-from lacuna.cli.command_line import option
+from lacuna.cli.command_line import TEXT as ANY_TEXT
+from lacuna.cli.command_line import Described, Settings, option
 from lacuna.cli.running import JSON, TEXT
+from lacuna.client_security import PLAINTEXT, read_client_properties
+from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
+from lacuna.kafka import Agents
+from lacuna.setting import Setting, settings_of
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
     "control": ("data",),
     "data": ("control", "store"),
     "bucket": ("moto", "objects", "store"),
+    "encryption_keys": ("encryption_key_command",),
+    "encryption_key_command": ("encryption_keys",),
     "endpoint": ("moto", "objects", "store"),
     "create_bucket": ("moto",),
     "objects": ("bucket", "store"),
-    "store": ("bucket", "objects"),
+    "store": ("bucket", "objects", "data"),
 }
 
 
@@ -58,28 +66,101 @@ _CLIENTS = "Clients"
 _TOPICS = "Automatic topics"
 _SPEED = "Speed"
 
+_COMMAND_CONFIG = option(
+    "--command-config",
+    envvar="LACUNA_COMMAND_CONFIG",
+    parser=Path,
+    metavar="FILE",
+    help="How to connect to the agents, for TLS and SASL: a file as Kafka's client.properties.",
+)
+
+
+def _to_agents(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
+    """Makes of the value of --bootstrap where the agents are, and how to connect to them."""
+    if value is None:
+        return None
+    file = context.meta.get("command_config")
+    return Agents(value, PLAINTEXT if file is None else read_client_properties(file))
+
+
 Bootstrap = Annotated[
-    str,
+    Agents,
     option(
         "--bootstrap",
         "-b",
         envvar="LACUNA_BOOTSTRAP",
+        parser=ANY_TEXT,
+        callback=_to_agents,
+        beside=(_COMMAND_CONFIG,),
         help="Address of any agent, HOST:PORT; several, separated by commas, are tried in turn.",
     ),
 ]
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+OptionalBootstrap = Annotated[
+    Agents | None,
+    option(
+        "--bootstrap",
+        "-b",
+        parser=ANY_TEXT,
+        callback=_to_agents,
+        beside=(_COMMAND_CONFIG,),
+        help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
+    ),
+]
+DEFAULT_BOOTSTRAP = Agents("127.0.0.1:9092")
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("data")
 
+_TLS = "TLS to the control plane"
+_CONTROL_ROWS = [row for row in settings_of(ControlTlsSettings).values() if row.option]
+
+
+def _control_tls(row: Setting, *, reads_variable: bool = False) -> Described:
+    settings: Settings = {"metavar": "FILE", "help": row.documentation, "panel": _TLS}
+    if reads_variable:
+        settings["envvar"] = row.variable
+    return option(row.option, **settings)
+
+
+def _to_place(context: click.Context, parameter: click.Parameter, value: str) -> Any:
+    """Makes of the value of --control where the control plane is, and how to connect to it."""
+    address = _typed_first(context, parameter, value)
+    if address is None:
+        return None
+    given = {
+        row.key: context.meta.get(row.option.removeprefix("--").replace("-", "_"))
+        for row in _CONTROL_ROWS
+    }
+    return ControlPlace(address, control_tls_settings(given, os.environ))
+
+
+_BESIDE_CONTROL = tuple(_control_tls(row, reads_variable=True) for row in _CONTROL_ROWS)
 Control = Annotated[
-    str | None,
+    ControlPlace | None,
     option(
         "--control",
         envvar="LACUNA_CONTROL",
-        callback=_typed_first,
+        parser=ANY_TEXT,
+        callback=_to_place,
+        beside=_BESIDE_CONTROL,
         help="Address of the control plane: HOST:PORT, or unix:PATH.",
     ),
 ]
+OneControl = Annotated[
+    ControlPlace,
+    option(
+        "--control",
+        envvar="LACUNA_CONTROL",
+        parser=ANY_TEXT,
+        callback=_to_place,
+        beside=_BESIDE_CONTROL,
+        help="HOST:PORT of the one to ask.",
+    ),
+]
+DEFAULT_CONTROL = ControlPlace("127.0.0.1:7070")
+# Of commands whose settings have other sources, too: these read the variables.
+ControlTlsCert = Annotated[str | None, _control_tls(_CONTROL_ROWS[0])]
+ControlTlsKey = Annotated[str | None, _control_tls(_CONTROL_ROWS[1])]
+ControlTlsCa = Annotated[str | None, _control_tls(_CONTROL_ROWS[2])]
 Data = Annotated[
     Path | None,
     option(
@@ -143,11 +224,68 @@ Objects = Annotated[
         panel=_RECORDS,
     ),
 ]
-_STORE_HELP = "Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER."
-Store = Annotated[str | None, option("--store", help=_STORE_HELP, panel=_RECORDS)]
-AgentStore = Annotated[
+Store = Annotated[
     str | None,
-    option("--store", key="store", callback=_typed_first, help=_STORE_HELP, panel=_RECORDS),
+    option(
+        "--store",
+        key="store",
+        callback=_typed_first,
+        help="Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER.",
+        panel=_RECORDS,
+    ),
+]
+_ENCRYPTION = "Encryption at rest"
+EncryptionKeys = Annotated[
+    Path | None,
+    option(
+        "--encryption-keys",
+        key="encryption.keys",
+        callback=_typed_first,
+        parser=folder,
+        metavar="PATH",
+        help="File with the cluster's keys: encrypt what is written to the store, and read it with them.",
+        panel=_ENCRYPTION,
+    ),
+]
+EncryptionKeyCommand = Annotated[
+    str | None,
+    option(
+        "--encryption-key-command",
+        key="encryption.key.command",
+        callback=_typed_first,
+        help="Or a command that prints what would be in that file, for keys that are in a KMS or a vault.",
+        panel=_ENCRYPTION,
+    ),
+]
+JobKeys = Annotated[
+    Path | None,
+    option(
+        "--encryption-keys",
+        parser=folder,
+        metavar="PATH",
+        help="File with the cluster's keys, if its objects are encrypted; on each machine that Spark runs on. Without "
+        "it: the file that the data folder or LACUNA_ENCRYPTION_KEYS names, or what the command in "
+        "LACUNA_ENCRYPTION_KEY_COMMAND prints.",
+    ),
+]
+S3Sse = Annotated[
+    str | None,
+    option(
+        "--s3-sse",
+        key="s3.sse.type",
+        metavar="AES256|aws:kms|aws:kms:dsse",
+        help="With --bucket: have S3 encrypt what it stores. With --store: its option sse.",
+        panel=_ENCRYPTION,
+    ),
+]
+S3SseKmsKeyId = Annotated[
+    str | None,
+    option(
+        "--s3-sse-kms-key-id",
+        key="s3.sse.key",
+        help="The KMS key for that, if not AWS's own for S3: its id, ARN or alias.",
+        panel=_ENCRYPTION,
+    ),
 ]
 Listen = Annotated[
     str,
@@ -155,7 +293,8 @@ Listen = Annotated[
         "--listen",
         "-l",
         key="listeners",
-        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one.",
+        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one. Several with commas "
+        "between, as SASL_SSL://HOST:PORT, if clients are to authenticate (docs/security.md).",
         panel=_CLIENTS,
     ),
 ]
@@ -164,7 +303,44 @@ Advertise = Annotated[
     option(
         "--advertise",
         key="advertised.listeners",
-        help="Address that clients are told to use, HOST:PORT, if it differs from --listen.",
+        help="Address that clients are told to use, HOST:PORT, if it differs from --listen; with several, "
+        "NAME://HOST:PORT.",
+        panel=_CLIENTS,
+    ),
+]
+TlsCertificate = Annotated[
+    str | None,
+    option(
+        "--tls-cert",
+        metavar="FILE",
+        help="PEM file with the certificate of listeners with TLS, and its chain.",
+        panel=_CLIENTS,
+    ),
+]
+TlsKey = Annotated[
+    str | None,
+    option(
+        "--tls-key",
+        metavar="FILE",
+        help="PEM file with the certificate's key.",
+        panel=_CLIENTS,
+    ),
+]
+TlsAuthorities = Annotated[
+    str | None,
+    option(
+        "--tls-ca",
+        metavar="FILE",
+        help="PEM file with the authorities that sign the certificates of clients and of other agents.",
+        panel=_CLIENTS,
+    ),
+]
+UsersFile = Annotated[
+    str | None,
+    option(
+        "--users-file",
+        metavar="FILE",
+        help='TOML file of the first users of listeners with SASL, as admin = "file:/run/secrets/admin".',
         panel=_CLIENTS,
     ),
 ]
@@ -172,6 +348,7 @@ Zone = Annotated[
     str | None,
     option(
         "--zone",
+        has_variable=False,
         help="Availability zone of this agent; clients that name their zone are kept within it.",
         panel=_CLIENTS,
     ),
@@ -180,6 +357,7 @@ Partitions = Annotated[
     int | None,
     option(
         "--partitions",
+        has_variable=False,
         min=1,
         help="Number of partitions of topics that are created when first used. Default: 1.",
         panel=_TOPICS,
@@ -189,6 +367,7 @@ NoAutoCreate = Annotated[
     bool,
     option(
         "--no-auto-create",
+        has_variable=False,
         help="Do not create topics automatically: an unknown topic is an error.",
         panel=_TOPICS,
     ),
@@ -226,6 +405,7 @@ FlushInterval = Annotated[
     int | None,
     option(
         "--flush-ms",
+        has_variable=False,
         min=0,
         help="Milliseconds to collect records before writing them. A higher value means fewer objects "
         "and slower acknowledgements. Default: 250 on S3, 0 on a folder.",
@@ -236,6 +416,7 @@ CacheMebibytes = Annotated[
     int | None,
     option(
         "--cache-mib",
+        has_variable=False,
         min=1,
         help="Mebibytes of memory in which each worker caches records. Default: 128.",
         panel=_SPEED,

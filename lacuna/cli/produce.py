@@ -26,66 +26,74 @@ def _codec(text: str) -> str:
     return text
 
 
+KeySeparator = Annotated[
+    str | None,
+    option(
+        "--key-separator",
+        "-K",
+        metavar="SEP",
+        help=r"What stands between key and value, for example : or \t. Lines without it have no key.",
+    ),
+]
+Partition = Annotated[
+    int | None,
+    option(
+        "--partition",
+        "-p",
+        min=0,
+        max=(1 << 31) - 1,
+        help="The partition. Default: by the key's hash, as Kafka's own clients do, or any.",
+    ),
+]
+Headers = Annotated[
+    list[str] | None,
+    option(
+        "--header",
+        "-H",
+        metavar="NAME=VALUE",
+        help="A header, NAME=VALUE, of every record. May be repeated.",
+    ),
+]
+Null = Annotated[
+    bool,
+    option("--null", "-Z", help="An empty value is null: it deletes its key when compacted."),
+]
+Compression = Annotated[
+    str,
+    option("--compression", "-z", parser=_codec, metavar="|".join(_CODECS), help="The codec."),
+]
+TransactionalId = Annotated[
+    str | None,
+    option(
+        "--transactional-id",
+        metavar="ID",
+        help="Write all lines in one transaction of this producer, and commit it at the end.",
+        panel=_TRANSACTIONS,
+    ),
+]
+Abort = Annotated[bool, option("--abort", help="Abort instead of committing.", panel=_TRANSACTIONS)]
+RecordsPerTransaction = Annotated[
+    int | None,
+    option(
+        "--records-per-transaction",
+        min=1,
+        metavar="N",
+        help="End a transaction after each N records, and begin another.",
+        panel=_TRANSACTIONS,
+    ),
+]
+
+
 def produce(
-    context: click.Context,
     topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
-    key_separator: Annotated[
-        str | None,
-        option(
-            "--key-separator",
-            "-K",
-            metavar="SEP",
-            help=r"What stands between key and value, for example : or \t. Lines without it have no key.",
-        ),
-    ] = None,
-    partition: Annotated[
-        int | None,
-        option(
-            "--partition",
-            "-p",
-            min=0,
-            max=(1 << 31) - 1,
-            help="The partition. Default: by the key's hash, as Kafka's own clients do, or any.",
-        ),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        option(
-            "--header",
-            "-H",
-            metavar="NAME=VALUE",
-            help="A header, NAME=VALUE, of every record. May be repeated.",
-        ),
-    ] = None,
-    null: Annotated[
-        bool, option("--null", help="An empty value is null: it deletes its key when compacted.")
-    ] = False,
-    compression: Annotated[
-        str,
-        option("--compression", "-z", parser=_codec, metavar="|".join(_CODECS), help="The codec."),
-    ] = "none",
-    transactional_id: Annotated[
-        str | None,
-        option(
-            "--transactional-id",
-            metavar="ID",
-            help="Write all lines in one transaction of this producer, and commit it at the end.",
-            panel=_TRANSACTIONS,
-        ),
-    ] = None,
-    abort: Annotated[
-        bool, option("--abort", help="Abort instead of committing.", panel=_TRANSACTIONS)
-    ] = False,
-    records_per_transaction: Annotated[
-        int | None,
-        option(
-            "--records-per-transaction",
-            min=1,
-            metavar="N",
-            help="End a transaction after each N records, and begin another.",
-            panel=_TRANSACTIONS,
-        ),
-    ] = None,
+    key_separator: KeySeparator = None,
+    partition: Partition = None,
+    header: Headers = None,
+    null: Null = False,
+    compression: Compression = "none",
+    transactional_id: TransactionalId = None,
+    abort: Abort = False,
+    records_per_transaction: RecordsPerTransaction = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Writes the lines of standard input to a topic, one record a line.
@@ -104,30 +112,39 @@ def produce(
     separator = None if key_separator is None else unescape(key_separator, "--key-separator")
     headers = [_header(each) for each in header or ()]
     _check_name(transactional_id or "", "--transactional-id")
-    limit = asyncio.run(find_limit(bootstrap, topic, partition))
-    if sys.stdin.isatty():
-        err.print("One record a line; Ctrl-D ends.", style="dim")
-    with Writer(
+    writer = Writer(
         bootstrap,
         topic,
-        limit=limit,
+        limit=asyncio.run(find_limit(bootstrap, topic, partition)),
         partition=partition,
         headers=headers,
         compression=compression,
         transactional_id=transactional_id,
         most=records_per_transaction,
         aborts=abort,
-    ) as writer:
+    )
+    _write(writer, _records(separator, null))
+    if transactional_id is not None:
+        done = "aborted" if abort else "committed"
+        tell(f"{done} {show_count(writer.transactions, 'transaction')} of {transactional_id}")
+    _show(topic, writer)
+
+
+def _write(writer: "Writer", records: Iterator[tuple[bytes | None, bytes | None]]) -> None:
+    """Writes all records. At Ctrl-C it says what became of them, and raises Exit."""
+    if sys.stdin.isatty():
+        err.print("One record a line; Ctrl-D ends.", style="dim")
+    with writer:
         try:
-            for key, value in _records(separator, null):
+            for key, value in records:
                 writer.write(key, value)
             writer.finish()
         except KeyboardInterrupt:
             print_error(_stopped(writer))
-            context.exit(INTERRUPTED)
-    if transactional_id is not None:
-        done = "aborted" if abort else "committed"
-        tell(f"{done} {show_count(writer.transactions, 'transaction')} of {transactional_id}")
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _show(topic: str, writer: "Writer") -> None:
     table(
         ("topic", "partition", "records", "first offset", "last offset"),
         (

@@ -16,10 +16,8 @@ from lacuna.cli.options import (
     Verbose,
 )
 from lacuna.cli.running import TEXT, forever, log_to_stderr, run, say_ready
-from lacuna.console import limits
 from lacuna.console.listening import listen
-from lacuna.control import client_of, find_control
-from lacuna.controlplane.client import SessionLimits
+from lacuna.control import find_control
 
 CONSOLE_READY = "console: "
 
@@ -30,7 +28,13 @@ def console(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     listen_on: Annotated[
         str,
-        option("--listen", "-l", metavar="HOST:PORT", help="Address for browsers to connect to."),
+        option(
+            "--listen",
+            "-l",
+            key="console.listen",
+            metavar="HOST:PORT",
+            help="Address for browsers to connect to.",
+        ),
     ] = DEFAULT_CONSOLE,
     console_hosts: ConsoleHosts = "",
     console_writes: ConsoleWrites = False,
@@ -39,24 +43,22 @@ def console(
 ) -> None:
     """Runs the web console of a cluster that runs elsewhere.
 
-    It asks the control plane for topics, groups and transactions, and an agent for messages, so it needs both.
-    `lacuna up` serves a console by itself. It asks nobody for a password: whoever reaches it can read all records.
+    It asks the control plane for everything but messages, which it reads from an agent, so it needs both.
+    `lacuna up` serves a console by itself. Where the agents ask for passwords, it does too; elsewhere, whoever reaches
+    it can read all records.
     """
     log_to_stderr(verbose, log_format)
     check_installed()
-    address = find_control(control, data)
+    place = find_control(control, data)
     names = host_names(console_hosts)
     with listen(listen_on) as listener:
-        from lacuna.console.serving import console_served
-        from lacuna.console.sources import of_others
+        from lacuna.console.serving import console_of_others
 
         async def serve() -> None:
-            async with client_of(address, SessionLimits(max_partitions=limits.VIEWS)) as client:
-                sources = of_others(client, address, bootstrap)
-                async with console_served(
-                    listener, sources, names=names, may_write=console_writes
-                ) as served:
-                    say_ready(f"{CONSOLE_READY}http://{served}")
-                    await forever()
+            async with console_of_others(
+                listener, place, bootstrap, names=names, may_write=console_writes
+            ) as served:
+                say_ready(f"{CONSOLE_READY}http://{served}")
+                await forever()
 
         run(serve)

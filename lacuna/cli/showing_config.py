@@ -7,7 +7,8 @@ from typing import Annotated
 import click
 
 from lacuna.cli.command_line import argument
-from lacuna.cli.configuration import TABLES, ConfigFile, configure, source_of
+from lacuna.cli.config_file import file_of, keys_of, variable_of
+from lacuna.cli.configuration import TABLES, configure, source_of
 from lacuna.cli.console import print_collected, table
 from lacuna.cli.errors import fail
 from lacuna.cli.lazy import LazyGroup
@@ -22,12 +23,14 @@ def config(
 ) -> None:
     """Shows the options of a command with their variables, and what they are set to.
 
-    Every option has an environment variable, and those of `up`, `agent` and `controlplane` a key for a config file,
-    which --config or LACUNA_CONFIG names. The values are those that the command would use if it were called now,
-    without further options.
+    Every option has an environment variable, and a key for the config file that `lacuna --config FILE` or
+    LACUNA_CONFIG names. The values are those that the command would use if it were called now, without further options.
     """
     found = _context(context.find_root(), command)
-    table(("option", "key", "variable", "value", "from"), [*_options(found), *_settings(found)])
+    table(
+        ("option", "key", "variable", "value", "from"),
+        [_file(found), *_options(found), *_settings(found)],
+    )
     print_collected()
 
 
@@ -45,37 +48,33 @@ def _context(context: click.Context, words: Sequence[str]) -> click.Context:
 
 
 def _options(context: click.Context) -> Iterator[tuple[object, ...]]:
-    file = context.params.get("config")
-    settings = {row.option for row in TABLES.get(context.command.name or "", {}).values()}
-    for option in context.command.params:
-        if not isinstance(option, click.Option) or option.opts[0] in settings:
-            continue
+    for key, option in keys_of(context).items():
         value = context.params.get(option.name or "")
-        prefix = context.auto_envvar_prefix
-        variable = option.envvar or f"{prefix}_{(option.name or '').upper()}"
-        yield (
-            option.opts[0],
-            getattr(option, "key", ""),
-            variable,
-            _shown(value),
-            source_of(option, context, file if isinstance(file, ConfigFile) else None),
-        )
+        variable = variable_of(option, context)
+        yield option.opts[0], key, variable, _shown(value), source_of(option, context)
 
 
 def _settings(context: click.Context) -> Iterator[tuple[object, ...]]:
     rows = TABLES.get(context.command.name or "", {})
     if not rows:
         return
-    file = context.params.get("config")
-    chosen = configure(context, file, context.params.get("assignments"), {}).chosen
+    chosen = configure(context, None, {}).chosen
     for key, row in rows.items():
         source = chosen[key].source
         yield row.option or "--set", key, row.variable, as_text(chosen[key].value), source
 
 
+def _file(context: click.Context) -> tuple[object, ...]:
+    """The option that names the config file."""
+    root = context.find_root()
+    (option,) = (each for each in root.command.params if each.name == "config")
+    assert isinstance(option, click.Option)
+    file = file_of(root)
+    shown = "" if file is None else file.path
+    return option.opts[0], "", variable_of(option, root), shown, source_of(option, root)
+
+
 def _shown(value: object) -> object:
-    if isinstance(value, ConfigFile):
-        return value.path
     if isinstance(value, Path | str | int | float) and not isinstance(value, bool):
         return value
     return "" if value is None else as_text(value)

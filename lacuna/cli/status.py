@@ -36,7 +36,8 @@ async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         )
         check(cluster.error_code, "cluster", cluster.error_message)
         request = MetadataRequest(None, allow_auto_topic_creation=False)
-        topics = (await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)).topics
+        metadata = await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)
+    topics = [topic for topic in metadata.topics if not topic.is_internal]
     groups: Counter[str] = Counter()
     for answer in await ask_every_agent(
         bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()

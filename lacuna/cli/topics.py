@@ -13,7 +13,7 @@ from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.create_partitions import (
     CREATE_PARTITIONS_REQUEST,
     CREATE_PARTITIONS_RESPONSE,
@@ -51,6 +51,7 @@ from lacuna.wire.messages.list_offsets import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
@@ -78,10 +79,17 @@ Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 @app.adds("list", shows=True)
 @asynchronous
 async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Lists the topics, with ids and numbers of partitions."""
+    """Lists the topics, with ids and numbers of partitions.
+
+    __consumer_offsets and __transaction_state, which agents make for tools that read them, are left out.
+    """
     async with KafkaConnection(bootstrap) as connection:
         topics = await topic_metadata(connection, None)
-    rows = ((topic.name, len(topic.partitions), UUID(bytes=topic.topic_id)) for topic in topics)
+    rows = (
+        (topic.name, len(topic.partitions), UUID(bytes=topic.topic_id))
+        for topic in topics
+        if not topic.is_internal
+    )
     table(("topic", "partitions", "topic id"), sorted(rows))
 
 
@@ -228,7 +236,7 @@ def delete_topic(
 
 
 @asynchronous
-async def _delete(name: str, bootstrap: str) -> None:
+async def _delete(name: str, bootstrap: Agents) -> None:
     request = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE, 6, request)
@@ -260,14 +268,21 @@ async def topic_metadata(
 async def topic_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> dict[int, int]:
-    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
-    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
-    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
     found = {}
-    for partition in response.topics[0].partitions:
+    for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
         check(partition.error_code, f"partition {partition.partition_index} of {name}")
         found[partition.partition_index] = partition.offset
     return found
+
+
+async def list_offsets(
+    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
+) -> Sequence[ListOffsetsPartitionResponse]:
+    """What an agent answers for each partition."""
+    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
+    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
+    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
+    return response.topics[0].partitions
 
 
 async def topic_configs(

@@ -12,11 +12,18 @@ from typing import Annotated
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.agent_options import AgentOptions, given_rights, given_settings
+from lacuna.cli.agent_options import (
+    AgentOptions,
+    control_tls_given,
+    given_rights,
+    given_security,
+    given_settings,
+)
 from lacuna.cli.command_line import option
-from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.console_options import Wanted, host_names
+from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without
@@ -34,7 +41,12 @@ from lacuna.cli.options import (
     Console,
     ConsoleHosts,
     ConsoleWrites,
+    ControlTlsCa,
+    ControlTlsCert,
+    ControlTlsKey,
     CreateBucket,
+    EncryptionKeyCommand,
+    EncryptionKeys,
     Endpoint,
     FlushInterval,
     Health,
@@ -45,7 +57,13 @@ from lacuna.cli.options import (
     NoAutoCreate,
     NoConsole,
     Partitions,
+    S3Sse,
+    S3SseKmsKeyId,
     SuperUser,
+    TlsAuthorities,
+    TlsCertificate,
+    TlsKey,
+    UsersFile,
     Verbose,
     Workers,
     Zone,
@@ -55,6 +73,7 @@ from lacuna.cli.options import (
 from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
+from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
@@ -85,8 +104,19 @@ def up(
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
     journal: Journal = None,
+    control_tls_cert: ControlTlsCert = None,
+    control_tls_key: ControlTlsKey = None,
+    control_tls_ca: ControlTlsCa = None,
+    encryption_keys: EncryptionKeys = None,
+    encryption_key_command: EncryptionKeyCommand = None,
+    s3_sse: S3Sse = None,
+    s3_sse_kms_key_id: S3SseKmsKeyId = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsAuthorities = None,
+    users_file: UsersFile = None,
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
@@ -101,7 +131,6 @@ def up(
     no_console: NoConsole = False,
     console_hosts: ConsoleHosts = "",
     console_writes: ConsoleWrites = False,
-    config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
@@ -114,8 +143,10 @@ def up(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= given_security(tls_cert, tls_key, tls_ca, users_file)
     given |= given_rights(authorizer, super_user)
-    configuration = configure(context, config, assignments, given)
+    given |= control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
+    configuration = configure(context, assignments, given)
     with ExitStack() as stack:
         if moto:
             bucket, endpoint, data = _on_moto(context, stack)
@@ -124,7 +155,14 @@ def up(
             fail("--endpoint and --create-bucket need --bucket: name the bucket")
         elif journal == BUCKET and not bucket:
             fail("--journal bucket keeps the journal in the bucket: name it with --bucket")
-        url = bucket_url(bucket, endpoint) if bucket else folder_url(data / "objects")
+        elif s3_sse and not bucket:
+            fail("--s3-sse needs --bucket: only S3 encrypts by itself")
+        url = (
+            bucket_url(bucket, endpoint, s3_sse, s3_sse_kms_key_id)
+            if bucket
+            else folder_url(data / "objects")
+        )
+        url = with_given_keys(context, url, encryption_keys, encryption_key_command)
         options = AgentOptions(
             url=url,
             create_bucket=create_bucket,
@@ -154,11 +192,7 @@ def up(
             may_write=console_writes,
         )
         if workers > 1:
-            if wanted.address and is_chosen:
-                fail(
-                    "--console does not work with several workers yet: run `lacuna console` beside them"
-                )
-            _run_workers(options, shared, workers, data, greet)
+            _run_workers(options, shared, workers, data, wanted, greet)
         else:
             run(partial(_up, options, shared, data, wanted, greet))
 
@@ -228,11 +262,16 @@ def _run_workers(
     journal: SharedJournalOptions | None,
     workers: int,
     data: Path,
-    greet: Callable[[str], str],
+    wanted: Wanted,
+    greet: Callable[..., str],
 ) -> None:
     """Runs a control plane and workers that use it, each in a separate process."""
     address = data / ADDRESS_NAME
-    with Supervisor() as supervisor:
+    with (
+        wanted.listening() as (listener, console),
+        Supervisor() as supervisor,
+        ExitStack() as stack,
+    ):
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
         secrets = {}
         if journal is not None:
@@ -244,10 +283,14 @@ def _run_workers(
         arguments += options.configuration.arguments("controlplane")
         control = supervisor.start(arguments, CONTROL_READY, secrets=secrets)
 
-        def ready() -> None:
+        def ready(bootstrap: str) -> None:
             """Announces the cluster in the data folder, once the workers have checked that the store is its own."""
             leave(data, STORE_NAME, options.url)
             leave(data, ADDRESS_NAME, control)
+            siblings = supervisor.siblings("console")
+            place, agents = ControlPlace(control), options.agents(bootstrap)
+            stack.enter_context(wanted.served_in_thread(listener, place, agents, siblings))
+            say_ready(greet(bootstrap, console=console))
 
         try:
             start_workers(
@@ -256,7 +299,6 @@ def _run_workers(
                 options.listeners(),
                 workers,
                 ready,
-                greet,
             )
         finally:
             address.unlink(missing_ok=True)

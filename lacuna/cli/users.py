@@ -14,7 +14,7 @@ from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 from lacuna.secret import read_secret
 from lacuna.wire.messages.alter_user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
@@ -98,7 +98,7 @@ async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 
 
 async def _alter(
-    bootstrap: str,
+    bootstrap: Agents,
     user: str,
     request: AlterUserScramCredentialsRequest,
     may_be_missing: bool = False,

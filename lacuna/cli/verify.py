@@ -12,7 +12,16 @@ import click
 from lacuna.cli.command_line import option
 from lacuna.cli.errors import MENDABLE, print_error
 from lacuna.cli.location import locate
-from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store, is_typed
+from lacuna.cli.options import (
+    DEFAULT_MASTER,
+    Control,
+    Data,
+    JobKeys,
+    Master,
+    SparkConf,
+    Store,
+    is_typed,
+)
 from lacuna.cli.report_files import check_report_file
 from lacuna.errors import UserError
 from lacuna.pipeline.spark_errors import JobInterrupted
@@ -92,6 +101,7 @@ def verify(
     control: Control = None,
     data: Data = None,
     store: Store = None,
+    encryption_keys: JobKeys = None,
     master: Master = DEFAULT_MASTER,
     conf: SparkConf = None,
 ) -> None:
@@ -120,7 +130,9 @@ def verify(
             )
         check_report_file("--json", json)
         check_report_file("--html", html)
-        location = locate(data, control, store, needs_control=metadata == _SOURCES[0])
+        location = locate(
+            data, control, store, encryption_keys, needs_control=metadata == _SOURCES[0]
+        )
         options = AuditOptions(
             topics=tuple(topic or ()),
             metadata=metadata,

@@ -25,6 +25,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
 from lacuna.errors import ListenError
+from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 
 #: Set in the environment of a worker, which shares its port, to its number.
@@ -110,7 +111,7 @@ class Supervisor:
         arguments. If the process ends instead, it has said why on standard error, and this command ends too.
         """
         # The arguments say it all: a worker must not read its parent's sources a second time.
-        read = variables()
+        read = variables() - {COMMAND_VARIABLE}  # where the command for the keys is looked for
         environment = {name: value for name, value in os.environ.items() if name not in read}
         environment.pop(SOCKET, None)  # this process speaks for all of them
         environment |= {SUPERVISED: "1", **secrets}
@@ -139,6 +140,10 @@ class Supervisor:
             fail(f"`lacuna {arguments[0]}` was ended by {signal.Signals(-code).name}")
         raise click.exceptions.Exit(code or 1)
 
+    def siblings(self, name: str) -> Siblings:
+        """The processes as this one sees them, which has none of their sockets, under a name of its own."""
+        return Siblings(Path(self._folder.name), name)
+
     def wait(self) -> None:
         """Waits until a process ends by itself, then raises UserError; Ctrl-C ends the wait too."""
         self._ended.wait()
@@ -160,12 +165,11 @@ def start_workers(
     options: Sequence[str],
     listeners: Sequence[Listener],
     count: int,
-    ready: Callable[[], None] | None = None,
-    greet: Callable[[str], str] = f"{READY}{{}}".format,
+    ready: Callable[[str], None] = lambda bootstrap: say_ready(f"{READY}{bootstrap}"),
 ) -> None:
     """Starts `count` workers of `lacuna agent OPTIONS` behind the ports of its listeners.
 
-    Then it calls `ready`, prints `greet` and waits. `greet` makes the text to print from the bootstrap address.
+    Then it calls `ready` with their bootstrap address, and waits.
     """
     with ExitStack() as stack:
         taken = [
@@ -175,9 +179,7 @@ def start_workers(
         arguments = ["agent", *options, f"--listen={','.join(map(str, taken))}"]
         for number in range(count):
             bootstrap = supervisor.start(arguments, READY, worker=str(number + 1))
-        if ready is not None:
-            ready()
-        say_ready(greet(bootstrap))
+        ready(bootstrap)
         supervisor.wait()
 
 

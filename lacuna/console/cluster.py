@@ -1,8 +1,7 @@
 """The page of the cluster: its agents and control planes, what it holds, what it does, what the store costs."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,18 +9,11 @@ from starlette.responses import Response
 from lacuna.console.site import Site
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
+from lacuna.controlplane.v1.reports_pb2 import AgentReport, StoreCounts
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.pipeline.prices import DELETE, GET, LIST, PUT, Prices
 
-
-@dataclass(frozen=True, slots=True)
-class StoreUse:
-    """What a store was asked since the process started: requests by operation, bytes, and what they would cost."""
-
-    requests: Mapping[str, float]
-    written: float
-    read: float
-    dollars: float
-    priced: str
+_PRICES = Prices()
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -33,11 +25,14 @@ async def page(site: Site, request: Request) -> Response:
     groups = await control.call(Command(list_groups=ListGroups()))
     listing = ListTransactions(duration_ms=-1)
     transactions = await control.call(Command(list_transactions=listing))
+    described = await site.sources.describe_cluster()
+    leased = {each.agent.node_id for each in described.agents}
     return site.render(
         request,
         "cluster.html",
-        agents=sorted(control.cluster.agents, key=lambda agent: agent.node_id),
-        hidden=sorted(control.cluster.hidden_agents, key=lambda agent: agent.node_id),
+        agents=described.agents,
+        gone=[each for each in control.cluster.hidden_agents if each.node_id not in leased],
+        serving=len(control.cluster.agents),
         statuses=await site.sources.status(),
         topics=len(topics),
         partitions=sum(topic.partition_count for topic in topics),
@@ -50,50 +45,28 @@ async def page(site: Site, request: Request) -> Response:
         transactions=Counter(
             found.state for found in transactions.transactions_listed.transactions
         ),
-        numbers=await _numbers(site),
+        index=described,
+        load=load_of(each.report for each in described.agents if each.HasField("report")),
+        silent=sum(not each.HasField("report") for each in described.agents),
+        dollars=dollars,
+        priced=_PRICES.source,
     )
 
 
-async def _numbers(site: Site) -> dict[str, object] | None:
-    """What the process counts itself, if it is part of the cluster."""
-    observed = site.sources.observed
-    if observed is None:
-        return None
-    values: dict[str, dict[str, float]] = {}
-    priced = ""
-    for metric in (await observed.families()).collect():
-        if metric.name == "lacuna_store_cost_dollars":
-            priced = metric.documentation.partition("(")[2].rpartition(")")[0]
-        for found in metric.samples:
-            label = next(iter(found.labels.values()), "")
-            values.setdefault(metric.name, {})[label] = found.value
-    single = {name: next(iter(found.values())) for name, found in values.items()}
-    store = StoreUse(
-        requests=values.get("lacuna_store_requests", {}),
-        written=values.get("lacuna_store_bytes", {}).get("written", 0.0),
-        read=values.get("lacuna_store_bytes", {}).get("read", 0.0),
-        dollars=single.get("lacuna_store_cost_dollars", 0.0),
-        priced=priced,
+def load_of(reports: Iterable[AgentReport]) -> AgentReport:
+    """Sum up what agents report of their load and their store."""
+    load = AgentReport()
+    for each in reports:
+        for name in ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups"):
+            setattr(load, name, getattr(load, name) + getattr(each, name))
+        for field in StoreCounts.DESCRIPTOR.fields:
+            total = getattr(load.store, field.name) + getattr(each.store, field.name)
+            setattr(load.store, field.name, total)
+    return load
+
+
+def dollars(store: StoreCounts) -> float:
+    """What these requests to a store would cost."""
+    return _PRICES.of(
+        {PUT: store.puts, GET: store.gets + store.heads, LIST: store.lists, DELETE: store.deletes}
     )
-    lookups = values.get("lacuna_cache_lookups", {})
-    return {
-        "store": store,
-        "cache_hits": lookups.get("hit", 0.0),
-        "cache_lookups": sum(lookups.values()),
-        **{
-            name: single.get(f"lacuna_{name}", 0.0)
-            for name in (
-                "connections",
-                "requests_failed",
-                "journal_records",
-                "journal_pending_records",
-                "backlog_commands",
-                "sessions",
-                "objects",
-                "extents",
-                "dead_ranges",
-                "oldest_transaction_seconds",
-                "partitions_blocked",
-            )
-        },
-    }

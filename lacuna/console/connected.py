@@ -8,9 +8,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lacuna.agent.api import Peer
 from lacuna.clients import Client, ClientQuery, load, nearest
 from lacuna.console.site import Paging, Site
+from lacuna.controlplane.v1.reports_pb2 import AgentReport, ConnectedClients
 
 #: What clients call themselves, where `lacuna doctor` has another name for them.
 _KNOWN_AS: Final = {"apache-kafka-java": "kafka-clients", "kgo": "franz-go"}
@@ -30,6 +30,8 @@ class Kind:
     connections: int = 0
     client_ids: set[str] = field(default_factory=set)
     hosts: set[str] = field(default_factory=set)
+    has_more_ids: bool = False
+    has_more_hosts: bool = False
 
     @property
     def tested(self) -> Sequence[Client]:
@@ -48,29 +50,34 @@ class Kind:
         """Some of the hosts."""
         return sorted(self.hosts)[:_SHOWN]
 
+    def add(self, told: ConnectedClients) -> None:
+        """Add what another agent tells of the same version."""
+        self.connections += told.connections
+        self.client_ids.update(told.client_ids)
+        self.hosts.update(told.hosts)
+        self.has_more_ids |= told.has_more_ids or len(self.client_ids) > _SHOWN
+        self.has_more_hosts |= told.has_more_hosts or len(self.hosts) > _SHOWN
+
 
 async def page(site: Site, request: Request) -> Response:
     """Answer with the page."""
-    peers = site.sources.peers
-    kinds = kinds_of(peers()) if peers is not None else []
+    described = await site.sources.describe_cluster()
+    kinds = kinds_of(each.report for each in described.agents)
     paging = Paging.of(request.query_params, len(kinds))
     return site.render(
         request,
         "clients.html",
-        is_known=peers is not None,
-        connections=sum(kind.connections for kind in kinds),
         rows=kinds[paging.first : paging.stop],
         paging=paging,
+        left_out=sum(each.report.connections_left_out for each in described.agents),
     )
 
 
-def kinds_of(peers: Iterable[Peer]) -> list[Kind]:
-    """Count connections by what the clients say that they are, those with the most first."""
+def kinds_of(reports: Iterable[AgentReport]) -> list[Kind]:
+    """Add up the clients of agents by what they say that they are, those with the most connections first."""
     kinds: dict[tuple[str, str], Kind] = {}
-    for peer in peers:
-        key = (peer.software.name, peer.software.version)
-        kind = kinds.setdefault(key, Kind(*key))
-        kind.connections += 1
-        kind.client_ids.add(peer.client_id)
-        kind.hosts.add(peer.host)
+    for report in reports:
+        for told in report.clients:
+            key = (told.name, told.version)
+            kinds.setdefault(key, Kind(*key)).add(told)
     return sorted(kinds.values(), key=lambda kind: (-kind.connections, kind.name, kind.version))

@@ -1,72 +1,92 @@
 """What the console shows: the cluster's parts, wherever they run."""
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from lacuna.agent.api import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.console import limits
-from lacuna.controlplane.client import ControlClient
-from lacuna.controlplane.shared_service import RunningNode, ask_status
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
+from lacuna.controlplane.client import ControlClient, ControlPlace, made_of
+from lacuna.controlplane.shared_service import ask_status
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDescribed, DescribeCluster
+from lacuna.controlplane.v1.control_pb2 import Command, ControlPlaneStatus
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.embedded import EmbeddedCluster
-from lacuna.observing.endpoint import Observed
+from lacuna.kafka import Agents
+from lacuna.observing.endpoint import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """Where the pages come from.
 
-    `control` is asked for the metadata and `bootstrap`, HOST:PORT of agents, for records. `status` asks the control
-    planes, where there may be several. `observed` is what the process itself shows, and `peers` are the clients that
-    are connected to it, if it is part of the cluster.
+    `control` is asked for the metadata and `agents` for records. `status` asks the control
+    planes, where there may be several. `reports` are those of the agents in this process, by lease id, which are newer
+    than the last ones that the control plane has. `shown` is what the process answers to /metrics, if it is part of the
+    cluster.
     """
 
     control: ControlClient
-    bootstrap: Callable[[], str]
+    agents: Callable[[], Agents]
     now_ms: Callable[[], int]
     seconds: Callable[[], float]
     status: Callable[[], Awaitable[Sequence[ControlPlaneStatus]]]
-    observed: Observed | None = None
-    peers: Callable[[], Sequence[Peer]] | None = None
+    reports: Callable[[], Mapping[int, AgentReport]] = dict
+    shown: Shown | None = None
+
+    async def describe_cluster(self) -> ClusterDescribed:
+        """What all agents report, and sums over all partitions. Raises ControlPlaneUnavailable."""
+        reply = await self.control.call(Command(describe_cluster=DescribeCluster()))
+        newer = self.reports()
+        for each in reply.cluster_described.agents:
+            if each.lease_id in newer:
+                each.report.CopyFrom(newer[each.lease_id])
+        return reply.cluster_described
 
 
-async def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> Sources:
-    """Return what an embedded cluster has, whose process shows `observed`."""
+async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
+    """Return what an embedded cluster has, whose process shows `shown`."""
 
     async def status() -> Sequence[ControlPlaneStatus]:
-        running = cluster.running
-        if isinstance(running, RunningNode):
-            return [running.node.status()]
-        position = running.plane.load().durable_position
-        return [ControlPlaneStatus(is_leader=True, leader=running.address, position=position)]
+        return [cluster.running.status()]
 
     return Sources(
         control=await cluster.connect(limits.VIEWS),
-        bootstrap=lambda: cluster.bootstraps,
+        agents=lambda: _agents_of(cluster),
         now_ms=cluster.clock.now_ms,
         seconds=time.monotonic,
         status=status,
-        observed=observed,
-        peers=lambda: [peer for agent in cluster.agents for peer in agent.server.peers()],
+        reports=lambda: {agent.context.lease.lease_id: agent.report() for agent in cluster.agents},
+        shown=shown,
     )
 
 
-def of_others(control: ControlClient, address: str, bootstrap: str) -> Sources:
-    """Return what processes elsewhere have: control planes at `address`, and agents at `bootstrap`."""
+def _agents_of(cluster: EmbeddedCluster) -> Agents:
+    """Return how to connect to its agents, as whoever logs in if they ask."""
+    access = cluster.agents[0].context.access
+    security = access.to_peers(asyncio.get_running_loop().time())
+    return Agents(cluster.bootstraps, replace(security, credentials=None))
+
+
+def of_others(
+    control: ControlClient, place: ControlPlace, agents: Agents, shown: Shown | None = None
+) -> Sources:
+    """Return what processes elsewhere have: control planes at a place, and agents."""
+    tls = made_of(place.tls)
 
     async def status() -> Sequence[ControlPlaneStatus]:
-        for each in address.split(","):
-            found = await ask_status(each)
+        for each in place.address.split(","):
+            found = await ask_status(each, tls=tls)
             if found is not None and found.leader:
                 return [found]
         return []
 
     return Sources(
         control=control,
-        bootstrap=lambda: bootstrap,
+        agents=lambda: agents,
         now_ms=SystemWallClock().now_ms,
         seconds=time.monotonic,
         status=status,
+        shown=shown,
     )

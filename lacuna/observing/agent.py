@@ -5,6 +5,7 @@ from typing import Final
 
 from lacuna.agent.context import AgentContext
 from lacuna.agent.health import why_not_ready
+from lacuna.agent.housekeeping.metrics import HousekeepingMetrics
 from lacuna.agent.metrics import DURATIONS
 from lacuna.agents import RunningAgent
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -22,6 +23,8 @@ def observe_agent(observed: Observed, running: RunningAgent) -> None:
 
     async def add(families: Families) -> None:
         add_agent(families, running.context, running.server.budget.taken)
+        if running.housekeeping is not None:
+            _add_housekeeping(families, running.housekeeping.metrics)
 
     observed.becomes(lambda: why_not_ready(running.context))
     observed.shows(add)
@@ -50,6 +53,7 @@ def add_agent(families: Families, context: AgentContext, budget_taken: int) -> N
     _add_requests(families, context)
     _add_produce(families, context)
     _add_fetch(families, context)
+    _add_peers(families, context)
     _add_lease(families, context)
     add_store(families, context.store.metrics)
 
@@ -82,6 +86,16 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
         families.counter(
             "lacuna_connections_closed", "Connections that the agent closed.", count, reason=reason
         )
+    families.counter(
+        "lacuna_authentications_failed",
+        "Clients whose TLS handshake or authentication failed.",
+        metrics.authentications_failed,
+    )
+    families.counter(
+        "lacuna_sessions_expired",
+        "Connections closed, because the client had to authenticate again and did not.",
+        metrics.sessions_expired,
+    )
     families.counter(
         "lacuna_received_bytes", "Bytes received from clients.", metrics.bytes_received
     )
@@ -208,6 +222,70 @@ def _add_fetch(families: Families, context: AgentContext) -> None:
                 getattr(shared, outcome),
                 outcome=outcome,
             )
+        connections = fetch.shared.connections()
+        for state, count in (("busy", connections.busy), ("idle", connections.idle)):
+            families.gauge(
+                "lacuna_zone_connections",
+                "Connections to other agents of the zone, over which reads are shared.",
+                count,
+                state=state,
+            )
+        families.gauge(
+            "lacuna_zone_connections_limit",
+            "The most of them, for the agents that are connected.",
+            connections.most,
+        )
+
+
+def _add_housekeeping(families: Families, metrics: HousekeepingMetrics) -> None:
+    families.counter("lacuna_merges", "Merges done.", metrics.merges)
+    families.counter("lacuna_merges_failed", "Merges that failed.", metrics.merges_failed)
+    for outcome, count in (
+        ("replaced", metrics.partitions_merged),
+        ("refused", metrics.partitions_refused),
+    ):
+        families.counter(
+            "lacuna_merged_partitions",
+            "Partitions merged; refused if their extents had changed since the plan.",
+            count,
+            outcome=outcome,
+        )
+    for side, count in (("before", metrics.extents_before), ("after", metrics.extents_after)):
+        families.counter(
+            "lacuna_merged_extents", "Extents merged, and their number after.", count, side=side
+        )
+    for direction, size in (("written", metrics.bytes_written), ("read", metrics.bytes_read)):
+        families.counter(
+            "lacuna_merge_bytes",
+            "Bytes that merges read and wrote.",
+            size,
+            direction=direction,
+        )
+    for kind, count in (
+        ("replaced", metrics.objects_deleted),
+        ("uncommitted", metrics.uncommitted_deleted),
+    ):
+        families.counter(
+            "lacuna_collected_objects",
+            "Objects deleted: replaced ones, and ones that were never committed.",
+            count,
+            kind=kind,
+        )
+    families.counter(
+        "lacuna_collections_failed",
+        "Searches for objects to delete that failed.",
+        metrics.collections_failed,
+    )
+
+
+def _add_peers(families: Families, context: AgentContext) -> None:
+    lines = context.lines.counts()
+    families.gauge(
+        "lacuna_peer_lines",
+        "Connections to other agents by which this one notices that they die.",
+        lines.open,
+    )
+    families.gauge("lacuna_peer_lines_limit", "One for each other agent.", lines.wanted)
 
 
 def _add_lease(families: Families, context: AgentContext) -> None:
@@ -255,6 +333,16 @@ def add_store(families: Families, store: StoreMetrics, prices: Prices | None = N
         "lacuna_store_unwanted_bytes",
         "Bytes read that lay between what was wanted.",
         store.bytes_between,
+    )
+    families.gauge(
+        "lacuna_store_connections_in_use",
+        "Connections to the object store that carry a request.",
+        store.connections_in_use,
+    )
+    families.gauge(
+        "lacuna_store_connections_limit",
+        "How many stay open for the next request; 0 for a store without connections.",
+        store.connections_kept,
     )
     prices = prices or Prices()
     dollars = prices.of(

@@ -14,6 +14,8 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared_service import RunningNode
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.totals import Totals, totals
+from lacuna.controlplane.state.waiting import waiting_in
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
 
@@ -23,6 +25,8 @@ _MOST_PARTITIONS: Final = 50
 _MOST_GROUP_PARTITIONS: Final = 10_000
 #: How many are looked at, which takes half a second; those that are left out are counted.
 _MOST_LAGS: Final = 50_000
+#: How many partitions are searched for what waits to be merged, which takes a second if there are many small extents.
+_MOST_WAITING: Final = 10_000
 #: After so many, which take a few milliseconds, others in the event loop have their turn.
 _AT_A_TIME: Final = 256
 
@@ -45,8 +49,11 @@ async def add_leader(families: Families, plane: Runtime, settings: RuntimeSettin
     """Add all metrics of a control plane that leads."""
     families.gauge("lacuna_controlplane_leader", "1 if this control plane leads.", 1)
     _add_load(families, plane, settings)
-    _add_state(families, plane.state)
-    _add_transactions(families, plane.state, plane.now_ms())
+    sums = totals(plane.state, plane.now_ms())
+    _add_state(families, plane.state, sums)
+    _add_transactions(families, plane.state, plane.now_ms(), sums)
+    _add_rewriting(families, plane.state)
+    await _add_waiting(families, plane.state)
     await _add_groups(families, plane.state, plane.now_ms())
 
 
@@ -108,7 +115,7 @@ def _add_load(families: Families, plane: Runtime, settings: RuntimeSettings) -> 
     )
 
 
-def _add_state(families: Families, state: State) -> None:
+def _add_state(families: Families, state: State, sums: Totals) -> None:
     families.gauge("lacuna_agents", "Agents with a lease.", len(state.leased_agents()))
     families.gauge(
         "lacuna_agents_hidden", "Agents that clients are not sent to.", len(state.hidden_leases)
@@ -116,17 +123,10 @@ def _add_state(families: Families, state: State) -> None:
     families.gauge("lacuna_leases", "Leases of agents and jobs.", len(state.leases))
     families.gauge("lacuna_topics", "Topics.", len(state.topics))
     families.gauge("lacuna_partitions", "Partitions.", len(state.partitions))
+    families.gauge("lacuna_objects", "Objects with records that can still be read.", sums.objects)
+    families.gauge("lacuna_extents", "Extents in the index.", sums.extents)
     families.gauge(
-        "lacuna_objects", "Objects with records that can still be read.", len(state.segments)
-    )
-    partitions = state.partitions.values()
-    families.gauge(
-        "lacuna_extents", "Extents in the index.", sum(len(each.extents) for each in partitions)
-    )
-    families.gauge(
-        "lacuna_dead_ranges",
-        "Ranges of offsets of aborted records in the index.",
-        sum(len(each.dead) for each in partitions),
+        "lacuna_dead_ranges", "Ranges of offsets of aborted records in the index.", sums.dead_ranges
     )
     for topic in sorted(state.topics.values(), key=lambda topic: topic.name):
         families.gauge(
@@ -144,28 +144,109 @@ def _add_state(families: Families, state: State) -> None:
     families.gauge(
         "lacuna_idempotent_producers",
         "Producers known in a partition, counted for each partition.",
-        sum(len(each.producers) for each in partitions),
+        sum(len(each.producers) for each in state.partitions.values()),
     )
 
 
-def _add_transactions(families: Families, state: State, now_ms: int) -> None:
+def _add_rewriting(families: Families, state: State) -> None:
+    rewriting = state.rewriting
+    for by, done in (
+        ("merge", rewriting.total.merged),
+        ("compaction", rewriting.total.compacted),
+    ):
+        families.counter(
+            "lacuna_rewrites",
+            "Replacements of the extents of a partition, by merges of agents or compaction on Spark.",
+            done.swaps,
+            by=by,
+        )
+        for side, extents, size in (
+            ("before", done.extents_before, done.bytes_before),
+            ("after", done.extents_after, done.bytes_after),
+        ):
+            families.counter(
+                "lacuna_rewritten_extents",
+                "Extents replaced, and their number after.",
+                extents,
+                by=by,
+                side=side,
+            )
+            families.counter(
+                "lacuna_rewritten_bytes",
+                "Bytes of the extents replaced, and of those that replaced them; the difference is reclaimed.",
+                size,
+                by=by,
+                side=side,
+            )
+        families.counter(
+            "lacuna_reclaimed_aborted_offsets",
+            "Offsets of aborted records that were left out.",
+            done.aborted_offsets,
+            by=by,
+        )
+    families.counter(
+        "lacuna_rewrites_refused",
+        "Partitions that were rewritten in vain, since their extents had changed since the plan.",
+        rewriting.refused,
+    )
+    families.counter(
+        "lacuna_deleted_objects",
+        "Objects that were replaced and have been deleted from the bucket.",
+        rewriting.objects_deleted,
+    )
+    families.counter("lacuna_deleted_bytes", "Bytes of these objects.", rewriting.bytes_deleted)
+    families.gauge(
+        "lacuna_replaced_objects",
+        "Objects that were replaced and are not deleted yet.",
+        len(state.segments.replaced),
+    )
+
+
+async def _add_waiting(families: Families, state: State) -> None:
+    extents = offsets = size = 0
+    partitions = list(islice(state.partitions.values(), _MOST_WAITING))
+    for count, partition in enumerate(partitions, 1):
+        waiting = waiting_in(partition, state.rewriting.small_bytes)
+        extents += waiting.small_extents
+        offsets += waiting.aborted_offsets
+        size += waiting.aborted_bytes
+        if not count % _AT_A_TIME:
+            await asyncio.sleep(0)
+    families.gauge(
+        "lacuna_merge_waiting_extents",
+        "Extents below the last stable offset that are small enough to be merged.",
+        extents,
+    )
+    families.gauge(
+        "lacuna_merge_waiting_aborted_offsets",
+        "Offsets of aborted records that are still stored.",
+        offsets,
+    )
+    families.gauge("lacuna_merge_waiting_aborted_bytes", "Bytes of these records.", size)
+    families.gauge(
+        "lacuna_merge_waiting_left_out",
+        "Partitions that these three leave out, since there are too many.",
+        len(state.partitions) - len(partitions),
+    )
+
+
+def _add_transactions(families: Families, state: State, now_ms: int, sums: Totals) -> None:
     states = Counter(found.state.value for found in state.transactional_ids.values())
     for name in ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort"):
         families.gauge(
             "lacuna_transactional_ids", "Transactional ids by state.", states[name], state=name
         )
-    begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
     families.gauge(
         "lacuna_oldest_transaction_seconds",
         "Age of the oldest ongoing transaction; 0 without one.",
-        max(now_ms - min(begun), 0) / 1000 if begun else 0.0,
+        sums.oldest_transaction_ms / 1000,
     )
-    waiting = [each for each in state.partitions.values() if each.ongoing]
     families.gauge(
         "lacuna_partitions_blocked",
         "Partitions with records that wait for the end of a transaction.",
-        sum(1 for each in waiting if each.high_watermark > each.last_stable_offset),
+        sums.partitions_blocked,
     )
+    waiting = [each for each in state.partitions.values() if each.ongoing]
     for partition in heapq.nlargest(_MOST_PARTITIONS, waiting, key=_behind):
         labels = {
             "topic": state.topics[partition.key[0]].name,
@@ -215,11 +296,6 @@ def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
     return list(islice(committed, _MOST_LAGS))
 
 
-def _lag_of(partition: Partition, offset: int) -> Behind:
-    position = max(offset, partition.log_start_offset)
-    return behind(partition.extents, partition.dead, position, partition.last_stable_offset)
-
-
 async def _add_lags(families: Families, state: State, now_ms: int) -> None:
     """Add them under the names that exporters of lag use."""
     sums: dict[str, int] = {}
@@ -233,7 +309,7 @@ async def _add_lags(families: Families, state: State, now_ms: int) -> None:
             continue  # it was deleted meanwhile
         lag = known.get((key, offset))
         if lag is None:
-            lag = known[key, offset] = _lag_of(partition, offset)
+            lag = known[key, offset] = behind(partition, offset)
         seconds = lag.seconds(now_ms)
         sums[group_id] = sums.get(group_id, 0) + lag.offsets
         most[group_id] = max(most.get(group_id, 0.0), seconds)

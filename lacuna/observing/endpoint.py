@@ -52,13 +52,36 @@ class Observed:
         return families
 
 
+class Shown:
+    """What a process answers: its own health, and the metrics of its own and, if there are any, of its siblings."""
+
+    def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
+        self.observed = observed
+        self.siblings = siblings
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return the text and its content type, which depends on the Accept header `accept`.
+
+        Looks at the numbers in the event loop; what takes long with many of them is done in a thread.
+        """
+        families = await self.observed.families()
+        texts = {} if self.siblings is None else await self.siblings.texts()
+
+        def make() -> tuple[bytes, str]:
+            metrics = families.collect()
+            if self.siblings is not None:
+                metrics = self.siblings.merged(metrics, texts)
+            return render(metrics, accept)
+
+        return await asyncio.to_thread(make)
+
+
 class Endpoint:
     """Answers one request per connection; connections beyond 32 at once are closed."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
         """With `siblings`, several workers share the port, and each shows the metrics of all."""
-        self._observed = observed
-        self._siblings = siblings
+        self._shown = Shown(observed, siblings)
         self._servers: list[asyncio.Server] = []
         self._open = 0
         self.port = 0
@@ -72,7 +95,7 @@ class Endpoint:
             host,
             port,
             limit=_MOST_BYTES,
-            reuse_port=self._siblings is not None or None,
+            reuse_port=self._shown.siblings is not None or None,
         )
         self._servers.append(server)
         self.port = int(server.sockets[0].getsockname()[1])
@@ -113,27 +136,14 @@ class Endpoint:
         if path == b"/healthz":
             return _response(200, b"ok\n", has_body=has_body)
         if path == b"/readyz":
-            why_not = self._observed.why_not()
+            why_not = self._shown.observed.why_not()
             return _response(
                 503 if why_not else 200, f"{why_not or 'ok'}\n".encode(), has_body=has_body
             )
         if path == b"/metrics":
-            text, content_type = await self._metrics(_accepted(headers))
+            text, content_type = await self._shown.metrics(_accepted(headers))
             return _response(200, text, content_type, has_body=has_body)
         return _response(404, b"not found: use /healthz, /readyz or /metrics\n", has_body=has_body)
-
-    async def _metrics(self, accept: str) -> tuple[bytes, str]:
-        """Looks at the numbers in the event loop; what takes long with many of them is done in a thread."""
-        families = await self._observed.families()
-        texts = {} if self._siblings is None else await self._siblings.texts()
-
-        def make() -> tuple[bytes, str]:
-            metrics = families.collect()
-            if self._siblings is not None:
-                metrics = self._siblings.merged(metrics, texts)
-            return render(metrics, accept)
-
-        return await asyncio.to_thread(make)
 
 
 def _accepted(headers: bytes) -> str:

@@ -13,6 +13,7 @@ from lacuna.logstore.objects.directory import DirectoryStore
 from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.objects.store import (
     BucketMissingError,
+    DamagedObjectError,
     InvalidKeyError,
     ObjectExistsError,
     ObjectInfo,
@@ -31,6 +32,7 @@ __all__ = [
     "BucketMissingError",
     "ConditionFailedError",
     "ConditionalStore",
+    "DamagedObjectError",
     "DirectoryStore",
     "InvalidKeyError",
     "MemoryStore",

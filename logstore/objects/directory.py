@@ -24,6 +24,7 @@ from lacuna.logstore.objects.pack_folder import PackFolder
 from lacuna.logstore.objects.pack_index import Place
 from lacuna.logstore.objects.pack_puts import PackLimits, PackPuts
 from lacuna.logstore.objects.range_reads import RangeReads
+from lacuna.logstore.objects.reading import grow
 from lacuna.logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
@@ -135,7 +136,7 @@ class DirectoryStore:
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
-        buffer = bytearray(size)
+        buffer = grow(bytearray(), size)
         (error,) = self.get_into([RangeRead(key, position, size, [(position, size, 0)])], buffer)
         if error is not None:
             raise error

@@ -13,6 +13,7 @@ computing one more over every byte costs more CPU than the request.
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any, NoReturn
@@ -62,6 +63,8 @@ READS_AT_ONCE = 16
 READ_GAP = 128 * 1024
 """The bytes that a small machine's network carries in the time that one more request takes (adr/0021)."""
 
+SSE_KINDS = ("AES256", "aws:kms", "aws:kms:dsse")
+
 _CONNECTIONS = 64
 _ATTEMPTS = 4
 _READ_ATTEMPTS = 3
@@ -85,12 +88,27 @@ _UNREACHABLE = (
 _STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError, OSError)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerSideEncryption:
+    """How S3 is to encrypt what is put: one of `SSE_KINDS`, and a KMS key, or "" for the one of S3."""
+
+    kind: str
+    kms_key_id: str = ""
+
+    def arguments(self) -> dict[str, str]:
+        """The arguments of a PUT."""
+        of_kms = {"SSEKMSKeyId": self.kms_key_id} if self.kms_key_id else {}
+        return {"ServerSideEncryption": self.kind, **of_kms}
+
+
 class S3Store:
     """A `ConditionalStore` under `prefix` of `bucket`.
 
     `endpoint` is None for AWS. Credentials and region come from botocore's usual chain (environment,
     profile, instance) unless given. At most `connections` stay open; calls beyond that open one more each
     and close it afterwards. `read_gap` is in bytes: how far apart two ranges may be to be read at once.
+    Every PUT asks for `encryption`; if the service does not confirm it, that is `StoreMisconfiguredError`, although the
+    object is there.
     With `is_impatient`, a request is sent once and fails after three seconds without an answer: its caller repeats it.
     """
 
@@ -107,9 +125,11 @@ class S3Store:
         secret_access_key: str | None = None,
         connections: int = _CONNECTIONS,
         read_gap: int = READ_GAP,
+        encryption: ServerSideEncryption | None = None,
         is_impatient: bool = False,
     ) -> None:
-        self.metrics = StoreMetrics()
+        self.metrics = StoreMetrics(connections)
+        self._encryption = encryption
         self.read_gap = read_gap
         self._readers = ThreadPoolExecutor(READS_AT_ONCE, "s3-read")
         self._bucket = bucket
@@ -146,8 +166,8 @@ class S3Store:
         name = self._name(key)
         body = b"".join(parts)
         try:
-            with self._errors(key):
-                self._client.put_object(Bucket=self._bucket, Key=name, Body=body, IfNoneMatch="*")
+            with self.metrics.connection(), self._errors(key):
+                self._put(key, name, body, IfNoneMatch="*")
         except _RefusedError as refusal:
             self._settle_refusal(key, body, refusal)
         self.metrics.count_put(len(body))
@@ -189,7 +209,7 @@ class S3Store:
 
     def size(self, key: str) -> int:
         name = self._name(key)
-        with self._errors(key):
+        with self.metrics.connection(), self._errors(key):
             size: int = self._client.head_object(Bucket=self._bucket, Key=name)["ContentLength"]
         self.metrics.count_size()
         return size
@@ -203,7 +223,7 @@ class S3Store:
         if start_after:
             arguments["StartAfter"] = self._prefix + start_after
         while True:
-            with self._errors(""):
+            with self.metrics.connection(), self._errors(""):
                 page = self._client.list_objects_v2(**arguments)
             self.metrics.count_list()
             for entry in page.get("Contents", ()):
@@ -217,7 +237,7 @@ class S3Store:
     def delete(self, keys: Iterable[str]) -> None:
         names = (self._name(key) for key in keys)
         while some := tuple(islice(names, _DELETE_KEYS)):
-            with self._errors(""):
+            with self.metrics.connection(), self._errors(""):
                 answer = self._client.delete_objects(
                     Bucket=self._bucket,
                     Delete={"Objects": [{"Key": name} for name in some], "Quiet": True},
@@ -251,13 +271,26 @@ class S3Store:
             raise StoreMisconfiguredError(f"{failed}: check the permission to delete objects there")
         raise StoreUnavailableError(failed)
 
+    def _put(self, key: str, name: str, body: bytes, **condition: str) -> Any:
+        encryption = self._encryption
+        asked = {} if encryption is None else encryption.arguments()
+        answer = self._client.put_object(
+            Bucket=self._bucket, Key=name, Body=body, **condition, **asked
+        )
+        if encryption is not None:
+            done = answer.get("ServerSideEncryption", "none")
+            if done != encryption.kind:
+                raise StoreMisconfiguredError(
+                    f"{self._where} was asked to encrypt {key!r} with {encryption.kind}, and says that its encryption "
+                    f"is {done}: use a service that can do it, or leave the option sse (--s3-sse) out"
+                )
+        return answer
+
     def _put_if(self, key: str, data: bytes, **condition: str) -> str:
         name = self._name(key)
         try:
-            with self._errors(key):
-                answer = self._client.put_object(
-                    Bucket=self._bucket, Key=name, Body=data, **condition
-                )
+            with self.metrics.connection(), self._errors(key):
+                answer = self._put(key, name, data, **condition)
         except _RefusedError as refusal:
             if refusal.is_conflict:
                 raise StoreUnavailableError(
@@ -287,15 +320,16 @@ class S3Store:
         attempts = 0
         while True:
             attempts += 1
-            with self._errors(key):
-                answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
-            try:
-                return _read_body(answer), answer.get("ETag", "")
-            except _STREAM_ERRORS as error:
-                if attempts == _READ_ATTEMPTS:
-                    raise StoreUnavailableError(
-                        f"{self._where} broke off reading {key!r} {attempts} times: {error}"
-                    ) from error
+            with self.metrics.connection():
+                with self._errors(key):
+                    answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
+                try:
+                    return _read_body(answer), answer.get("ETag", "")
+                except _STREAM_ERRORS as error:
+                    if attempts == _READ_ATTEMPTS:
+                        raise StoreUnavailableError(
+                            f"{self._where} broke off reading {key!r} {attempts} times: {error}"
+                        ) from error
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
         """Return if an earlier attempt of our own created the object; else raise what stands in the way."""

@@ -12,6 +12,7 @@ import threading
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
@@ -78,6 +79,23 @@ class ShortReadError(ObjectStoreError):
             f"object {self.key!r} holds only {self.available} of the {self.size} bytes at position "
             f"{self.position}: it is truncated, or the range was taken from another object"
         )
+
+
+class DamagedObjectError(ObjectStoreError):
+    """Bytes of an encrypted object are not what was written under its name. None of them is returned.
+
+    The damage is within `size` bytes at `position` of the object; `reason` describes it.
+    """
+
+    def __init__(self, key: str, position: int, size: int, reason: str) -> None:
+        super().__init__(key, position, size, reason)
+        self.key = key
+        self.position = position
+        self.size = size
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"object {self.key!r} is damaged at position {self.position}: {self.reason}"
 
 
 class StoreUnavailableError(ObjectStoreError):
@@ -177,16 +195,19 @@ class StoreMetrics:
 
     `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded.
     `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
-    that lay between the parts of a `RangeRead`, so that nobody wanted them.
+    that lay between the parts of a `RangeRead`, so that nobody wanted them. `connections_in_use` carry a
+    request now, and at most `connections_kept` stay open without one.
     """
 
     __slots__ = (
-        "_lock", "bytes_between", "bytes_read", "bytes_written", "deletes", "gets", "lists", "puts",
-        "sizes",
+        "_lock", "bytes_between", "bytes_read", "bytes_written", "connections_in_use",
+        "connections_kept", "deletes", "gets", "lists", "puts", "sizes",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, connections_kept: int = 0) -> None:
         self._lock = threading.Lock()
+        self.connections_kept = connections_kept
+        self.connections_in_use = 0
         self.puts = 0
         self.bytes_written = 0
         self.gets = 0
@@ -195,6 +216,17 @@ class StoreMetrics:
         self.sizes = 0
         self.lists = 0
         self.deletes = 0
+
+    @contextmanager
+    def connection(self) -> Iterator[None]:
+        """Count a connection as in use during the block."""
+        with self._lock:
+            self.connections_in_use += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.connections_in_use -= 1
 
     def count_put(self, size: int) -> None:
         with self._lock:

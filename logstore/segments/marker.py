@@ -2,16 +2,35 @@
 
 A journal names its cluster too. Control planes and agents compare the two when they start, so that a
 journal is never used with the bucket of another cluster.
+
+The marker itself is never encrypted. If other objects are, an object for each key says so: whoever comes without the
+keys, or with others, learns it at once, and not from bytes that look damaged.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
-from lacuna.logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore
-from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY, InvalidPathError, check_cluster_id
+from lacuna.logstore.objects import (
+    DamagedObjectError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    ObjectStore,
+    StoreMisconfiguredError,
+)
+from lacuna.logstore.objects.encrypted import EncryptedStore
+from lacuna.logstore.segments.paths import (
+    CLUSTER_MARKER_KEY,
+    ENCRYPTION_PREFIX,
+    InvalidPathError,
+    check_cluster_id,
+)
 
 MARKER_VERSION = 1
 _MAX_MARKER_SIZE = 4096
+_MOST_KEYS = 1000
+_ENCRYPTION_TEXT = b"the objects of this cluster are encrypted\n"
 
 
 class ForeignStoreError(Exception):
@@ -30,13 +49,18 @@ class ClusterMarker:
 
 
 def read_marker(store: ObjectStore) -> ClusterMarker | None:
-    """The marker of the prefix, or None if there is none yet. Raises `ForeignStoreError`."""
+    """The marker of the prefix, or None if there is none yet.
+
+    Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store is opened without the keys, or with others.
+    """
     try:
         if store.size(CLUSTER_MARKER_KEY) > _MAX_MARKER_SIZE:
             raise _not_ours("it is too large")
-        return decode_marker(bytes(store.get_all(CLUSTER_MARKER_KEY)))
+        marker = decode_marker(bytes(store.get_all(CLUSTER_MARKER_KEY)))
     except ObjectNotFoundError:
-        return None
+        marker = None
+    check_encryption(store, is_new=marker is None)
+    return marker
 
 
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
@@ -46,6 +70,10 @@ def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)
+    if isinstance(store, EncryptedStore) and found in (None, own):
+        # Before the marker: a prefix that has only that was in use before its objects were encrypted.
+        with suppress(ObjectExistsError):
+            store.put(f"{ENCRYPTION_PREFIX}{store.keys.now().current}", [_ENCRYPTION_TEXT])
     if found is None:
         try:
             store.put(CLUSTER_MARKER_KEY, [own.encode()])
@@ -71,6 +99,36 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
             f"{cluster_id}: name the prefix that goes with this journal, or an empty one with a "
             "new journal"
         )
+
+
+def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
+    """Raise `StoreMisconfiguredError` unless the store has the keys that are needed, and none that are not.
+
+    `is_new` says that the prefix has no marker.
+    """
+    listed = islice(store.list(ENCRYPTION_PREFIX), _MOST_KEYS)
+    key_ids = [info.key.removeprefix(ENCRYPTION_PREFIX) for info in listed]
+    if not isinstance(store, EncryptedStore):
+        if key_ids:
+            raise StoreMisconfiguredError(
+                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: name the file with its "
+                "keys (--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
+            )
+        return
+    keys = store.keys.now()
+    if not key_ids and not is_new and not keys.reads_plaintext:
+        raise StoreMisconfiguredError(
+            'the objects of this cluster are not encrypted: to encrypt those to come, write plaintext = "read" into '
+            "the file with the keys until no unencrypted object is left; or leave the keys out"
+        )
+    for key_id in keys.keys.keys() & set(key_ids):
+        try:
+            store.get_all(f"{ENCRYPTION_PREFIX}{key_id}")
+        except DamagedObjectError as error:
+            raise StoreMisconfiguredError(
+                f"key {key_id!r} is not the one with which objects of this cluster were encrypted: was it made anew? "
+                f"Take the earlier one, and give a new key another id ({error})"
+            ) from error
 
 
 def decode_marker(text: bytes) -> ClusterMarker:

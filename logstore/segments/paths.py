@@ -1,6 +1,7 @@
 """Every object key of Lacuna. No other module builds or takes apart a key.
 
     cluster.json                                          the marker: to which cluster the prefix belongs
+    encryption/<key id>                                   says that objects are encrypted; written with this key
     <cluster_id>/segments/<lease>/<sequence>.seg          one segment
     <cluster_id>/metadata/<from>-<until>/index            a metadata snapshot, for readers without a server
     <cluster_id>/metadata/<from>-<until>/part-<number>    a part of it, to which the index points
@@ -42,6 +43,7 @@ _SNAPSHOT_KEY = re.compile(
 )
 
 CLUSTER_MARKER_KEY = "cluster.json"
+ENCRYPTION_PREFIX = "encryption/"
 # Outside the cluster's own prefix: a control plane learns its cluster's id from its journal.
 JOURNAL_PREFIX = "journal/"
 JOURNAL_MANIFEST_KEY = f"{JOURNAL_PREFIX}manifest"
@@ -154,6 +156,11 @@ def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
         raise InvalidPathError(f"{key!r} is not the key of a metadata snapshot")
     name = MetadataName(int(match["from"], 16), int(match["until"], 16))
     return match["cluster_id"], name, match["object"] == "index"
+
+
+def is_encryption_key(key: str) -> bool:
+    """Whether this is the key of an object that says that objects are encrypted."""
+    return key.startswith(ENCRYPTION_PREFIX) and key.count("/") == 1
 
 
 def is_journal_key(key: str) -> bool:

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lacuna.logstore.objects import ObjectStore, ShortReadError
+from lacuna.logstore.objects import DamagedObjectError, ObjectStore, ShortReadError
 from lacuna.logstore.segments.layout import (
     TOPIC_ID_SIZE,
     TRAILER_SIZE,
@@ -69,7 +69,13 @@ def open_segment(store: ObjectStore, key: str, object_size: int | None = None) -
 
     Raises `CorruptSegmentError`, and what the store raises.
     """
-    size = store.size(key) if object_size is None else object_size
+    try:
+        return _open(store, key, store.size(key) if object_size is None else object_size)
+    except DamagedObjectError as error:
+        raise CorruptSegmentError(key, error.position, error.size, error.reason) from error
+
+
+def _open(store: ObjectStore, key: str, size: int) -> SegmentFooter:
     tail_position = max(0, size - TAIL_SIZE)
     if size < TRAILER_SIZE:
         raise CorruptSegmentError(key, 0, size, "the object is too short for a segment")

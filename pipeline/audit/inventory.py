@@ -22,7 +22,12 @@ from lacuna.logstore.segments import (
     parse_segment_key,
     segment_key,
 )
-from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY, MAX_SEQUENCE, is_journal_key
+from lacuna.logstore.segments.paths import (
+    CLUSTER_MARKER_KEY,
+    MAX_SEQUENCE,
+    is_encryption_key,
+    is_journal_key,
+)
 from lacuna.pipeline.audit.findings import Finding, Findings, Kind
 from lacuna.pipeline.audit.tables import Rows
 from lacuna.pipeline.control import ControlPlane
@@ -94,7 +99,7 @@ def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
             inventory.segments.add(segment, info.size)
         elif _is_metadata(info.key, cluster_id):
             inventory.metadata.append(MetadataObject(info.key, info.size))
-        elif not is_journal_key(info.key):
+        elif not is_journal_key(info.key) and not is_encryption_key(info.key):
             inventory.findings.add(_foreign(info.key, info.size))
     return inventory
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import ForeignStoreError, SegmentId, segments_prefix
+from lacuna.logstore.segments.marker import check_encryption
 from lacuna.pipeline.audit.findings import Findings
 from lacuna.pipeline.audit.inventory import (
     Inventory,
@@ -144,6 +145,7 @@ class _Audit:
         """Lists the bucket and checks the cluster's marker."""
         self._progress.stage("listing")
         cluster_id = self._source.cluster_id
+        check_encryption(self._store)
         marker = check_marker_bytes(self._store, cluster_id)
         inventory = take_inventory(self._store, cluster_id)
         if marker is not None and not inventory.segments:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.logstore.objects import (
+    DamagedObjectError,
     ObjectNotFoundError,
     ObjectStore,
     ObjectStoreError,
     ShortReadError,
 )
+from lacuna.logstore.objects.cells import CELL_SIZE
 from lacuna.logstore.segments import SegmentId, segment_key
 from lacuna.logstore.segments.audit import READ_BYTES, audit_batches, audit_segment
 from lacuna.pipeline.audit.findings import Finding, Findings, Hit, Kind
@@ -97,6 +99,9 @@ def check_objects(
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
             result.findings.add(_short(error, rows, task.names))
+        except DamagedObjectError:
+            for finding in _undecryptable(store, key, sizes[index], rows, task.names):
+                result.findings.add(finding)
         except ObjectStoreError as error:
             raise PipelineError(f"object {key!r} could not be read: {error}") from error
         result.objects += 1
@@ -217,6 +222,31 @@ def _short(
         size=error.size,
         hits=_hits(rows, names),
     )
+
+
+def _undecryptable(
+    store: ObjectStore,
+    key: str,
+    size: int,
+    rows: Sequence[ExtentRow],
+    names: Mapping[int, PartitionName],
+) -> Iterator[Finding]:
+    """The findings for the cells of an encrypted object that cannot be read. What is in the others is not checked."""
+    for position in range(0, max(size, 1), CELL_SIZE):
+        length = max(min(CELL_SIZE, size - position), 1)
+        try:
+            store.get(key, position, length)
+        except DamagedObjectError as error:
+            end = position + length
+            hit = [row for row in rows if row.position < end and position < row.end]
+            yield Finding(
+                kind=Kind.DAMAGE,
+                reason=error.reason,
+                key=key,
+                position=position,
+                size=length,
+                hits=_hits(hit, names),
+            )
 
 
 def _beyond(

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from lacuna.controlplane.v1.metadata_pb2 import StoredPartition
-from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
+from lacuna.logstore.objects import DamagedObjectError, ObjectNotFoundError, ObjectStore
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import ClusterMarker, MetadataName, parse_metadata_key
 from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY
@@ -53,6 +53,9 @@ def check_metadata(store: ObjectStore, objects: Sequence[MetadataObject]) -> tup
             except ObjectNotFoundError as error:
                 if name.valid_until_ms > wall_clock_ms():
                     findings.add(_damage(error.key, 0, 0, "it was deleted before it expired"))
+                continue
+            except DamagedObjectError as error:
+                findings.add(_damage(error.key, error.position, error.size, error.reason))
                 continue
             findings.add_all(found)
             bytes_read += read

@@ -1,6 +1,6 @@
 """Reads a batch: the driver plans it, tasks read it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -8,15 +8,23 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.failing import one_message
 from lacuna.pipeline.datasource.filters import Condition, push
-from lacuna.pipeline.datasource.offsets import Resolver, report_loss, selected_logs
+from lacuna.pipeline.datasource.offsets import (
+    Logs,
+    Resolver,
+    ends_as_of,
+    report_loss,
+    selected_logs,
+)
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.pinning import pin
 from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, ReadTask, plan_tasks
 from lacuna.pipeline.datasource.reading_options import PLAN, ReadOptions, read_options
 from lacuna.pipeline.datasource.schema import check_schema
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.metadata import MetadataSource, open_metadata
 from lacuna.pipeline.stores import check_store
 
@@ -94,9 +102,14 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
 
     Raises DataLossError or PipelineError if offsets are missing, unless `failOnDataLoss=false`.
     """
+    # Asked before the logs are read, which therefore reach as far.
+    past = None
+    if options.as_of_ms is not None:
+        past = ends_as_of(metadata, options.selection, options.as_of_ms)
     logs = selected_logs(metadata, options.selection)
     resolver = Resolver(logs, bucket, is_committed=options.is_committed)
-    firsts, ends = resolver.offsets(options.starting), resolver.offsets(options.ending)
+    firsts = resolver.offsets(options.starting)
+    ends = resolver.offsets(options.ending) if past is None else _past_ends(logs, firsts, past)
     found = []
     for partition, log in logs.items():
         first, end, latest = firsts[partition], ends[partition], resolver.latest(partition)
@@ -117,4 +130,19 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
                 is_failing=options.fail_on_data_loss,
             )
         found.append(ReadRange(log, first, min(end, latest)))
+    return found
+
+
+def _past_ends(
+    logs: Logs, firsts: Mapping[TopicPartition, int], past: Mapping[PartitionKey, int]
+) -> dict[TopicPartition, int]:
+    """The ends of then; where a partition begins later, since what was there is gone, there is nothing to read."""
+    found = {}
+    for partition, log in logs.items():
+        end = past.get(log.key)
+        if end is None:
+            raise StaleMetadataError(
+                f"{partition} was created while the batch was planned: try again"
+            )
+        found[partition] = max(end, firsts[partition])
     return found

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
+from lacuna.controlplane.client import not_known, show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.pipeline.datasource.bounds import (
@@ -87,6 +88,25 @@ def selected_logs(
             keys = _among(selected(metadata, selection, may_miss=may_miss), among)
             if keys == before:
                 raise
+
+
+def ends_as_of(
+    metadata: MetadataSource, selection: Selection, at_ms: int
+) -> dict[PartitionKey, int]:
+    """Where the selected partitions ended for read_committed consumers at a time, or at the last known before it.
+
+    Raises PipelineError if that is not known, and as `selected` does.
+    """
+    keys = selected(metadata, selection)
+    past = metadata.as_of(list(keys.values()), at_ms)
+    if not past.is_known:
+        names = ", ".join(sorted({each.topic for each in keys}))
+        raise PipelineError(f"option asOf: {not_known(names, past.known_from_ms)}")
+    if past.as_of_ms // 1000 < at_ms // 1000:
+        _log.warning(
+            "asOf: reads the records of %s, the last time that is known", show_time(past.as_of_ms)
+        )
+    return {key: then.end_offset for key, then in past.partitions.items()}
 
 
 def _among(

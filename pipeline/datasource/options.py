@@ -6,11 +6,23 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from lacuna.controlplane.client import past_time_of
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation, find_cluster
 
 #: The options that name a cluster, for reading and for writing.
-LOCATION_OPTIONS: Final = ("data", "control", "store")
+LOCATION_OPTIONS: Final = (
+    "data",
+    "control",
+    "store",
+    "encryptionKeys",
+    "controlplane.ssl.certificate.location",
+    "controlplane.ssl.key.location",
+    "controlplane.ssl.key.password",
+    "controlplane.ssl.ca.location",
+    "controlplane.cluster.principals",
+)
 #: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
 #: What Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when the table
@@ -94,6 +106,16 @@ class Options:
             raise OptionError(f"option {name}={value}: write a duration such as 30s, 15m or 1h")
         return int(found[1]) * _UNITS[found[2]]
 
+    def past_ms(self, name: str) -> int | None:
+        """A time that has passed, in milliseconds since 1970, or None if it was not given."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return past_time_of(value, wall_clock_ms())
+        except ValueError as error:
+            raise OptionError(f"option {name}={value}: {error}") from None
+
     def json(self, name: str) -> Any:
         """A JSON value, or None if it was not given."""
         value = self.text(name)
@@ -124,16 +146,18 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster that the options `data`, `control` and `store` name, or else the environment.
+        """The cluster that the options in `LOCATION_OPTIONS` name, or else the environment.
 
         Raises PipelineError.
         """
-        data, control, store = (self.text(name) for name in LOCATION_OPTIONS)
+        data, control, store, keys, *_ = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(
                 data=data,
                 control=control,
                 store=store,
+                keys=keys,
+                tls={name: self.text(name) for name in LOCATION_OPTIONS[4:]},
                 needs_control=needs_control,
                 environment=os.environ,
             )

@@ -29,6 +29,7 @@ RECORDS: Final = "records"
 PLAN: Final = "plan"
 _STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
 _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_AS_OF: Final = "asOf"
 _PER_TRIGGER: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 READING_OPTIONS: Final = (
     *LOCATION_OPTIONS,
@@ -46,6 +47,7 @@ READING_OPTIONS: Final = (
     "metadata",
     "isolation",
     "view",
+    _AS_OF,
     "pin",
     "pushdown",
 )
@@ -85,6 +87,8 @@ Selection: TypeAlias = Topics | Partitions
 class ReadOptions:
     """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
 
+    At `as_of_ms`, if it is given, is what a batch shows: a read_committed consumer could see it then.
+
     With `pushdown`, the filters of a query narrow what is read.
     """
 
@@ -93,6 +97,7 @@ class ReadOptions:
     selection: Selection
     starting: Bound
     ending: Bound
+    as_of_ms: int | None
     is_committed: bool
     view: str
     include_headers: bool
@@ -119,6 +124,7 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
         selection=_selection(options),
         starting=bound_of(options, "starting", LATEST if is_streaming else EARLIEST),
         ending=bound_of(options, "ending", LATEST),
+        as_of_ms=options.past_ms(_AS_OF),
         is_committed=options.one_of(
             "isolation", ("read_committed", "read_uncommitted"), "read_committed"
         )
@@ -193,6 +199,10 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
                 f"option {name}: a stream has no end; read a batch with spark.read, or stop at the "
                 "current end with trigger(availableNow=True)"
             )
+    if _AS_OF in options:
+        raise OptionError(
+            f"option {_AS_OF}: a stream shows what comes, not a past time; read a batch with spark.read"
+        )
     if found.view == PLAN:
         raise OptionError("option view=plan: only a batch has a plan: use spark.read")
     low, high = found.min_offsets_per_trigger, found.max_offsets_per_trigger
@@ -208,9 +218,23 @@ def _check_batch(options: Options, found: ReadOptions) -> None:
     if EARLIEST in _edges(found.ending):
         raise OptionError("endingOffsets: a batch cannot end at earliest (-2)")
     check_order(found.starting, found.ending)
+    if found.as_of_ms is not None:
+        _check_as_of(options, found)
     for name in _PER_TRIGGER:
         if name in options:
             _log.warning("option %s is for streams and has no effect on a batch", name)
+
+
+def _check_as_of(options: Options, found: ReadOptions) -> None:
+    for name in _ENDING:
+        if name in options:
+            raise OptionError(
+                f"options {_AS_OF} and {name}: both say where to end; give one of the two"
+            )
+    if not found.is_committed:
+        raise OptionError(
+            f"option {_AS_OF}: it shows what a read_committed consumer could see; leave out isolation"
+        )
 
 
 def _edges(bound: Bound) -> Collection[int]:

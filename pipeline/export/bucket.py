@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from lacuna.logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore, open_store
+from lacuna.logstore.objects.url import KEYS_OPTION
 from lacuna.pipeline.export.destination import Move
 from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 
@@ -32,10 +33,15 @@ class BucketDestination:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
+        if "sse" in (options := dict(parse_qsl(parts.query))) or KEYS_OPTION in options:
+            raise DestinationError(
+                f"{url}: exported files are for other programs, and are not encrypted here: leave sse and "
+                f"{KEYS_OPTION} out, and set the default encryption of the bucket"
+            )
         self._url = url
         self._store: ObjectStore = open_store(url)
         self._root = "/".join(filter(None, (parts.netloc, parts.path.strip("/"))))
-        self._options = dict(parse_qsl(parts.query))
+        self._options = options
         self._files: pafs.FileSystem | None = None
 
     @property

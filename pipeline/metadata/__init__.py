@@ -1,8 +1,9 @@
 """The metadata that a reader of logs needs, from the control plane or from a snapshot in the bucket."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from lacuna.controlplane.client import AsOf
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.control import ControlPlane
@@ -31,6 +32,10 @@ class MetadataSource(Protocol):
 
         Raises StaleMetadataError if a topic was deleted.
         """
+        ...
+
+    def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
+        """Where these partitions ended for read_committed consumers at a time, or at the last known before it."""
         ...
 
     def close(self) -> None:

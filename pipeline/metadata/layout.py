@@ -12,6 +12,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
@@ -41,6 +42,7 @@ def encode_partition(log: PartitionLog) -> bytes:
         vacated_to=log.vacated_to,
         dead=log.dead.pairs(),
         extents=log.extents.columns(),
+        history=None if log.history is None else log.history.message(),
     )
     return compress(Codec.ZSTD, delta.SerializeToString())
 
@@ -73,6 +75,7 @@ def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes)
         extents=ExtentTable.from_columns(delta.extents),
         dead=DeadRanges.from_pairs(delta.dead),
         vacated_to=delta.vacated_to,
+        history=History.of(delta.history) if delta.HasField("history") else None,
     )
 
 

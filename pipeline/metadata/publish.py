@@ -1,7 +1,7 @@
 """Writes a metadata snapshot to the bucket, and pins what it refers to for as long as it is valid."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -99,7 +99,11 @@ def publish_metadata(
 def _logs(control: ControlPlane, topic_id: bytes, count: int) -> Iterator[PartitionLog]:
     keys: list[PartitionKey] = [(topic_id, partition) for partition in range(count)]
     for start in range(0, count, _PARTITIONS_AT_ONCE):
-        yield from control.partition_logs(keys[start : start + _PARTITIONS_AT_ONCE])
+        some = keys[start : start + _PARTITIONS_AT_ONCE]
+        logs = control.partition_logs(some)
+        # Read after the logs: a last stable offset that has not moved since is that of the log.
+        for log, history in zip(logs, control.histories(some), strict=True):
+            yield replace(log, history=history)
 
 
 def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:

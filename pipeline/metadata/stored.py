@@ -1,9 +1,12 @@
 """Metadata from the newest valid snapshot in the bucket, so that a reader needs no server."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from lacuna.controlplane.client import AsOf
+from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.log_pb2 import PartitionAsOf
 from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
 from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
 from lacuna.logstore.objects.store import wall_clock_ms
@@ -52,6 +55,28 @@ class StoredMetadata:
             for each in self._index.partitions
         }
         return [self._log(key, names, stored) for key in keys]
+
+    def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
+        logs = self.partition_logs(keys)
+        histories = [log.history for log in logs if log.history is not None]
+        if len(histories) < len(logs):
+            raise PipelineError(
+                "the metadata snapshot does not say what could be seen at past times, as an earlier version published "
+                "it: publish a new one with `lacuna metadata publish`, or ask the control plane (metadata=control)"
+            )
+        known = known_from(histories)
+        second = common_second(histories, min(at_ms, self._index.published_ms))
+        if second < known:
+            return AsOf(0, known * 1000, {})
+        found = {
+            log.key: PartitionAsOf(
+                end_offset=history.at(second, log.last_stable_offset),
+                log_start_offset=log.log_start_offset,
+                last_stable_offset=log.last_stable_offset,
+            )
+            for log, history in zip(logs, histories, strict=True)
+        }
+        return AsOf(second * 1000, known * 1000, found)
 
     def close(self) -> None:
         """Does nothing: the store is shared and stays open."""

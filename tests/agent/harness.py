@@ -18,6 +18,7 @@ from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import (
     Registry,
     discover,
@@ -151,6 +152,7 @@ def make_context(
         members=Members(control, lease.trust),
         lines=PeerLines(control, lease, unreachable),
         access=access,
+        quotas=Quotas(control.cluster.security),
     )
 
 

@@ -37,6 +37,7 @@ async def cluster(
 ) -> AsyncIterator[Cluster]:
     """Runs a control plane and an agent for the block; fails the test if the control plane had to stop."""
     settings = settings or AgentSettings()
+    security = security or SecuritySettings()
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
     plane = Runtime(
@@ -48,16 +49,12 @@ async def cluster(
     )
     await plane.start()
     control = InProcessClient(plane)
-    access = Access(
-        security or SecuritySettings(),
-        settings.listeners,
-        control.cluster.security,
-        SystemWallClock(),
-    )
+    kept = control.cluster.security
+    access = Access(security, settings.listeners, kept, SystemWallClock())
     context = make_context(control, settings, access=access)
     server = AgentServer(context)
     await server.start()
-    await context.lease.start(server.port)
+    await context.lease.start(*server.ports)
     yield Cluster(plane, control, context, server)
     await context.lease.stop_renewing()
     await server.stop()

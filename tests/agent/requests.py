@@ -11,7 +11,7 @@ from tests.messages import REQUESTS
 from tests.wire.samples import BITS, any_of_kind, bounds, of_struct
 
 _NAMES = st.one_of(
-    st.sampled_from(["t", "", "a/b", "nope", "1", "x" * 250]),
+    st.sampled_from(["t", "", "a/b", "nope", "1", "x" * 250, "__consumer_offsets"]),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
 )
 _RECORDS = [

@@ -56,6 +56,7 @@ def test_who_only_closes_a_connection_is_named_on(stage: Stage) -> None:
     topic = one.topic(partitions=8)
     assert leaders(one, topic) == {1, 2}
     stage.advance(2)  # one that closes right away is not asked again at once
+    assert stage.agents[0].running.context.lines.counts() == (1, 1)
     stage.agents[1].running.server.drop_clients()
     stage.advance(AT_ONCE)
     assert leaders(one, topic) == {1, 2}

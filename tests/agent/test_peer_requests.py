@@ -96,6 +96,7 @@ async def test_a_connection_is_used_again(owner: Owner, requests: PeerRequests) 
     for _ in range(3):
         assert await ask(requests, owner) == DATA
     assert owner.connections == 1
+    assert requests.connections() == (0, 1, 16)
 
 
 async def test_a_request_is_tried_once_more_if_a_connection_turns_out_to_be_closed(

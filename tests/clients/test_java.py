@@ -7,9 +7,7 @@ By hand: `mvn -q compile dependency:copy-dependencies -DoutputDirectory=target/l
 from __future__ import annotations
 
 import json
-import pathlib
 import re
-import shutil
 import subprocess
 from typing import Any
 
@@ -19,8 +17,8 @@ from lacuna.testing import Cluster as LacunaCluster
 
 from .conftest import Given
 from .hurry import hurry
+from .jvm import PROJECT, compiled, needs_jdk
 
-PROJECT = pathlib.Path(__file__).parent.parent / "java"
 SOURCES = sorted((PROJECT / "src/main/java/lacuna").glob("*.java"))
 NAMES = [name for path in SOURCES for name in re.findall(r'all\.put\("(\w+)"', path.read_text())]
 
@@ -28,9 +26,7 @@ pytestmark = [
     pytest.mark.java,
     pytest.mark.slow,
     pytest.mark.timeout(400),
-    pytest.mark.skipif(
-        not (shutil.which("java") and shutil.which("mvn")), reason="needs a JDK and Maven"
-    ),
+    needs_jdk,
 ]
 
 
@@ -41,12 +37,13 @@ def verdicts(
     """All scenarios run once, in one JVM: name → its verdict."""
     if isinstance(cluster, LacunaCluster):
         hurry(cluster)
-    target = PROJECT / "target"
-    goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={target / 'libs'}"]
-    subprocess.run(["mvn", "-q", "-f", str(PROJECT / "pom.xml"), *goals], check=True)
-    command = ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command += ["-cp", f"{target / 'classes'}:{target / 'libs'}/*", "lacuna.Main"]
-    command += ["--bootstrap", bootstrap, *(["--kafka"] if is_kafka else [])]
+    command = [
+        *compiled(),
+        "lacuna.Main",
+        "--bootstrap",
+        bootstrap,
+        *(["--kafka"] if is_kafka else []),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert rows, done.stderr[-2000:]

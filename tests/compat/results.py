@@ -44,13 +44,18 @@ def is_expected(line: Line) -> bool:
 def keep(results: Iterable[Result], known: Iterable[Row], shape: str) -> None:
     """Merges results into clients.json and rewrites the page; drops rows that no client.toml has any more.
 
-    Two runs may do so at once.
+    A row that cannot run here, since what it needs is not installed, keeps what an earlier run found. Two runs may do
+    so at once.
     """
     order = [row.title for row in known]
     with (ROOT / "tests" / "compat" / "README.md").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = {f"{one['name']}@{one['version']}": one for one in kept()["clients"]}
-        found |= {result.row.title: entry(result) for result in results}
+        found |= {
+            result.row.title: entry(result)
+            for result in results
+            if not (result.row.missing and result.row.title in found)
+        }
         clients = [found[title] for title in order if title in found]
         made = {"made": _made(shape), "clients": clients}
         KEPT.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")

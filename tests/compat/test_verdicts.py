@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.compat import programs, workload
+from tests.compat import programs, results, running, workload
 from tests.compat.clients import ClientFileError, Row, chosen, rows
 from tests.compat.expected import expected
 from tests.compat.feeding import Stored
 from tests.compat.page import page
 from tests.compat.programs import Line, Ran
-from tests.compat.verdicts import Outcome, Side, compare
+from tests.compat.running import Result
+from tests.compat.verdicts import Outcome, Side, Verdict, compare
 
 RIGHT = Line("holes", ok=True, records={"start/0": ["a=1"]}, facts={"at_end": ["start"]})
 WRONG = Line(
@@ -207,3 +208,19 @@ def test_the_page_names_what_was_not_run_and_why() -> None:
     assert "✗ <sup>1</sup>" in text
     assert "1. a \\| b" in text
     assert "| two | 2 | not run: no compiler |" in text
+
+
+def test_a_row_that_cannot_run_here_keeps_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "KEPT", tmp_path / "clients.json")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "clients.md")
+    row = _row(tmp_path, "", needs=("no-such-program",))
+    verdict = {"produce": Verdict(Outcome.SAME)}
+    results.keep([Result(row, verdict)], [row], "a cluster")
+    found = results.kept()["clients"]
+    absent = running.prepare(row)
+    assert absent is not None
+    results.keep([absent], [row], "a cluster")
+    assert results.kept()["clients"] == found
+    assert found[0]["cells"] == {"produce": {"outcome": "same"}}

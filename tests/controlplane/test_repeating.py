@@ -12,6 +12,7 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.repeating import NOT_REPEATED, may_be_repeated
+from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     ConfigChange,
@@ -20,6 +21,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     DeleteTopics,
+    DescribeCluster,
     DescribeLeases,
     OpenLease,
     RegisterAgent,
@@ -51,17 +53,21 @@ from lacuna.controlplane.v1.groups_pb2 import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from lacuna.controlplane.v1.internal_pb2 import InternalPosition, ReadInternal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
     ConfirmCollection,
     DeleteRecords,
     DeleteRecordsPartition,
+    DescribeMerges,
     FilterUncommitted,
     PinReads,
     PlanCollection,
     PlanCompaction,
     PlanMerge,
+    ReadAsOf,
+    ReadHistories,
     ReadPartitions,
     SegmentId,
     SegmentSlice,
@@ -73,7 +79,9 @@ from lacuna.controlplane.v1.security_pb2 import (
     AlterSecurity,
     Quota,
     QuotaEntity,
+    QuotaUse,
     SecurityChanges,
+    ShareQuotas,
 )
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
@@ -227,10 +235,18 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
             ],
         )
     ),
+    "share_quotas": lambda scene: ShareQuotas(
+        lease_id=scene.lease_id, uses=[QuotaUse(key="request_percentage", used=0.5)]
+    ),
     "open_lease": lambda _: OpenLease(duration_ms=60_000),
     "describe_leases": lambda _: DescribeLeases(),
+    "describe_cluster": lambda _: DescribeCluster(),
     "commit_segment": Scene.segment,
     "read_partitions": lambda scene: ReadPartitions(partitions=[scene.partition("a-0")]),
+    "read_as_of": lambda scene: ReadAsOf(
+        partitions=[scene.partition("a-0")], at_ms=scene.now_ms + 1_000
+    ),
+    "read_histories": lambda scene: ReadHistories(partitions=[scene.partition("a-0")]),
     "delete_records": lambda scene: DeleteRecords(
         partitions=[DeleteRecordsPartition(partition=scene.partition("a-0"), before_offset=1)]
     ),
@@ -238,6 +254,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
         lease_id=scene.lease_id, max_bytes=1 << 20, small_bytes=1 << 20, min_extents=1
     ),
     "swap_extents": lambda _: SwapExtents(),
+    "describe_merges": lambda scene: DescribeMerges(topic_ids=[scene.topic_id]),
     "plan_collection": lambda scene: PlanCollection(lease_id=scene.lease_id, max_segments=10),
     "filter_uncommitted": lambda scene: FilterUncommitted(
         segments=[SegmentId(lease_id=scene.lease_id, sequence=99)]
@@ -248,6 +265,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "plan_compaction": lambda scene: PlanCompaction(
         partitions=[scene.partition("a-0")], small_bytes=1 << 20
     ),
+    "read_internal": lambda _: ReadInternal(positions=[InternalPosition()]),
     "init_producer_id": lambda scene: InitProducerId(
         has_transactional_id=True, transaction_timeout_ms=60_000, **_ids(scene)
     ),
@@ -296,7 +314,14 @@ def test_there_is_a_command_of_every_verb() -> None:
 
 
 def _effect(scene: Scene, verb: str) -> object:
-    """What a command of this verb has changed. Each commit of offsets has a number, which nobody sees."""
+    """What a command of this verb has changed.
+
+    Each commit of offsets has a number, which nobody sees, and takes an offset of __consumer_offsets, as in Kafka.
+    InitProducerId takes one of __transaction_state.
+    """
+    if verb == "init_producer_id":
+        scene.state.transactional_ids["t"].log_offset = 0
+        scene.state.groups.offsets.internal = InternalTopics()
     if verb in ("offset_commit", "txn_offset_commit"):
         return scene.reply("offset_fetch", COMMANDS["offset_fetch"](scene))
     return machine.snapshot(scene.state)

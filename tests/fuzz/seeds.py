@@ -1,7 +1,9 @@
 """Where a search begins: sound inputs of each kind. `python -m tests.fuzz.seeds` writes them into the corpus."""
 
 import hashlib
+import json
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,9 @@ from lacuna.logstore.records.control import filler
 from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 from tests.clients.batch import batch
+from tests.doubles.keys import keys_text
 from tests.fuzz.search import CORPUS
+from tests.fuzz.targets import SEALED
 from tests.logstore.segments.samples import small_segment
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -32,11 +36,41 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     _, segment = small_segment()
     yield "segments", b"\1" + segment
     yield "segments", b"\0\0\0\x05\xff"
+    yield from (("cells", b"\1\0\0\0" + SEALED[at : at + 400]) for at in (0, 65_600))
+    places = (0, 5, 6, 7, 8, 24, 48, 65_599, 65_600, 65_607, 65_650)
+    for at in places:
+        yield from (("cells", how + at.to_bytes(3, "big") + b"\1") for how in (b"\0", b"\2"))
+    for key_ids in (["k1"], ["k2", "k1"]):
+        text = keys_text(*key_ids)
+        yield "cluster_keys", text.encode()
+        yield "cluster_keys", json.dumps(tomllib.loads(text)).encode()
+        yield "cluster_keys", text.replace("keys", "keyz").encode()
     for header in (b"\0\x12\0\0\0\0\0\1\xff\xff", b"\0\x12\0\3\0\0\0\2\0\1a\0\4lib\2x\0"):
         frame = len(header).to_bytes(4, "big") + header
         yield from (("frames", bytes([step]) + frame * 3) for step in (0, 2, 255))
     for version in range(0, 1 << 16, 997):
         yield "requests", version.to_bytes(2, "big") + b"\0\1\0\0\0\1t\0\0\0\1\0\0\0\0"
+
+    yield from (("sasl", each) for each in _tokens())
+    for header in (b'{"alg":"ES256","kid":"k"}', b'{"alg":"none"}', b'{"alg":"HS256"}', b"[[[["):
+        for payload in (_CLAIMS, b'{"exp":1e999,"sub":7,"aud":[1]}'):
+            yield "jwts", b"\1" + header + b"\0" + payload + b"\0" + bytes([255]) * 64
+    yield "jwts", b"\1" + b'{"alg":"none"}' + b"\0" + _CLAIMS + b"\0"
+    yield "jwts", b"\0eyJhbGciOiJub25lIn0.e30."
+
+
+_CLAIMS = b'{"sub":"alice","iat":1700000000,"exp":1700000100,"scope":"a b"}'
+
+
+def _tokens() -> Iterator[bytes]:
+    final = b"c=biws,r=nonceserver,p=" + b"A" * 43 + b"="
+    for first in (b"n,,n=alice,r=nonce", b"n,a=al=2Cice,n=al=2Cice,r=nonce,tokenauth=true"):
+        for second in (final, final[:-9]):
+            yield bytes([0, len(first)]) + first + second
+    for first in (b"\0alice\0secret", b"alice\0alice\0secret", b"\0\0"):
+        yield bytes([1, len(first)]) + first
+    for first in (b"n,,\1auth=Bearer a.b.c\1\1", b"n,a=b,\1auth=Bearer e30.e30.\1k=v\1\1"):
+        yield from (bytes([2, len(first)]) + first + second for second in (b"\1", first))
 
 
 def _message_sets() -> Iterator[bytes]:

@@ -14,7 +14,10 @@ from zlib import crc32
 from lacuna.agent.api import MalformedRequest
 from lacuna.agent.connection import FrameError, FrameReader, RequestFrame
 from lacuna.agent.registry import discover
-from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.objects import MemoryStore, ObjectStoreError, StoreMisconfiguredError
+from lacuna.logstore.objects.cells import CELL_SIZE, seal
+from lacuna.logstore.objects.cluster_keys import parse_keys
+from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.records.batch import Record, read_batches
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.logstore.records.control import filler, read_control_record
@@ -33,6 +36,8 @@ from lacuna.logstore.records.legacy.validation import MessageSetRules
 from lacuna.logstore.records.rewriting import coalesce
 from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from lacuna.logstore.segments.audit import audit_segment
+from tests.doubles.keys import made_up, some_keys
+from tests.fuzz.credentials import jwts, sasl
 from tests.logstore.segments.samples import KEY, small_segment
 
 NOW_MS: Final = 1_700_000_000_000
@@ -52,6 +57,9 @@ _RULES: Final = ProduceRules(
     max_message_bytes=1 << 20, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES
 )
 _, _SEGMENT = small_segment()
+_PAYLOAD: Final = bytes(CELL_SIZE) + b"the last cell"
+SEALED: Final = bytes(seal(KEY, [_PAYLOAD], "k1", made_up("k1"), bytes(24)))
+"""An encrypted object of two cells."""
 
 
 def frames(data: bytes) -> None:
@@ -257,6 +265,41 @@ def _damages(content: bytes) -> int:
     return sum(len(part.damages) for part in parts)
 
 
+def cells(data: bytes) -> None:
+    """An encrypted object of any bytes; and a sound one with a few changed bytes, or cut off: always found."""
+    if len(data) < 4:
+        return
+    at = int.from_bytes(data[1:4], "big") % len(SEALED)
+    if data[0] & 1:
+        stored = data[4:]
+    elif data[0] & 2:
+        stored = SEALED[:at]
+    else:
+        burst = data[4 : 4 + LONGEST_BURST][: len(SEALED) - at]
+        stored = SEALED[:at] + burst + SEALED[at + len(burst) :]
+    store = EncryptedStore(MemoryStore(lambda: NOW_MS), some_keys())
+    store.inner.put(KEY, [stored])
+    for position, size in ((0, len(_PAYLOAD)), (CELL_SIZE - 3, 6), (CELL_SIZE, len(_PAYLOAD))):
+        try:
+            found = store.get_up_to(KEY, position, size)
+        except ObjectStoreError:
+            continue
+        assert found == _PAYLOAD[position : position + size]
+    try:
+        assert store.get_all(KEY) == _PAYLOAD
+    except ObjectStoreError:
+        assert stored != SEALED
+
+
+def cluster_keys(data: bytes) -> None:
+    """A file of keys: what is taken has a current key of the right size."""
+    try:
+        keys = parse_keys(data.decode(errors="replace"), "the file")
+    except StoreMisconfiguredError:
+        return
+    assert len(keys.keys[keys.current]) == 32
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A check of arbitrary bytes; inputs of more than `longest` bytes are of no interest to a search."""
@@ -274,5 +317,9 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "message_sets": Target(message_sets, 2_000),
         "control": Target(control, 200),
         "segments": Target(segments, 2_000),
+        "sasl": Target(sasl, 500),
+        "jwts": Target(jwts, 1_000),
+        "cells": Target(cells, 500),
+        "cluster_keys": Target(cluster_keys, 500),
     }
 )

@@ -7,7 +7,7 @@ import os
 import runpy
 import socket
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -23,9 +23,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from lacuna.addresses import parse_address
 from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.cli.app import ENTRIES, app
-from lacuna.cli.configuration import TABLES, keyed_options, options_of
+from lacuna.cli.configuration import TABLES, all_keys, keyed_options, options_of
 from lacuna.cli.up import _cluster_settings
+from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import EmbeddedCluster
 from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
@@ -69,15 +71,19 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
     if command == "controlplane":
         _, _, configuration, _ = main.args
         yield configuration.service().runtime
+        yield configuration.service().tls
         yield configuration.make(GroupSettings)
         return
     options = main.args[0]
     parts = options.parts()
-    yield from (parts.agent, parts.fetch, parts.produce, parts.housekeeping)
+    yield from (parts.agent, parts.security, parts.fetch, parts.produce, parts.housekeeping)
     yield parts.housekeeping.merge
+    if command == "agent":
+        yield main.args[1].tls
     if command == "up":
         made = _cluster_settings(*main.args[:3])
         yield made.service.runtime
+        yield made.service.tls
         yield made.groups
 
 
@@ -115,18 +121,27 @@ def test_every_setting_reaches_its_part(
     else:
         shown = f'"{value}"' if isinstance(value, str) else as_text(value)
         (tmp_path / "lacuna.toml").write_text(f"{key} = {shown}\n")
-        arguments.append("--config=lacuna.toml")
+        monkeypatch.setenv("LACUNA_CONFIG", "lacuna.toml")
     main = started(monkeypatch, command, *arguments)
     defaults = {each: row.default for each, row in TABLES[command].items()}
     assert values_of(parts_of(main, command)) == defaults | {key: value}
 
 
 OPTIONS = {
+    "controlplane.ssl.certificate.location": (["--control-tls-cert=c"], "c"),
+    "controlplane.ssl.key.location": (["--control-tls-key=k"], "k"),
+    "controlplane.ssl.ca.location": (["--control-tls-ca=a"], "a"),
     "broker.rack": (["--zone=a"], "a"),
     "auto.create.topics.enable": (["--no-auto-create"], False),
     "num.partitions": (["--partitions=7"], 7),
     "fetch.cache.bytes": (["--cache-mib=9"], 9 << 20),
     "produce.flush.interval.ms": (["--flush-ms=11"], 11),
+    "ssl.certificate.location": (["--tls-cert=c.pem"], "c.pem"),
+    "ssl.key.location": (["--tls-key=k.pem"], "k.pem"),
+    "ssl.ca.location": (["--tls-ca=a.pem"], "a.pem"),
+    "sasl.users.file": (["--users-file=u.toml"], "u.toml"),
+    "authorizer.class.name": (["--authorizer"], STANDARD_AUTHORIZER),
+    "super.users": (["--super-user=User:a"], "User:a"),
 }
 
 
@@ -145,9 +160,14 @@ def test_every_option_reaches_its_part(
 async def test_a_cluster_runs_with_what_the_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All settings at once, read from the parts of a cluster that is running."""
+    """All settings at once but those of security, which need files, read from the parts of a running cluster."""
     monkeypatch.chdir(tmp_path)
-    wanted = {key: other(row) for key, row in ROWS.items()}
+    of_security = {
+        row.key
+        for kind in (SecuritySettings, ControlTlsSettings)
+        for row in settings_of(kind).values()
+    }
+    wanted = {key: other(row) for key, row in ROWS.items() if key not in of_security}
     arguments = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
     *given, _, _ = started(monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments).args
     cluster = EmbeddedCluster(_cluster_settings(*given))
@@ -178,20 +198,20 @@ def test_an_option_counts_before_set_before_the_environment_before_the_file(
     environment = {"LACUNA_NUM_PARTITIONS": "3", "LACUNA_WORKERS": "3"}
     typed = ["--partitions=5", "--workers=5"]
 
-    def printed(*arguments: str, **variables: str) -> set[str]:
-        ran = lacuna("up", "--print-config", *arguments, **variables)
+    def printed(*arguments: str, file: Sequence[str] = (), **variables: str) -> set[str]:
+        ran = lacuna(*file, "up", "--print-config", *arguments, **variables)
         return {line for line in ran.out.splitlines() if line.startswith(("num.", "workers"))}
 
     assert printed() == {"num.partitions = 1  # default", "workers = 1  # default"}
     read = {"num.partitions = 2  # lacuna.toml", "workers = 2  # lacuna.toml"}
-    assert printed(*file) == printed(LACUNA_CONFIG="lacuna.toml") == read
-    assert printed(*file, **environment) == {
+    assert printed(file=file) == printed(LACUNA_CONFIG="lacuna.toml") == read
+    assert printed(file=file, **environment) == {
         "num.partitions = 3  # LACUNA_NUM_PARTITIONS",
         "workers = 3  # LACUNA_WORKERS",
     }
-    assigned = [*file, "--set=num.partitions=4"]
-    assert "num.partitions = 4  # --set" in printed(*assigned, **environment)
-    assert printed(*assigned, *typed, **environment) == {
+    assigned = "--set=num.partitions=4"
+    assert "num.partitions = 4  # --set" in printed(assigned, file=file, **environment)
+    assert printed(assigned, *typed, file=file, **environment) == {
         "num.partitions = 5  # --partitions",
         "workers = 5  # --workers",
     }
@@ -202,7 +222,7 @@ def test_what_is_printed_is_a_config_file(lacuna: Command, tmp_path: Path) -> No
     first = lacuna("up", "--print-config", "--set=fetch.max.bytes=2MiB", "--zone=a").out
     file.write_text(first)
     assert tomllib.loads(first)["fetch"]["max"]["bytes"] == 2 << 20
-    second = lacuna("up", "--print-config", "--config=lacuna.toml").out
+    second = lacuna("--config=lacuna.toml", "up", "--print-config").out
     assert [line.split("  # ")[0] for line in second.splitlines()] == [
         line.split("  # ")[0] for line in first.splitlines()
     ]
@@ -239,7 +259,6 @@ MISTAKES = [
         ["--set=group.min.session.timeout.ms=1h"],
         "group.min.session.timeout.ms is 3600000 and group.max.session.timeout.ms is 1800000",
     ),
-    (["--config=nowhere.toml"], "the config file nowhere.toml cannot be read: No such file"),
 ]
 
 
@@ -252,6 +271,8 @@ def test_a_mistake_says_what_to_do(refused: Refusal, arguments: list[str], hint:
     ("text", "hint"),
     [
         ("num.partitons = 3", "lacuna.toml: there is no setting num.partitons: did you mean num.p"),
+        ("[topics.crate]\npartitions = 3", "topics.crate.partitions: did you mean topics.create.p"),
+        ("listeners = ['127.0.0.1:1', 'x']", "lacuna.toml: listeners is a list: give one value"),
         ("num.partitions = true", "lacuna.toml: num.partitions is true: choose a value from 1 to"),
         ("[num]\npartitions = 'x'", "lacuna.toml: num.partitions is x: choose a value from 1 to"),
         ("num.partitions = ", "the config file lacuna.toml is not TOML: Invalid value (at "),
@@ -261,13 +282,57 @@ def test_a_mistake_in_the_file_names_it(
     refused: Refusal, tmp_path: Path, text: str, hint: str
 ) -> None:
     (tmp_path / "lacuna.toml").write_text(text)
-    assert hint in refused("up", "--config=lacuna.toml")
+    assert hint in refused("--config=lacuna.toml", "up")
 
 
 def test_a_mistake_in_an_option_of_the_file_names_it(refused: Refusal, tmp_path: Path) -> None:
     (tmp_path / "lacuna.toml").write_text("workers = 'x'")
-    said = refused("up", "--config=lacuna.toml", code=2)
+    said = refused("--config=lacuna.toml", "up", code=2)
     assert said.startswith("Invalid value for 'workers' in the config file: 'x' is not a valid")
+
+
+def test_every_command_reads_the_file(refused: Refusal, tmp_path: Path) -> None:
+    """A typed option counts before its variable, that before the file."""
+    (tmp_path / "lacuna.toml").write_text(
+        'bootstrap = "127.0.0.1:1"\nnum.partitions = 3\n[groups.reset]\nto = "soon"\n'
+    )
+    file, variable = "--config=lacuna.toml", "LACUNA_BOOTSTRAP"
+    assert "no agent answers at 127.0.0.1:1 " in refused(file, "topics", "list")
+    assert ":1 " in refused("topics", "list", LACUNA_CONFIG="lacuna.toml")
+    assert ":2 " in refused(file, "topics", "list", **{variable: "127.0.0.1:2"})
+    typed = ("topics", "list", "-b", "127.0.0.1:3")
+    assert ":3 " in refused(file, *typed, **{variable: "127.0.0.1:2"})
+    assert "--to soon: write earliest" in refused(file, "groups", "reset", "g")
+
+
+def test_lists_and_flags_of_the_file(lacuna: Command, tmp_path: Path) -> None:
+    (tmp_path / "lacuna.toml").write_text(
+        '[topics.create]\nconfig = ["a=1", "b=2"]\n[transactions.list]\nstate = "Ongoing"\n'
+        "[up]\nmoto = true\n"
+    )
+
+    def shown(*command: str) -> dict[str, tuple[str, str]]:
+        ran = lacuna("-c", "lacuna.toml", "config", *command, "--json")
+        rows = json.loads(ran.out)
+        return {row["key"]: (row["value"], row["from"]) for row in rows}
+
+    assert shown("topics", "create")["topics.create.config"] == ("['a=1', 'b=2']", "lacuna.toml")
+    assert shown("transactions", "list")["transactions.list.state"][0] == "['Ongoing']"
+    assert shown("up")["up.moto"] == ("true", "lacuna.toml")
+    assert shown("up")["up.verbose"] == ("false", "default")
+
+
+def test_the_file_is_named_before_the_command(refused: Refusal) -> None:
+    said = refused("up", "--config=a.toml", code=2)
+    assert "it comes before the command: lacuna --config FILE COMMAND" in said
+    said = refused("--config=nowhere.toml", "topics", "list")
+    assert said == "the config file nowhere.toml cannot be read: No such file or directory"
+
+
+def test_an_option_of_a_setting_has_no_second_variable(lacuna: Command) -> None:
+    """`--partitions` is the option of num.partitions, so that LACUNA_NUM_PARTITIONS is its variable."""
+    ran = lacuna("up", "--print-config", LACUNA_UP_PARTITIONS="7", LACUNA_UP_SET="foo")
+    assert "num.partitions = 1  # default" in ran.out
 
 
 def test_a_setting_of_another_command_is_refused(refused: Refusal) -> None:
@@ -285,8 +350,10 @@ def test_what_is_typed_counts_before_a_place_in_the_environment(lacuna: Command)
 
 def test_no_key_begins_another() -> None:
     """TOML reads dots as tables, so a key cannot have a value and others below it."""
-    keys = [*ROWS, *(option.key for option in keyed_options())]
-    assert len(keys) == len(set(keys))
+    own = [*ROWS, *(option.key for option in keyed_options())]
+    assert len(own) == len(set(own))
+    keys = all_keys()
+    assert keys.issuperset(own)
     assert not [(a, b) for a in keys for b in keys if b.startswith(f"{a}.")]
 
 
@@ -295,7 +362,7 @@ def test_every_option_that_says_where_something_is_has_a_key() -> None:
         found = ENTRIES[command].load(command)
         keyed = {option.name for option in options_of(found)}
         rows = {row.option for row in TABLES[command].values()}
-        own = {"help", "accept_loss", "moto", "config", "assignments", "print_config", "verbose"}
+        own = {"help", "accept_loss", "moto", "assignments", "print_config", "verbose"}
         own |= {"no_console"}
         for param in found.params:
             assert param.name in keyed | own or rows & set(param.opts), param.name
@@ -317,11 +384,14 @@ idle.ms = "1500ms"
 """
 
 
-def test_clients_notice_what_the_file_says(tmp_path: Path, clients: SimpleNamespace) -> None:
-    """`lacuna up --config FILE`, from outside."""
+def test_clients_notice_what_the_file_says(
+    tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lacuna up` with LACUNA_CONFIG, from outside."""
     file = tmp_path / "lacuna.toml"
     file.write_text(FILE)
-    with ProcessCluster(tmp_path / "d", [f"--config={file}"]) as up:
+    monkeypatch.setenv("LACUNA_CONFIG", str(file))
+    with ProcessCluster(tmp_path / "d") as up:
         admin = AdminClient({"bootstrap.servers": up.bootstrap})
         node = next(iter(admin.list_topics(timeout=30).brokers))
         broker = ConfigResource(ResourceType.BROKER, str(node))
@@ -403,7 +473,7 @@ def test_every_option_has_a_variable(lacuna: Command, tmp_path: Path) -> None:
         if row["from"] != "default"
     }
     assert found == {
-        "--moto": ("LACUNA_UP_MOTO", "true", "LACUNA_UP_MOTO"),
+        "--motoup.moto": ("LACUNA_UP_MOTO", "true", "LACUNA_UP_MOTO"),
         "--listenlisteners": ("LACUNA_LISTENERS", "127.0.0.1:1", "lacuna.toml"),
         "--config": ("LACUNA_CONFIG", "lacuna.toml", "LACUNA_CONFIG"),
         "--partitionsnum.partitions": ("LACUNA_NUM_PARTITIONS", "7", "LACUNA_NUM_PARTITIONS"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
 CLUSTER = ["demo", "up", "status", "console", "topics", "produce", "consume"]
-SHOWING = ["groups", "transactions", "acls", "users", "explain", "doctor"]
+SHOWING = ["time-travel", "groups", "transactions", "acls", "users", "explain", "doctor"]
 JOBS = ["compact", "export", "verify", "metadata"]
 NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "config", "completion"]
 
@@ -24,8 +25,8 @@ NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "config", "completi
 def test_the_list_of_commands(lacuna: Command) -> None:
     ran = lacuna("--help", columns=120)
     assert ran.code == 0
-    listed = [line.split()[1] for line in ran.out.splitlines() if line.startswith("│ ")]
-    assert listed == ["--version", "--help", *NAMES]
+    listed = [line.split()[1] for line in ran.out.splitlines() if re.match("│ [-a-z]", line)]
+    assert listed == ["--config", "--version", "--help", *NAMES]
     assert "lacuna demo" in ran.out
 
 

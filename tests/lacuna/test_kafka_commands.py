@@ -54,6 +54,16 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
     assert refuse("topics", "delete", "life", "--yes") == gone
 
 
+def test_internal_topics_are_described_but_not_listed(ask: Command, refuse: Refusal) -> None:
+    described = ask("topics", "describe", "__consumer_offsets").rows
+    assert ["cleanup.policy", "compact", "here"] in described
+    assert [row[0] for row in described[2:52]] == [str(index) for index in range(50)]
+    assert "made from the control plane's state" in refuse(
+        "topics", "delete", "__consumer_offsets", "--yes"
+    )
+    assert "__" not in ask("topics", "list").out
+
+
 def test_a_topic_that_is_refused(ask: Command, refuse: Refusal) -> None:
     assert "ASCII" in refuse("topics", "create", "bad name")
     assert "Value must be at least 1" in refuse("topics", "create", "t", "-c", "segment.ms=0")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +107,9 @@ def test_what_is_written_of_a_record_is_printed(
         f"{topic} 0 {middle} shop=x=y,empty= 100%A\t\0\\\n"
         for middle in ("0 k 1 v::w 4", "1 k 1  -1", "2  -1 plain 5")
     )
+    assert until_end(ask, topic, "-Z", "-f", r"%k %s %K\n") == "k v::w 1\nk NULL 1\nNULL plain -1\n"
+    packed = until_end(ask, topic, "-f", "%R").encode(errors="surrogateescape")
+    assert packed == b"\0\0\0\4" + b"\xff" * 4 + b"\0\0\0\5"
     timestamps = until_end(ask, topic, "-f", r"%T\n").split()
     assert all(abs(int(each) - time.time() * 1000) < 600_000 for each in timestamps)
 
@@ -118,6 +121,7 @@ def test_json_lines(ask: Command, lacuna_topic: Callable[..., str]) -> None:
     found = [json.loads(line) for line in until_end(ask, topic, "--json").splitlines()]
     headers = [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]
     assert all(each.pop("timestamp") > 0 for each in found)
+    assert {each.pop("timestamp_type") for each in found} == {"create"}
     assert found == [
         {"topic": topic, "partition": 0, "offset": offset, "key": key, "value": value,
          "headers": headers}
@@ -170,6 +174,113 @@ def test_an_open_transaction_is_the_end(
     assert until_end(ask, topic, "--isolation", "uncommitted").split() == ["before", "open"]
     assert until_end(ask, topic, "--from", "end-1").split() == ["before"]
     producer.abort_transaction(SECONDS)
+
+
+def test_what_could_be_seen_at_a_past_time(
+    ask: Command,
+    lacuna: Command,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Callable[..., str],
+    clients: SimpleNamespace,
+) -> None:
+    """A transaction that was open then is not seen, whatever became of it; nor is what lies behind it."""
+    topic = lacuna_topic(partitions=2)
+    data = ("--data", str(lacuna_cluster.data))
+
+    def travel(at: str) -> list[dict[str, int | str]]:
+        ran = lacuna("time-travel", topic, "--at", at, "--json", *data)
+        assert (ran.code, ran.err) == (0, ""), ran
+        rows = json.loads(ran.out)
+        assert len({row.pop("as_of") for row in rows}) == 1
+        return list(rows)
+
+    plain = clients.plain(lacuna_cluster.bootstrap)
+    clients.send(plain, topic, ["before"])
+    open_ones = [
+        clients.transactional(lacuna_cluster.bootstrap, f"{topic}-{end}")
+        for end in ("commits", "aborts")
+    ]
+    for producer in open_ones:
+        producer.begin_transaction()
+        clients.send(producer, topic, ["open"], partition=0)
+        clients.send(producer, topic, ["open"], partition=1)
+    clients.send(plain, topic, ["behind"])
+    then = str(next_second())
+    commits, aborts = open_ones
+    commits.commit_transaction(SECONDS)
+    aborts.abort_transaction(SECONDS)
+    clients.send(plain, topic, ["after"])
+    now = str(next_second())
+
+    assert ask("consume", topic, "--at", then).out.split() == ["before"]
+    seen = ask("consume", topic, "--at", now).out.split()
+    assert sorted(seen) == ["after", "before", "behind", "open", "open"]
+    assert ask("consume", topic, "--at", then, "--from", "1").out == ""
+    assert travel(then) == [
+        row(0, start=0, then=1, now=5, left=1, since=3),
+        row(1, start=0, then=0, now=2, left=0, since=1),
+    ]
+    assert travel(now) == [
+        row(0, start=0, then=5, now=5, left=4, since=0),
+        row(1, start=0, then=2, now=2, left=1, since=0),
+    ]
+    ran = ask("consume", topic, "--at", datetime.fromtimestamp(int(then) / 1000, UTC).isoformat())
+    assert ran.out.split() == ["before"]
+
+
+def row(partition: int, *, start: int, then: int, now: int, left: int, since: int) -> object:
+    return {
+        "partition": partition,
+        "log_start": start,
+        "end_then": then,
+        "end_now": now,
+        "records_left": left,
+        "records_since": since,
+    }
+
+
+def next_second() -> int:
+    """Waits until the next second has begun, on the cluster's clock as well; the time of its beginning."""
+    second = int(time.time()) + 1
+    while time.time() < second + 0.05:
+        time.sleep(0.01)
+    return second * 1000
+
+
+def test_any_client_can_ask_about_a_past_time(
+    lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], clients: SimpleNamespace
+) -> None:
+    topic = lacuna_topic()
+    bootstrap = lacuna_cluster.bootstrap
+    clients.send(clients.plain(bootstrap), topic, ["a", "b"])
+    then = next_second()
+    clients.send(clients.plain(bootstrap), topic, ["c"])
+    next_second()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+    (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, -then)], SECONDS)
+    assert (found.offset, found.error) == (2, None)
+    with pytest.raises(KafkaException, match="Offset out of range"):
+        consumer.offsets_for_times([TopicPartition(topic, 0, -(10**12))], SECONDS)
+    consumer.close()
+
+
+def test_a_past_time_that_cannot_be_shown(
+    refuse: Callable[..., str], refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: Any
+) -> None:
+    topic = lacuna_topic()
+    data = ("--data", str(lacuna_cluster.data))
+    for told in (
+        refuse("consume", topic, "--at", "2020-01-01T00:00Z"),
+        refused("time-travel", topic, "--at", "2020-01-01T00:00Z", *data),
+        refused("time-travel", topic, "--at", "-40d", *data),
+    ):
+        assert told.startswith(f"what could be seen of {topic} then is not known, only from 20")
+    assert "in the future" in refuse("consume", topic, "--at", "2999-01-01")
+    assert "-15m for fifteen" in refuse("consume", topic, "--at", "yesterday")
+    assert "give one of the two" in refuse("consume", topic, "--at", "-1s", "--until", "end")
+    uncommitted = ("--isolation", "uncommitted")
+    assert "read_committed" in refuse("consume", topic, "--at", "-1s", *uncommitted)
+    assert "there is no topic" in refused("time-travel", "none", "--at", "-1s", *data)
 
 
 def test_a_log_that_ends_in_a_hole(lacuna: Command) -> None:

@@ -133,7 +133,7 @@ def test_what_a_run_needs_is_installed_at_once(tmp_path: Path, target: str) -> N
     """On a new machine: no Spark, no linters; and compiled is only what agents use, for a run."""
     done = recipes(tmp_path / "env", target, "PORT=19092")
     assert done.count("pip install") == 1
-    assert "'.[console,demo]'" in done
+    assert "'.[console,demo,security]'" in done
     assert done.count("build_kernel") == (target == "run")
     if target == "run":
         assert "build_kernel --serving" in done

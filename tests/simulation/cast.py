@@ -15,6 +15,7 @@ from tests.simulation.kafka import Client
 from tests.simulation.loop import Process
 from tests.simulation.memberships import Group, Watch
 from tests.simulation.producers import IdempotentProducer, PlainProducer, TransactionalProducer
+from tests.simulation.tools import Tool, internal_places
 from tests.simulation.verifier import Verifier
 
 #: The group of the exactly-once loops.
@@ -140,6 +141,7 @@ class Cast:
             self._add_job("slow-reader", compactor.read_slowly)
         if draw.random() < 0.6:
             self._add_loops(draw)
+        self._add_tool(draw)
 
     def _add_job(self, name: str, job: compactor.Main) -> None:
         self.jobs.append(compactor.JobHost(self.around, name, self.history, job))
@@ -177,6 +179,15 @@ class Cast:
 
     def _add(self, name: str, main: Main) -> None:
         self.clients.append(ClientHost(self, name, main))
+
+    def _add_tool(self, draw: random.Random) -> None:
+        if draw.random() < 0.4:
+            self._add(
+                "tool",
+                lambda name, client: Tool(name, client, self.history, client.random).run(
+                    internal_places()
+                ),
+            )
 
     def _add_loops(self, draw: random.Random) -> None:
         self.loop_partitions = list(range(draw.choice((1, 2, 4))))

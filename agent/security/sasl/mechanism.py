@@ -16,6 +16,8 @@ class AuthenticationFailed(Exception):
     def __init__(self, message: str, told: str = "") -> None:
         super().__init__(message)
         self.told = told
+        #: Whether it is in the log already.
+        self.is_logged = False
 
 
 class Authenticated(NamedTuple):
@@ -29,10 +31,13 @@ class Authenticated(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The token that answers the client's, and who it is once the exchange is complete."""
+    """The token that answers the client's, and who it is once the exchange is complete.
+
+    `refusal` is why it will fail, where the client is told so first and confirms it."""
 
     token: bytes
     outcome: Authenticated | None = None
+    refusal: AuthenticationFailed | None = None
 
 
 class Exchange(Protocol):

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from lacuna.agent.security.principal import USER, Principal
@@ -19,19 +19,16 @@ from lacuna.agent.security.sasl.users import HASHES, Users, Verifier
 
 _NONCE_BYTES: Final = 24
 _FIRST: Final = re.compile(
-    rb"(?P<gs2>n,(?:a=(?P<authzid>[^,]*))?,)(?P<bare>(?:m=[^,]*,)?n=(?P<user>[^,]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<more>(?:,[A-Za-z0-9]+=[^,]*)*))"
+    rb"(?P<gs2>n,(?:a=(?P<authzid>[^,]*))?,)(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<more>(?:,[A-Za-z0-9]+=[^,]*)*))"
 )
-_FINAL: Final = re.compile(
-    rb"(?P<bare>c=(?P<binding>[^,]+),r=(?P<nonce>[^,]+)(?:,[A-Za-z0-9]+=[^,]*)*),p=(?P<proof>[^,]+)"
-)
+_FINAL: Final = re.compile(rb"(?P<bare>c=[^,]+,r=[^,]+),p=(?P<proof>[^,]+)")
 
 #: token id -> its verifier for a mechanism and whom it authenticates, or None if there is no such token.
-FindToken = Callable[[str, int], tuple[Verifier, Authenticated] | None]
+FindToken = Callable[[str, int], Awaitable[tuple[Verifier, Authenticated] | None]]
 
 
-def no_tokens(_token_id: str, _mechanism: int) -> None:
-    """Find no token."""
-    return
+def _new_nonce() -> bytes:
+    return base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
 
 
 class ScramExchange:
@@ -39,28 +36,38 @@ class ScramExchange:
 
     __slots__ = (
         "_auth_message",
+        "_expected",
         "_find_token",
         "_mechanism",
+        "_new_nonce",
         "_nonce",
         "_outcome",
         "_users",
         "_verifier",
     )
 
-    def __init__(self, mechanism: int, users: Users, find_token: FindToken = no_tokens) -> None:
+    def __init__(
+        self,
+        mechanism: int,
+        users: Users,
+        find_token: FindToken,
+        new_nonce: Callable[[], bytes] = _new_nonce,
+    ) -> None:
         self._mechanism = mechanism
         self._users = users
         self._find_token = find_token
+        self._new_nonce = new_nonce
         self._nonce = b""
         self._auth_message = b""
+        self._expected = b""
         self._verifier: Verifier
         self._outcome: Authenticated | None = None
 
     async def respond(self, token: bytes) -> Answer:
         """Take the client's first or final message. Raises AuthenticationFailed."""
-        return self._final(token) if self._nonce else self._first(token)
+        return self._final(token) if self._nonce else await self._first(token)
 
-    def _first(self, token: bytes) -> Answer:
+    async def _first(self, token: bytes) -> Answer:
         match = _FIRST.fullmatch(token)
         if match is None:
             raise AuthenticationFailed("its first SCRAM message cannot be read")
@@ -71,18 +78,19 @@ class ScramExchange:
             raise AuthenticationFailed(f"its name cannot be read: {error}") from error
         if other not in ("", user):
             raise AuthenticationFailed(f"{user} asks to act as another user, which is not possible")
-        verifier = self._look_up(user, b",tokenauth=true" in match["more"])
+        verifier = await self._look_up(user, b"tokenauth=true" in match["more"].split(b","))
         self._verifier = verifier or self._users.decoy(user, self._mechanism)
-        self._nonce = match["nonce"] + base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
+        self._nonce = match["nonce"] + self._new_nonce()
         salt = base64.b64encode(self._verifier.salt)
         first = b"r=%b,s=%b,i=%d" % (self._nonce, salt, self._verifier.iterations)
         binding = base64.b64encode(match["gs2"])
-        self._auth_message = match["bare"] + b"," + first + b",c=" + binding + b",r=" + self._nonce
+        self._expected = b"c=" + binding + b",r=" + self._nonce
+        self._auth_message = b",".join((match["bare"], first, self._expected))
         return Answer(first)
 
-    def _look_up(self, user: str, is_token: bool) -> Verifier | None:
+    async def _look_up(self, user: str, is_token: bool) -> Verifier | None:
         if is_token:
-            found = self._find_token(user, self._mechanism)
+            found = await self._find_token(user, self._mechanism)
             if found is None:
                 return None
             verifier, self._outcome = found
@@ -95,7 +103,7 @@ class ScramExchange:
     def _final(self, token: bytes) -> Answer:
         match = _FINAL.fullmatch(token)
         # The part without the proof must be what the server's message asked for, byte by byte: binding and nonce.
-        if match is None or not self._auth_message.endswith(b"," + match["bare"]):
+        if match is None or match["bare"] != self._expected:
             raise AuthenticationFailed("its final SCRAM message does not belong to this exchange")
         name = HASHES[self._mechanism]
         signature = hmac.digest(self._verifier.stored_key, self._auth_message, name)

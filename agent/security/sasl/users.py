@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import string
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,8 @@ HASHES: Final[Mapping[int, str]] = {SHA_256: "sha256", SHA_512: "sha512"}
 #: Kafka's bounds.
 LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
-_SALT_BYTES: Final = 16
+_SALT_BITS: Final = 130
+_DIGITS: Final = string.digits + string.ascii_lowercase
 
 
 class Verifier(NamedTuple):
@@ -43,7 +45,7 @@ def verifier(
 ) -> Verifier:
     """Return the verifier of a password, with a salt of its own unless one is given. Takes milliseconds."""
     name = HASHES[mechanism]
-    salt = salt or secrets.token_bytes(_SALT_BYTES)
+    salt = salt or _salt(secrets.randbits(_SALT_BITS))
     return verifier_of(
         hashlib.pbkdf2_hmac(name, password, salt, iterations), mechanism, salt, iterations
     )
@@ -55,6 +57,15 @@ def verifier_of(salted_password: bytes, mechanism: int, salt: bytes, iterations:
     client_key = hmac.digest(salted_password, b"Client Key", name)
     server_key = hmac.digest(salted_password, b"Server Key", name)
     return Verifier(iterations, salt, hashlib.new(name, client_key).digest(), server_key)
+
+
+def _salt(number: int) -> bytes:
+    """Return a salt as Kafka's tools make it: a number in base 36. Others would tell where a verifier comes from."""
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits.encode()
 
 
 class Users:
@@ -85,7 +96,8 @@ class Users:
         name = HASHES[mechanism]
         seed = hmac.digest(self._decoy_key, f"{mechanism}:{user}".encode(), name)
         key = hmac.digest(self._decoy_key, seed, name)
-        return Verifier(LEAST_ITERATIONS, seed[:_SALT_BYTES], key, key)
+        salt = _salt(int.from_bytes(seed[:32], "big") >> (256 - _SALT_BITS))
+        return Verifier(LEAST_ITERATIONS, salt, key, key)
 
 
 def read_users(path: Path) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ Aborted records, holes and control records are not counted, so that a consumer t
 What belongs to an ongoing transaction, or lies behind the first record of one, cannot be read yet and is not counted.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import live_slices
@@ -24,18 +24,35 @@ class Behind(NamedTuple):
         return max(now_ms - self.timestamp_ms, 0) / 1000 if self.offsets else 0.0
 
 
-def behind(
-    extents: ExtentTable, dead: DeadRanges, position: int, last_stable_offset: int
-) -> Behind:
+class Log(Protocol):
+    """A partition, or a view of one."""
+
+    @property
+    def extents(self) -> ExtentTable: ...
+
+    @property
+    def dead(self) -> DeadRanges: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+
+def behind(log: Log, position: int, limit: int | None = None) -> Behind:
     """Return what a read_committed consumer that goes on at `position` has left to read.
 
-    Extents are added up by slices of their columns: with a hundred thousand that takes two milliseconds.
+    That ends at the last stable offset, or at `limit`. Extents are added up by slices of their columns: with a hundred
+    thousand that takes two milliseconds.
     """
+    extents = log.extents
+    position = max(position, log.log_start_offset)
     start = extents.first_ending_after(position)
-    stop = extents.first_at_or_after(last_stable_offset)
+    stop = extents.first_at_or_after(log.last_stable_offset if limit is None else limit)
     offsets = 0
     timestamp_ms = -1
-    for first, end in live_slices(extents, dead, start, stop):
+    for first, end in live_slices(extents, log.dead, start, stop):
         if timestamp_ms < 0:
             timestamp_ms = extents.max_timestamps[first]
             # What was read of an extent before is not left. No other one can contain the position.

@@ -9,6 +9,7 @@ from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS
 from lacuna.controlplane.shared.log.pieces import Pieces
 from lacuna.logstore.objects.reading import group_ranges
 from lacuna.logstore.objects.store import (
+    DamagedObjectError,
     ObjectNotFoundError,
     ObjectStoreError,
     Reads,
@@ -35,7 +36,7 @@ def failure_of(error: ObjectStoreError) -> ReadFailure:
     """Return what a store's error means for the pieces that were to be read."""
     if isinstance(error, ObjectNotFoundError):
         return ReadFailure.GONE
-    if isinstance(error, ShortReadError):
+    if isinstance(error, (DamagedObjectError, ShortReadError)):
         return ReadFailure.DAMAGED
     return ReadFailure.UNAVAILABLE
 

@@ -1,9 +1,10 @@
 """Committed offsets, and offsets pending until the outcome of a transaction; both are durable (S26, S4, S6)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import (
     GroupsSnapshot,
@@ -16,18 +17,22 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StoredOffset:
-    """One committed or pending offset. Of two, the one with the higher `sequence` was written later."""
+    """One committed or pending offset. Of two, the one with the higher `sequence` was written later.
+
+    `log_offset` is where it is in __consumer_offsets, once it is committed; nothing else changes.
+    """
 
     offset: int
     leader_epoch: int
     metadata: str
     written_at_ms: int
     sequence: int
+    log_offset: int = 0
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:
-        """Return the message that snapshots hold."""
+        """Return the message that snapshots hold, without `log_offset`."""
         return KeptOffset(
             offset=self.to_committed(key),
             written_at_ms=self.written_at_ms,
@@ -45,15 +50,20 @@ class StoredOffset:
 
     @classmethod
     def from_committed(
-        cls, committed: CommittedOffset, written_at_ms: int, sequence: int
+        cls,
+        committed: CommittedOffset,
+        written_at_ms: int,
+        sequence: int,
+        log_offset: int = 0,
     ) -> "StoredOffset":
-        """Read the message that journal records and snapshots hold, adding when it was written."""
+        """Read the message that journal records and snapshots hold, adding when and where it was written."""
         return cls(
             offset=committed.offset,
             leader_epoch=committed.leader_epoch,
             metadata=committed.metadata,
             written_at_ms=written_at_ms,
             sequence=sequence,
+            log_offset=log_offset,
         )
 
 
@@ -69,42 +79,55 @@ class Offsets:
     # Derived from `pending`: group id → the producers with pending offsets in it.
     pending_producers: dict[str, dict[int, None]] = field(default_factory=dict)
     last_sequence: int = 0
+    internal: InternalTopics = field(default_factory=InternalTopics)
 
     def write(self, record: OffsetsWritten) -> None:
         """Commit offsets that are not part of a transaction."""
-        offsets = self.committed.setdefault(record.group_id, {})
-        self._store(offsets, record.offsets, record.written_at_ms)
+        group_id = record.group_id
+        offsets = self.committed.setdefault(group_id, {})
+        partition = self.internal.partition_of_group(group_id)
+        for committed in record.offsets:
+            key = key_of(committed.partition)
+            offsets[key] = self._stored(
+                committed, record.written_at_ms, partition.take_for_offset(group_id, key)
+            )
 
     def pend(self, record: TxnOffsetsPended) -> None:
         """Store offsets as pending until the outcome of the producer's transaction."""
         offsets = self._pending_of(record.producer_id, record.group_id)
-        self._store(offsets, record.offsets, record.written_at_ms)
+        for committed in record.offsets:
+            offsets[key_of(committed.partition)] = self._stored(committed, record.written_at_ms)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
 
-        As in Kafka, an offset that was committed after the pending one was written is kept.
+        As in Kafka, an offset that was committed after the pending one was written is kept. The order is that of
+        the keys, so that each gets the same `log_offset` after a restart: a snapshot has them in that order.
         """
-        for group_id, offsets in self.pending.pop(producer_id, {}).items():
+        for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
             if not committed:
                 continue
             kept = self.committed.setdefault(group_id, {})
-            for key, offset in offsets.items():
+            partition = self.internal.partition_of_group(group_id)
+            for key, offset in sorted(offsets.items()):
                 previous = kept.get(key)
                 if previous is None or previous.sequence < offset.sequence:
                     kept[key] = offset
+                    offset.log_offset = partition.take_for_offset(group_id, key)
 
-    def forget_group(self, group_id: str) -> None:
-        """Drop a deleted group's offsets, including the pending ones."""
-        self.committed.pop(group_id, None)
+    def forget_group(self, group_id: str, name_of: Callable[[bytes], str], now_ms: int) -> None:
+        """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""
+        for key in sorted(self.committed.pop(group_id, {})):
+            self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         for producer_id in list(self.pending_producers.get(group_id, ())):
             self._drop_pending(producer_id, group_id)
 
-    def forget_topic(self, topic_id: bytes) -> None:
-        """Drop a deleted topic's offsets, including the pending ones (S6)."""
-        for group_id, offsets in list(self.committed.items()):
-            _drop_topic(offsets, topic_id)
+    def forget_topic(self, topic_id: bytes, name: str, now_ms: int) -> None:
+        """Drop a deleted topic's offsets, including the pending ones (S6). The topic was called `name`."""
+        for group_id, offsets in sorted(self.committed.items()):
+            for key in _drop_topic(offsets, topic_id):
+                self.internal.drop_offset(group_id, key, name, now_ms)
             if not offsets:
                 del self.committed[group_id]
         for producer_id, groups in list(self.pending.items()):
@@ -113,11 +136,19 @@ class Offsets:
                 if not offsets:
                     self._drop_pending(producer_id, group_id)
 
-    def expire(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Drop expired committed offsets."""
+    def expire(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        name_of: Callable[[bytes], str],
+        now_ms: int,
+    ) -> None:
+        """Drop expired committed offsets. `name_of` returns the name of a topic id."""
         offsets = self.committed.get(group_id, {})
         for partition in partitions:
-            offsets.pop(key_of(partition), None)
+            key = key_of(partition)
+            if offsets.pop(key, None) is not None:
+                self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         if not offsets:
             self.committed.pop(group_id, None)
 
@@ -140,13 +171,19 @@ class Offsets:
     def to_snapshot(self, snapshot: GroupsSnapshot) -> None:
         """Add everything to a snapshot, in an order that depends only on the content."""
         snapshot.last_sequence = self.last_sequence
+        has_begun = self.internal.has_begun
+        if has_begun:
+            snapshot.internal_topics.CopyFrom(self.internal.to_snapshot())
         for group_id, offsets in sorted(self.committed.items()):
-            snapshot.offsets.append(KeptOffsets(group_id=group_id, offsets=_kept(offsets)))
+            kept = _kept(offsets, has_log_offsets=has_begun)
+            snapshot.offsets.append(KeptOffsets(group_id=group_id, offsets=kept))
         for producer_id, groups in sorted(self.pending.items()):
             for group_id, offsets in sorted(groups.items()):
                 snapshot.pending.append(
                     PendingOffsets(
-                        producer_id=producer_id, group_id=group_id, offsets=_kept(offsets)
+                        producer_id=producer_id,
+                        group_id=group_id,
+                        offsets=_kept(offsets, has_log_offsets=False),
                     )
                 )
 
@@ -154,20 +191,19 @@ class Offsets:
     def from_snapshot(cls, snapshot: GroupsSnapshot) -> "Offsets":
         """Restore the offsets from a snapshot."""
         offsets = cls(last_sequence=snapshot.last_sequence)
+        if snapshot.HasField("internal_topics"):
+            offsets.internal.restore(snapshot.internal_topics)
         for group in snapshot.offsets:
             _load(offsets.committed.setdefault(group.group_id, {}), group.offsets)
         for pending in snapshot.pending:
             _load(offsets._pending_of(pending.producer_id, pending.group_id), pending.offsets)
         return offsets
 
-    def _store(
-        self, offsets: OffsetsOfGroup, written: Iterable[CommittedOffset], written_at_ms: int
-    ) -> None:
-        for committed in written:
-            self.last_sequence += 1
-            offsets[key_of(committed.partition)] = StoredOffset.from_committed(
-                committed, written_at_ms, self.last_sequence
-            )
+    def _stored(
+        self, committed: CommittedOffset, written_at_ms: int, log_offset: int = 0
+    ) -> StoredOffset:
+        self.last_sequence += 1
+        return StoredOffset.from_committed(committed, written_at_ms, self.last_sequence, log_offset)
 
     def _pending_of(self, producer_id: int, group_id: str) -> OffsetsOfGroup:
         self.pending_producers.setdefault(group_id, {})[producer_id] = None
@@ -187,17 +223,25 @@ class Offsets:
             del self.pending_producers[group_id]
 
 
-def _drop_topic(offsets: OffsetsOfGroup, topic_id: bytes) -> None:
-    for key in [key for key in offsets if key[0] == topic_id]:
+def _drop_topic(offsets: OffsetsOfGroup, topic_id: bytes) -> list[PartitionKey]:
+    dropped = sorted(key for key in offsets if key[0] == topic_id)
+    for key in dropped:
         del offsets[key]
+    return dropped
 
 
-def _kept(offsets: OffsetsOfGroup) -> list[KeptOffset]:
-    return [offset.to_kept(key) for key, offset in sorted(offsets.items())]
+def _kept(offsets: OffsetsOfGroup, *, has_log_offsets: bool) -> list[KeptOffset]:
+    kept = []
+    for key, offset in sorted(offsets.items()):
+        message = offset.to_kept(key)
+        if has_log_offsets:
+            message.log_offset = offset.log_offset
+        kept.append(message)
+    return kept
 
 
 def _load(offsets: OffsetsOfGroup, kept: Iterable[KeptOffset]) -> None:
     for entry in kept:
         offsets[key_of(entry.offset.partition)] = StoredOffset.from_committed(
-            entry.offset, entry.written_at_ms, entry.sequence
+            entry.offset, entry.written_at_ms, entry.sequence, entry.log_offset
         )

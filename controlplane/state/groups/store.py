@@ -68,9 +68,9 @@ class Groups:
         """Commit a producer's pending offsets, or drop them. Part of replaying the outcome."""
         self.offsets.end_transaction(producer_id, committed)
 
-    def forget_topic(self, topic_id: bytes) -> None:
+    def forget_topic(self, topic_id: bytes, name: str, now_ms: int) -> None:
         """Drop all offsets of a deleted topic (S6). Part of replaying the deletion."""
-        self.offsets.forget_topic(topic_id)
+        self.offsets.forget_topic(topic_id, name, now_ms)
 
     # For replay and for decisions.
 

@@ -17,6 +17,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     ListedGroup,
     ListGroups,
 )
+from lacuna.controlplane.verbs import internal
 from lacuna.controlplane.verbs.turn import Turn
 
 CLASSIC = "classic"
@@ -118,7 +119,7 @@ def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def replay_group_deleted(state: State, record: GroupDeleted, _now_ms: int) -> None:
+def replay_group_deleted(state: State, record: GroupDeleted, now_ms: int) -> None:
     """Remove a group of either kind with its offsets."""
     groups, group_id = state.groups, record.group_id
     groups.generations.pop(group_id, None)
@@ -126,4 +127,5 @@ def replay_group_deleted(state: State, record: GroupDeleted, _now_ms: int) -> No
     groups.live_consumers.pop(group_id, None)
     groups.live.groups.pop(group_id, None)
     groups.live.asleep.discard(group_id)
-    groups.offsets.forget_group(group_id)
+    groups.offsets.forget_group(group_id, state.topic_name, now_ms)
+    internal.drop_group(state, group_id, now_ms)

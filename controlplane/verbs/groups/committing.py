@@ -166,7 +166,8 @@ def _sort_out(
 
 def _find_offset_error(turn: Turn, offset: CommittedOffset) -> ErrorCode:
     partition = offset.partition
-    if key_of(partition) not in turn.state.partitions:
+    key = key_of(partition)
+    if key not in turn.state.partitions and turn.state.internal.find(key) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if len(offset.metadata) > turn.groups.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE

@@ -67,6 +67,7 @@ def _refuse(error_code: ErrorCode) -> Reply:
     return Reply(offsets_deleted=OffsetsDeleted(error_code=error_code))
 
 
-def replay_offsets_expired(state: State, record: OffsetsExpired, _now_ms: int) -> None:
+def replay_offsets_expired(state: State, record: OffsetsExpired, now_ms: int) -> None:
     """Remove committed offsets that were deleted by an operator or expired."""
-    state.groups.offsets.expire(record.group_id, record.partitions)
+    offsets = state.groups.offsets
+    offsets.expire(record.group_id, record.partitions, state.topic_name, now_ms)

@@ -4,13 +4,20 @@ Both take a portion at a time, and leave to Python's own loops what they can: th
 """
 
 import re
+import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from json.encoder import encode_basestring
 from operator import methodcaller
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Message,
+)
 
 from lacuna.errors import UserError
 
@@ -19,6 +26,10 @@ Render = Callable[[Sequence[Message]], bytes]
 _Column = Callable[[Sequence[Any]], Iterable[Any]]
 
 _PART: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.?)|%(.?)|([^\\%]+)", re.DOTALL)
+#: As kcat's %R has it.
+_SIZE: Final = struct.Struct(">i")
+#: The types of timestamps, as kcat calls them.
+_TYPES: Final = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"logappend"'}
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
@@ -30,8 +41,11 @@ def unescape(text: str, what: str) -> bytes:
     return b"".join(part for part, _ in _parts(text.replace("%", "%%"), what))
 
 
-def parse_format(text: str) -> Render:
-    """Makes what prints records in a format of kcat's. Raises UserError for placeholders and escapes unknown here."""
+def parse_format(text: str, null: bytes = b"") -> Render:
+    """Makes what prints records in a format of kcat's, with `null` for keys and values that are null.
+
+    Raises UserError for placeholders and escapes unknown here.
+    """
     template = b""
     columns: list[_Column] = []
     for literal, placeholder in _parts(text, "--format"):
@@ -39,7 +53,7 @@ def parse_format(text: str) -> Render:
         if placeholder:
             code, column = _PLACEHOLDERS[placeholder]
             template += code
-            columns.append(column)
+            columns.append(column(null))
     if not columns:
         return lambda portion: (template % ()) * len(portion)
 
@@ -58,6 +72,7 @@ def render_json(portion: Sequence[Message]) -> bytes:
 def _json_line(message: Any) -> str:
     kind, timestamp = message.timestamp()
     shown = "null" if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
+    type_ = _TYPES.get(kind, "null")
     headers = ", ".join(
         f'{{"name": {encode_basestring(name)}, "value": {_json_text(_encoded(value))}}}'
         for name, value in message.headers() or ()
@@ -65,6 +80,7 @@ def _json_line(message: Any) -> str:
     return (
         f'{{"topic": "{message.topic()}", "partition": {message.partition()}, '
         f'"offset": {message.offset()}, "timestamp": {shown}, '
+        f'"timestamp_type": {type_}, '
         f'"key": {_json_text(message.key())}, "value": {_json_text(message.value())}, '
         f'"headers": [{headers}]}}\n'
     )
@@ -107,12 +123,12 @@ def _encoded(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _bytes_of(name: str) -> _Column:
+def _bytes_of(name: str, null: bytes) -> _Column:
     get = methodcaller(name)
-    return lambda portion: [b"" if each is None else each for each in map(get, portion)]
+    return lambda portion: [null if each is None else each for each in map(get, portion)]
 
 
-def _size_of(name: str) -> _Column:
+def _sizes_of(name: str) -> _Column:
     get = methodcaller(name)
     return lambda portion: [-1 if each is None else len(each) for each in map(get, portion)]
 
@@ -144,15 +160,26 @@ def _headers(portion: Sequence[Any]) -> Iterable[bytes]:
     ]
 
 
-#: kcat's placeholders: their code in a template for %, and what gives the values of a portion.
-_PLACEHOLDERS: Final[dict[str, tuple[bytes, _Column]]] = {
-    "t": (b"%b", _topics),
-    "p": (b"%d", _number_of("partition")),
-    "o": (b"%d", _number_of("offset")),
-    "k": (b"%b", _bytes_of("key")),
-    "s": (b"%b", _bytes_of("value")),
-    "K": (b"%d", _size_of("key")),
-    "S": (b"%d", _size_of("value")),
-    "T": (b"%d", _timestamps),
-    "h": (b"%b", _headers),
+def _packed_sizes(portion: Sequence[Message]) -> Iterable[bytes]:
+    return [_SIZE.pack(size) for size in _sizes_of("value")(portion)]
+
+
+def _always(column: _Column) -> Callable[[bytes], _Column]:
+    """A column that is the same whatever is printed for null."""
+    return lambda _: column
+
+
+#: kcat's placeholders: their code in a template for %, and what makes, for the text of null, what gives the values of
+#: a portion.
+_PLACEHOLDERS: Final[dict[str, tuple[bytes, Callable[[bytes], _Column]]]] = {
+    "t": (b"%b", _always(_topics)),
+    "p": (b"%d", _always(_number_of("partition"))),
+    "o": (b"%d", _always(_number_of("offset"))),
+    "k": (b"%b", partial(_bytes_of, "key")),
+    "s": (b"%b", partial(_bytes_of, "value")),
+    "K": (b"%d", _always(_sizes_of("key"))),
+    "S": (b"%d", _always(_sizes_of("value"))),
+    "R": (b"%b", _always(_packed_sizes)),
+    "T": (b"%d", _always(_timestamps)),
+    "h": (b"%b", _always(_headers)),
 }

@@ -2,11 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from typing import Final
 
 from lacuna.cli.durations import parse_duration
+from lacuna.controlplane.client.times import past_time_of, time_of
 from lacuna.errors import UserError
 
 _OFFSET: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -23,13 +23,15 @@ class Kind(Enum):
     OFFSET = "offset"
     TIME = "time"
     NEVER = "never"
+    PAST = "past"
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """A place in every partition.
 
-    `value` is an offset, a time in milliseconds since 1970, or how many offsets before the end.
+    `value` is an offset, a time in milliseconds since 1970, or how many offsets before the end. TIME is at the first
+    record with that time or a later one; PAST is where the partition ended at that time.
     """
 
     kind: Kind
@@ -50,20 +52,26 @@ def parse_until(text: str, now_ms: int) -> Point:
     return _parse(text, "--until", "end, never", now_ms)
 
 
+def parse_at(text: str, now_ms: int) -> int:
+    """Parses the time of a past end into milliseconds since 1970. Raises UserError."""
+    try:
+        return past_time_of(text, now_ms)
+    except ValueError as error:
+        raise UserError(f"--at {text}: {error}") from None
+
+
 def _parse(text: str, what: str, words: str, now_ms: int) -> Point:
     if _OFFSET.fullmatch(text) and int(text) <= _LAST_OFFSET:
         return Point(Kind.OFFSET, int(text))
     if match := _END.fullmatch(text):
         return Point(Kind.END, int(match[1] or 0))
     if _AGO.fullmatch(text):
-        milliseconds = round(parse_duration(text, what) * 1000)
-        return Point(Kind.TIME, max(now_ms - milliseconds, 0))
-    try:
-        found = round(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
+        parse_duration(text, what)  # what is wrong with it is told
+    found = time_of(text, now_ms)
+    if found is None:
         raise UserError(
             f"{what} {text}: write {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
-        ) from None
+        )
     if found > now_ms:
         raise UserError(f"{what} {text}: that is in the future; give a time that has passed")
-    return Point(Kind.TIME, max(found, 0))
+    return Point(Kind.TIME, found)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lacuna.cli.answers import check
+from lacuna.cli.errors import print_error
 from lacuna.cli.records.points import Kind, Point
 from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import (
@@ -14,11 +15,15 @@ from lacuna.cli.topics import (
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    list_offsets,
     topic_metadata,
     topic_offsets,
 )
+from lacuna.controlplane.client import not_known
+from lacuna.controlplane.client.times import show_time
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.errors import UserError
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 
 #: A stop that no offset reaches.
 NEVER: Final = (1 << 63) - 1
@@ -54,7 +59,7 @@ class Wanted:
 
 
 async def find(
-    bootstrap: str,
+    bootstrap: Agents,
     topic: str,
     partitions: Sequence[int],
     begin: Point,
@@ -62,9 +67,10 @@ async def find(
     *,
     committed: bool,
 ) -> list[Wanted]:
-    """Turns points into offsets, as of now; without `partitions`, of all of them.
+    """Turns points into offsets, as of now or of the past time `until`; without `partitions`, of all of them.
 
-    Raises UserError for a topic or partition that does not exist, and an offset that none of them has reached.
+    Raises UserError for a topic or partition that does not exist, a time that is not known, and an offset that none of
+    the partitions has reached.
     """
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with KafkaConnection(bootstrap) as connection:
@@ -75,12 +81,11 @@ async def find(
             check_partition(topic, each, len(existing))
         indexes = sorted(set(partitions)) or existing
 
-        async def offsets(timestamp: int, isolation: int = isolation) -> dict[int, int]:
+        async def offsets(timestamp: int) -> dict[int, int]:
             return await topic_offsets(connection, topic, indexes, timestamp, isolation)
 
         starts = await offsets(EARLIEST)
-        ends = await offsets(LATEST)
-        written = await offsets(LATEST, READ_UNCOMMITTED)
+        ends, written = await _bounds(connection, topic, indexes, isolation, until)
 
         async def resolve(point: Point) -> dict[int, int]:
             match point.kind:
@@ -93,15 +98,13 @@ async def find(
                 case Kind.TIME:
                     at = await offsets(point.value)
                     return {each: ends[each] if at[each] < 0 else at[each] for each in indexes}
+                case Kind.PAST:
+                    return ends
                 case Kind.NEVER:
                     return dict.fromkeys(indexes, NEVER)
 
         firsts, stops = await resolve(begin), await resolve(until)
-    if all(firsts[each] > written[each] for each in indexes):
-        last = max(written.values())
-        raise UserError(
-            f"--from {begin.value}: {topic} ends before, at {last}; `lacuna topics describe {topic}` shows its offsets"
-        )
+    _check_reached(topic, begin, firsts, written)
     return [
         Wanted(
             each,
@@ -111,6 +114,44 @@ async def find(
         )
         for each in indexes
     ]
+
+
+async def _bounds(
+    connection: KafkaConnection, topic: str, indexes: list[int], isolation: int, until: Point
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Where the partitions end for readers, and for writers; at a past time, both are where readers got to."""
+    if until.kind is Kind.PAST:
+        then = await _ends_at(connection, topic, indexes, until.value)
+        return then, then
+    ends = await topic_offsets(connection, topic, indexes, LATEST, isolation)
+    return ends, await topic_offsets(connection, topic, indexes, LATEST, READ_UNCOMMITTED)
+
+
+async def _ends_at(
+    connection: KafkaConnection, topic: str, indexes: list[int], at_ms: int
+) -> dict[int, int]:
+    """Where the partitions ended at that time, or at the last before it that is known, which is then told.
+
+    Raises UserError.
+    """
+    answers = await list_offsets(connection, topic, indexes, -at_ms, READ_COMMITTED)
+    for each in answers:
+        if each.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise UserError(not_known(topic, each.timestamp))
+        check(each.error_code, f"partition {each.partition_index} of {topic}")
+    as_of_ms = answers[0].timestamp
+    if as_of_ms // 1000 < at_ms // 1000:
+        shown = show_time(as_of_ms)
+        print_error(f"{topic} is shown as of {shown}: of times that long ago only some are known")
+    return {each.partition_index: each.offset for each in answers}
+
+
+def _check_reached(topic: str, begin: Point, firsts: dict[int, int], ends: dict[int, int]) -> None:
+    if all(firsts[each] > ends[each] for each in ends):
+        raise UserError(
+            f"--from {begin.value}: {topic} ends before, at {max(ends.values())}; `lacuna topics describe {topic}` "
+            "shows its offsets"
+        )
 
 
 def check_partition(topic: str, partition: int, count: int) -> None:
@@ -123,7 +164,7 @@ def check_partition(topic: str, partition: int, count: int) -> None:
 
 
 def read(
-    bootstrap: str,
+    bootstrap: Agents,
     topic: str,
     wanted: Sequence[Wanted],
     *,
@@ -147,7 +188,7 @@ def read(
 
     config: dict[str, Any] = {
         **_CONFIG,
-        "bootstrap.servers": bootstrap,
+        **bootstrap.librdkafka(),
         "fetch.wait.max.ms": 500 if any(each.stop == NEVER for each in wanted) else _END_MS,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
         "error_cb": hear,

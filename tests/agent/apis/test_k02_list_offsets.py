@@ -9,6 +9,7 @@ from lacuna.agent.apis import k02_list_offsets as list_offsets
 from lacuna.agent.fetch.lookup import first_at_or_after, latest_by_time
 from lacuna.agent.registry import response_header_version
 from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
@@ -69,6 +70,25 @@ async def test_s21_earliest_and_latest_by_isolation_level(version: int) -> None:
         assert await list_offset(log, -1, version=version, committed=False) == (0, 5, -1)
         await log.delete_records(2)
         assert await list_offset(log, -2, version=version) == (0, 2, -1)
+
+
+async def test_the_end_at_a_past_time() -> None:
+    """It is asked for with a negative timestamp; what Kafka may come to know are small ones."""
+    async with open_log() as log:
+        await fill(log)
+        now_ms = (await list_offset(log, -(10**12)))[2] + 3_600_000
+        for version in range(1, 11):
+            error_code, offset, timestamp = await list_offset(log, -now_ms, version=version)
+            assert error_code == 0
+            assert 0 <= offset <= 4
+            error_code, offset, known_from = await list_offset(log, -(10**12), version=version)
+            assert (error_code, offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+            assert 10**12 < known_from <= timestamp < now_ms
+        for asked, version in ((-(10**12) + 1, 10), (-6, 10), (-now_ms, 0)):
+            error_code, _, _ = await list_offset(log, asked, version=version)
+            assert error_code == ErrorCode.UNSUPPORTED_VERSION
+        error_code, _, _ = await list_offset(log, -now_ms, partition=7)
+        assert error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_s21_by_time_the_first_record_that_the_isolation_level_shows() -> None:

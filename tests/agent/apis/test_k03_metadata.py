@@ -177,7 +177,7 @@ async def test_null_is_all_and_empty_is_none(version: int, topics: object, count
         ("", None, 17),
         (".", None, 17),
         ("x" * 250, None, 17),
-        ("__consumer_offsets", None, 17),
+        ("__share_group_state", None, 17),
     ],
 )
 async def test_errors_of_names_and_ids(
@@ -210,14 +210,15 @@ def created(control: ScriptedControl) -> Callable[[Command], Reply]:
 async def test_unknown_topics_are_created_when_all_agree() -> None:
     setup = Scripted(AgentSettings(num_partitions=4))
     setup.control.answers["create_topics"] = created(setup.control)
-    asked_for = ("n", "t", "a/b", "__consumer_offsets", "n")
+    asked_for = ("n", "t", "a/b", "__consumer_offsets", "__share_group_state", "n")
     names = tuple(asked(12, name) for name in asked_for)
     answer = await setup.ask(12, names, create=True)
     assert [(t.name, t.error_code, len(t.partitions)) for t in answer.topics] == [
         ("n", 0, 4),
         ("t", 0, 3),
         ("a/b", 17, 0),
-        ("__consumer_offsets", 17, 0),
+        ("__consumer_offsets", 0, 50),
+        ("__share_group_state", 17, 0),
     ]
     (command,) = setup.control.calls
     assert [each.name for each in command.create_topics.topics] == ["n"]

@@ -47,8 +47,8 @@ async def test_an_agent_shows_the_defaults_of_topics_and_has_each_config_once(se
     names = [each.name for each in found.configs]
     assert names == sorted(set(names))
     shown = {each.name: (each.value, each.config_source, each.read_only) for each in found.configs}
-    assert shown["message.max.bytes"] == ("1048588", 5, True)
-    assert shown["log.retention.bytes"] == ("-1", 5, True)
+    assert shown["message.max.bytes"] == ("1048588", 5, False)
+    assert shown["log.retention.bytes"] == ("-1", 5, False)
     assert shown["log.dirs"] == (LOG_DIR, 4, True)
     assert shown["node.id"] == shown["broker.id"] == ("1", 4, True)
 
@@ -84,7 +84,9 @@ async def test_describe_configs(setup: Setup, version: int) -> None:
     assert broker["num.partitions"].value == "3"
     assert broker["auto.create.topics.enable"].value == "true"
     assert broker["broker.rack"].value == "a"
-    assert all(each.read_only and each.config_source in (4, 5) for each in broker.values())
+    assert all(each.config_source in (4, 5) for each in broker.values())
+    assert not broker["message.max.bytes"].read_only
+    assert broker["num.partitions"].read_only
     assert (await describe(4, "")).configs == ()
     codes = [
         (await describe(*asked)).error_code

@@ -1,4 +1,6 @@
-"""DescribeClientQuotas and AlterClientQuotas: no quota is enforced, so none can be set."""
+"""DescribeClientQuotas and AlterClientQuotas."""
+
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,44 +21,121 @@ from lacuna.wire.messages.describe_client_quotas import (
 )
 from tests.agent.apis.clusters import Setup
 
-ANY = 2
+EXACT, DEFAULT, ANY = range(3)
+ALICE = EntityData("user", "alice")
+EVERY_USER = EntityData("user", None)
+APP = EntityData("client-id", "app")
+RATE = OpData("producer_byte_rate", 1024.0, remove=False)
 
 
-@pytest.mark.parametrize("version", range(2))
-@pytest.mark.parametrize(
-    ("remove", "error_code"), [(False, ErrorCode.INVALID_REQUEST), (True, ErrorCode.NONE)]
-)
-async def test_a_quota_can_be_removed_but_not_set(
-    setup: Setup, version: int, remove: bool, error_code: int
-) -> None:
-    """Tools remove what they might have set."""
-    entity = EntityData("client-id", "a")
-    entry = EntryData([entity], [OpData("producer_byte_rate", 1.5, remove)])
+async def alter(
+    setup: Setup, *entries: EntryData, version: int = 1, validate_only: bool = False
+) -> list[tuple[ErrorCode, str | None]]:
     answer = await setup.client.call(
         ALTER_CLIENT_QUOTAS_REQUEST,
         ALTER_CLIENT_QUOTAS_RESPONSE,
         version,
-        AlterClientQuotasRequest([entry], validate_only=False),
+        AlterClientQuotasRequest(entries, validate_only),
     )
-    (found,) = answer.entries
-    assert found.error_code == error_code
-    assert [(each.entity_type, each.entity_name) for each in found.entity] == [("client-id", "a")]
-    assert remove or "not enforced" in str(found.error_message)
+    return [(ErrorCode(each.error_code), each.error_message) for each in answer.entries]
 
 
-@pytest.mark.parametrize("version", range(2))
-@pytest.mark.parametrize(
-    ("entity_type", "error_code", "entries"),
-    [("user", ErrorCode.NONE, ()), ("planet", ErrorCode.UNSUPPORTED_VERSION, None)],
-)
-async def test_there_are_no_quotas(
-    setup: Setup, version: int, entity_type: str, error_code: int, entries: object
-) -> None:
-    """And Kafka's error for a type of entity that it does not have."""
+async def describe(
+    setup: Setup, *components: ComponentData, strict: bool = False, version: int = 1
+) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
     answer = await setup.client.call(
         DESCRIBE_CLIENT_QUOTAS_REQUEST,
         DESCRIBE_CLIENT_QUOTAS_RESPONSE,
         version,
-        DescribeClientQuotasRequest([ComponentData(entity_type, ANY, None)]),
+        DescribeClientQuotasRequest(components, strict),
     )
-    assert (answer.error_code, answer.entries) == (error_code, entries)
+    assert answer.error_code == ErrorCode.NONE
+    return {
+        tuple((part.entity_type, part.entity_name) for part in entry.entity): {
+            value.key: value.value for value in entry.values
+        }
+        for entry in answer.entries or ()
+    }
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_quotas_are_set_described_and_removed(setup: Setup, version: int) -> None:
+    done = await alter(
+        setup,
+        EntryData([ALICE], [RATE, OpData("request_percentage", 12.5, remove=False)]),
+        EntryData([ALICE, APP], [RATE]),
+        EntryData([EVERY_USER], [RATE]),
+        version=version,
+    )
+    assert done == [(ErrorCode.NONE, None)] * 3
+    alice = (("user", "alice"),)
+    of_app = (("client-id", "app"), ("user", "alice"))
+    every = (("user", None),)
+    rate = {"producer_byte_rate": 1024.0}
+    found = await describe(setup, version=version)
+    assert found == {alice: {**rate, "request_percentage": 12.5}, of_app: rate, every: rate}
+    by_name = ComponentData("user", EXACT, "alice")
+    assert (await describe(setup, by_name)).keys() == {alice, of_app}
+    assert (await describe(setup, by_name, strict=True)).keys() == {alice}
+    assert await describe(setup, ComponentData("user", DEFAULT, None)) == {every: rate}
+    removed = OpData("producer_byte_rate", 0.0, remove=True)
+    assert await alter(setup, EntryData([EVERY_USER], [removed])) == [(ErrorCode.NONE, None)]
+    assert await describe(setup, ComponentData("user", DEFAULT, None)) == {}
+
+
+async def test_what_is_only_validated_changes_nothing(setup: Setup) -> None:
+    entry = EntryData([ALICE], [RATE])
+    assert await alter(setup, entry, validate_only=True) == [(ErrorCode.NONE, None)]
+    assert await describe(setup) == {}
+
+
+@pytest.mark.parametrize(
+    ("entity", "change", "words"),
+    [
+        ([], RATE, "empty client quota entity"),
+        ([EntityData("planet", "x")], RATE, "entity type: planet"),
+        ([ALICE, ALICE], RATE, "Duplicate"),
+        ([EntityData("user", "")], RATE, "Empty"),
+        ([EntityData("ip", "127.0.0.1"), ALICE], RATE, "combination"),
+        ([EntityData("ip", "127.0.0.1")], RATE, "key producer_byte_rate"),
+        ([ALICE], OpData("connection_creation_rate", 5.0, remove=False), "key connection"),
+        ([ALICE], OpData("producer_byte_rate", 0.0, remove=False), "greater than 0"),
+        ([ALICE], OpData("producer_byte_rate", -1.0, remove=False), "greater than 0"),
+        ([ALICE], OpData("producer_byte_rate", float("nan"), remove=False), "greater than 0"),
+        ([ALICE], OpData("producer_byte_rate", 1.5, remove=False), "fractional"),
+    ],
+)
+async def test_an_invalid_entry_is_refused_and_the_others_are_made(
+    setup: Setup, entity: Sequence[EntityData], change: OpData, words: str
+) -> None:
+    refused, made = await alter(setup, EntryData(entity, [change]), EntryData([APP], [RATE]))
+    assert refused[0] == ErrorCode.INVALID_REQUEST
+    assert words in str(refused[1])
+    assert made == (ErrorCode.NONE, None)
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([ComponentData("planet", ANY, None)], ErrorCode.UNSUPPORTED_VERSION),
+        ([ComponentData("", ANY, None)], ErrorCode.INVALID_REQUEST),
+        ([ComponentData("user", ANY, None)] * 2, ErrorCode.INVALID_REQUEST),
+        ([ComponentData("user", EXACT, None)], ErrorCode.INVALID_REQUEST),
+        ([ComponentData("user", ANY, "a")], ErrorCode.INVALID_REQUEST),
+        ([ComponentData("user", 3, None)], ErrorCode.INVALID_REQUEST),
+        (
+            [ComponentData("user", ANY, None), ComponentData("ip", ANY, None)],
+            ErrorCode.INVALID_REQUEST,
+        ),
+    ],
+)
+async def test_a_filter_that_makes_no_sense_is_refused(
+    setup: Setup, components: Sequence[ComponentData], code: ErrorCode
+) -> None:
+    answer = await setup.client.call(
+        DESCRIBE_CLIENT_QUOTAS_REQUEST,
+        DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+        1,
+        DescribeClientQuotasRequest(components),
+    )
+    assert (answer.error_code, answer.entries) == (code, None)

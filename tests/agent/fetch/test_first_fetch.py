@@ -14,8 +14,10 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.answers import size_of
 from lacuna.agent.members import Members
 from lacuna.agent.peer_lines import PeerLines
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.shared.security import Security
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log
 from tests.agent.harness import anybody, open_to_all, unreachable
@@ -43,6 +45,7 @@ class Consumers:
             members=Members(log.control, log.lease.trust),
             lines=PeerLines(log.control, log.lease, unreachable),
             access=open_to_all(),
+            quotas=Quotas(Security()),
         )
 
     @property

@@ -272,3 +272,20 @@ async def test_a_round_that_fails_by_our_mistake_is_not_the_last(
         await again.wait()
     await keeping.stop()
     assert "unexpected error in merging" in caplog.text
+    assert keeping.metrics.merges_failed == 1
+    assert keeping.metrics.collections_failed == 0
+    assert keeping.metrics.last_failure == "merging: nobody thought of it"
+
+
+def test_what_was_merged_is_counted(cluster: Cluster, topic: str) -> None:
+    metrics = housekeeping(cluster).metrics
+    merges, before, written = metrics.merges, metrics.extents_before, metrics.bytes_written
+    write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 12)
+    cluster.run(housekeeping(cluster).merge())
+    assert metrics.merges == merges + 1
+    assert metrics.extents_before == before + 12
+    assert metrics.bytes_written > written
+    deleted = metrics.objects_deleted
+    cluster.advance(GRACE_MS)
+    cluster.run(housekeeping(cluster).collect())
+    assert metrics.objects_deleted >= deleted + 12

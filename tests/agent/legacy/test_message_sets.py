@@ -32,8 +32,10 @@ from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.peer_lines import PeerLines
+from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.shared.security import Security
 from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import TIME, Log, make_batch, open_log, records_of
 from tests.agent.harness import RawClient, open_to_all, serving, unreachable
@@ -84,6 +86,7 @@ async def served(
             members=Members(log.control, log.lease.trust),
             lines=PeerLines(log.control, log.lease, unreachable),
             access=open_to_all(),
+            quotas=Quotas(Security()),
         )
         async with serving(context) as server:
             client = await RawClient.connect(server.port)

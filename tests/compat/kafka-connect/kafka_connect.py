@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from worker import Refused, Worker
+from worker import Worker
+
+from tests.compat.harness.tools import Refused, Said, parser, tell, until
 
 FEEDS = ("start", "middle", "end", "all", "mixed")
-SECONDS = 60.0
 LINES = 100
-Records = dict[str, list[str]]
-Said = tuple[Records, dict[str, Any]]
 
 
 def text(value: bytes | None) -> str:
     """A key or value of a record as the matrix prints it."""
     return "~" if value is None else value.decode()
-
-
-def until(done: Callable[[], bool], what: Callable[[], str]) -> None:
-    """Raises TimeoutError. The worker tells nobody when it is done, so it is asked again and again."""
-    deadline = time.monotonic() + SECONDS
-    while not done():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"after {SECONDS:.0f} s: {what()}")
-        time.sleep(0.1)
 
 
 class Committed:
@@ -167,7 +153,7 @@ class Connect:
                 "sync.topic.acls.enabled": "false",
             },
         )
-        found: Records = {}
+        found: dict[str, list[str]] = {}
         for name in FEEDS:
             original = Committed(self._bootstrap, f"{self._prefix}-{name}").read_to_end()
             found[f"mirrored-{name}/0"] = list(self._mirrored[name].await_lines(len(original)))
@@ -233,20 +219,11 @@ class Connect:
         }
 
 
-def verdict(scenario: Callable[[], Said]) -> dict[str, Any]:
-    """What a scenario's line says."""
-    try:
-        records, facts = scenario()
-    except (Refused, OSError, RuntimeError, ValueError) as error:
-        return {"ok": False, "error": f"{type(error).__name__}: {error}"[:2000], "records": {}}
-    return {"ok": True, "records": records, "facts": facts}
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("--jars", "--kafka-jars", "--bootstrap", "--workload", "--prefix"):
-        parser.add_argument(name, required=True)
-    arguments = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--jars", required=True)
+    made.add_argument("--kafka-jars", required=True)
+    arguments = made.parse_args()
     classpath = f"{arguments.jars}/*:{arguments.kafka_jars}/*"
     with tempfile.TemporaryDirectory(prefix="kafka-connect-") as name:
         folder = Path(name)
@@ -254,10 +231,7 @@ def main() -> None:
         try:
             worker.start()
             connect = Connect(worker, arguments.bootstrap, arguments.prefix, folder)
-            for title, scenario in connect.scenarios().items():
-                line = {"scenario": title, **verdict(scenario)}
-                sys.stdout.write(json.dumps(line) + "\n")
-                sys.stdout.flush()
+            tell(connect.scenarios())
         finally:
             worker.kill()
 

@@ -1,16 +1,10 @@
-"""A distributed worker of Kafka Connect as a process, and its REST interface."""
+"""A distributed worker of Kafka Connect as a process."""
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
-from typing import Any
+
+from tests.compat.harness.tools import Server, free_port
 
 SETTINGS = """\
 bootstrap.servers={bootstrap}
@@ -36,73 +30,16 @@ heartbeat.interval.ms=1000
 scheduled.rebalance.max.delay.ms=0
 metadata.max.age.ms=5000
 """
-START_SECONDS = 90.0
 
 
-class Refused(Exception):
-    """The worker's answer is an error; its text is the message."""
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
-class Worker:
-    """`start`, `kill`, `start` again; `ask` speaks to it."""
+class Worker(Server):
+    """Its REST interface answers once it has joined its group."""
 
     def __init__(self, bootstrap: str, prefix: str, classpath: str, folder: Path) -> None:
-        self._port = free_port()
-        self._properties = folder / "worker.properties"
-        self._properties.write_text(
-            SETTINGS.format(bootstrap=bootstrap, prefix=prefix, port=self._port)
-        )
-        self._classpath = classpath
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Raises TimeoutError where it does not answer, RuntimeError where it ended."""
+        port = free_port()
+        properties = folder / "worker.properties"
+        properties.write_text(SETTINGS.format(bootstrap=bootstrap, prefix=prefix, port=port))
         java = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        java += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", self._classpath]
+        java += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classpath]
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        self._process = subprocess.Popen(
-            [*java, main, str(self._properties)], stdout=sys.stderr, stdin=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._is_ready():
-            if self._process.poll() is not None:
-                raise RuntimeError(f"the worker ended with {self._process.returncode}")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the worker does not answer after {START_SECONDS:.0f} s")
-            time.sleep(0.2)
-
-    def _is_ready(self) -> bool:
-        try:
-            self.ask("GET", "/connectors")
-        except (Refused, OSError):
-            return False
-        return True
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer's JSON; None where it is empty. Raises Refused and OSError."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self._port}{path}",
-            None if body is None else json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-            method=method,
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                said = answer.read()
-        except urllib.error.HTTPError as error:
-            raise Refused(f"{error.code}: {error.read().decode()}") from error
-        return json.loads(said) if said else None
-
-    def kill(self) -> None:
-        """As by kill -9."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        super().__init__([*java, main, str(properties)], f"http://127.0.0.1:{port}", "/connectors")

@@ -20,7 +20,9 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
 from tests.doubles.journal import MemoryJournal
+from tests.doubles.keys import some_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class RenewingJournal(BucketJournal):
         await super().close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql", "bucket-memory", "bucket-s3"])
+@pytest.fixture(
+    params=["memory", "sqlite", "postgresql", "bucket-memory", "bucket-s3", "bucket-encrypted"]
+)
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
     if request.param == "memory":
         memory = MemoryJournal("made")
@@ -61,6 +65,8 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
     if request.param.startswith("bucket"):
         is_s3 = request.param == "bucket-s3"
         bucket = request.getfixturevalue("s3") if is_s3 else MemoryStore()
+        if request.param == "bucket-encrypted":
+            bucket = EncryptedConditionalStore(bucket, some_keys())
         return Kept(lambda: RenewingJournal(bucket, lambda: "made", lease=5.0), many=100)
     database = request.getfixturevalue("database")
     # With a lease, so that a second writer is told to wait; one that was closed has none.

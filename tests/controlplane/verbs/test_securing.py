@@ -133,3 +133,54 @@ def test_a_version_without_security_refuses_a_snapshot_with_some_only() -> None:
     assert StateSnapshot.FromString(machine.snapshot(cluster.state)).format_version == 1
     alter(cluster, added_acls=[READ])
     assert StateSnapshot.FromString(machine.snapshot(cluster.state)).format_version == 2
+
+
+@pytest.mark.parametrize(
+    ("bound", "first", "more", "fewer"),
+    [
+        (
+            "MOST_CREDENTIALS",
+            {"credentials": [ALICE]},
+            {"credentials": [ScramCredential(user="bob", mechanism=1, stored_key=b"k")]},
+            {"credentials": [ScramCredential(user="alice", mechanism=1)]},
+        ),
+        (
+            "MOST_QUOTAS",
+            {"quotas": [quota("a", rate=1.0)]},
+            {"quotas": [quota("b", rate=1.0)]},
+            {"quotas": [quota("a", "rate")]},
+        ),
+        (
+            "MOST_TOKENS",
+            {"tokens": [DelegationToken(token_id="t", expiry_ms=1 << 50)]},
+            {"tokens": [DelegationToken(token_id="u", expiry_ms=1 << 50)]},
+            {"tokens": [DelegationToken(token_id="t", expiry_ms=1 << 51)]},
+        ),
+    ],
+)
+def test_at_the_bound_what_is_there_is_changed_and_removed(
+    monkeypatch: pytest.MonkeyPatch,
+    bound: str,
+    first: dict[str, Any],
+    more: dict[str, Any],
+    fewer: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(security, bound, 1)
+    cluster = Cluster()
+    assert alter(cluster, **first).error_code == ErrorCode.NONE
+    assert alter(cluster, **more).error_code == ErrorCode.POLICY_VIOLATION
+    assert alter(cluster, **fewer).error_code == ErrorCode.NONE
+
+
+def test_a_token_that_is_gone_is_not_renewed() -> None:
+    """Whoever renews it removes it too, so that it cannot come back after its owner has ended it."""
+    cluster = Cluster()
+    token = DelegationToken(token_id="t", expiry_ms=1 << 50)
+    later = DelegationToken(token_id="t", expiry_ms=1 << 51)
+    alter(cluster, tokens=[token])
+    for _ in range(2):  # a lost reply has it sent again
+        alter(cluster, tokens=[later], removed_token_ids=["t"])
+        assert cluster.state.security.tokens == {"t": later}
+    alter(cluster, removed_token_ids=["t"])
+    alter(cluster, tokens=[later], removed_token_ids=["t"])
+    assert not cluster.state.security.tokens

@@ -18,7 +18,7 @@ from lacuna.console.sources import of_embedded
 from lacuna.controlplane.client import ControlClient
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
-from lacuna.observing.endpoint import Observed
+from lacuna.observing.endpoint import Observed, Shown
 from lacuna.testing import Cluster
 
 HOSTILE = "<script>alert('x')</script>&\"\N{RIGHT-TO-LEFT OVERRIDE}"
@@ -78,7 +78,7 @@ def served(cluster: Cluster, *, may_write: bool = False) -> Iterator[Browser]:
         embedded = cluster.embedded
         observe_control_plane(observed, embedded.running, embedded.settings.service.runtime)
         observe_agent(observed, embedded.agents[0])
-        sources = await of_embedded(embedded, observed)
+        sources = await of_embedded(embedded, Shown(observed))
         address = await stack.enter_async_context(
             console_served(listen("127.0.0.1:0"), sources, may_write=may_write)
         )

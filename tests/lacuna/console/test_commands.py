@@ -1,19 +1,26 @@
 """`lacuna up` with its console, and `lacuna console` by itself."""
 
 import http.client
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import Producer
 
 from lacuna.cli.console_options import Wanted, host_names
 from lacuna.errors import ListenError
 from lacuna.testing import ProcessCluster
 from tests.lacuna.conftest import Refusal
 from tests.lacuna.console.conftest import SECONDS
+from tests.lacuna.console.test_pages import plain
 
 
 def wanted(address: str, *, is_chosen: bool) -> Wanted:
@@ -42,32 +49,80 @@ def test_names_of_hosts() -> None:
 
 
 def test_what_is_refused(refused: Refusal) -> None:
-    assert "run `lacuna console` beside them" in refused(
-        "up", "--workers", "2", "--console", "127.0.0.1:0"
-    )
     assert "not of the form HOST:PORT" in refused("up", "--console", "nowhere")
     assert "no cluster is running" in refused("console", "--data", "nowhere")
 
 
-def test_the_console_of_a_cluster_elsewhere(lacuna_process: ProcessCluster) -> None:
-    command = [sys.executable, "-m", "lacuna", "console", "--listen", "127.0.0.1:0"]
-    command += ["--data", str(lacuna_process.data), "--bootstrap", lacuna_process.bootstrap]
-    console = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert console.stdout is not None
+@contextmanager
+def running(*arguments: str, ready: str, lines: int = 1) -> Iterator[tuple[str, str]]:
+    """A command that serves a console; yields its first lines and the console's URL. Ctrl-C must end it cleanly."""
+    command = [sys.executable, "-m", "lacuna", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
     try:
-        address = console.stdout.readline().removeprefix("console: ").strip()
+        said = "".join(process.stdout.readline() for _ in range(lines))
+        found = re.search(rf"^{ready}(http\S+)$", said, re.MULTILINE)
+        assert found is not None, said
+        yield said, found[1]
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=SECONDS)
+    assert (process.returncode, err) == (0, "")
+
+
+def shown(address: str, expected: str) -> str:
+    """The text of a page once it matches `expected`: agents tell of themselves every three seconds."""
+    ends = time.monotonic() + SECONDS
+    while True:
         with urlopen(address, timeout=SECONDS) as answer:
-            page = answer.read().decode()
-        assert lacuna_process.bootstrap in page
-        assert '<span class="badge good">leader</span>' in page
-        assert "Load of this process" not in page
-        with urlopen(f"{address}/clients", timeout=SECONDS) as answer:
-            assert b"known to the agents" in answer.read()
+            found = plain(answer.read().decode())
+        if re.search(expected, found) or time.monotonic() > ends:
+            assert re.search(expected, found)
+            return found
+        time.sleep(0.1)
+
+
+def produce(bootstrap: str, client_id: str) -> Producer:
+    """A producer that has written a record, so it stays connected."""
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": client_id})
+    producer.produce("t", b"x")
+    assert producer.flush(SECONDS) == 0
+    return producer
+
+
+def test_the_console_of_a_cluster_elsewhere(lacuna_process: ProcessCluster) -> None:
+    arguments = ["console", "--listen", "127.0.0.1:0", "--data", str(lacuna_process.data)]
+    arguments += ["--bootstrap", lacuna_process.bootstrap]
+    with running(*arguments, ready="console: ") as (_, address):
+        page = shown(address, re.escape(lacuna_process.bootstrap))
+        assert "leader" in page
+        produced = produce(lacuna_process.bootstrap, "far-away")
+        assert "as with Kafka" in shown(f"{address}/clients", "far-away")
+        shown(address, r"Connections [1-9]\d* of clients Requests [1-9]")
+        shown(address, r"[1-9]\d* PUT")
+        del produced
         # An event stream that is open does not keep it from ending.
         stream = http.client.HTTPConnection(address.removeprefix("http://"), timeout=SECONDS)
         stream.request("GET", "/live")
         assert stream.getresponse().readline() == b"event: tick\n"
-    finally:
-        console.send_signal(signal.SIGINT)
-        _, err = console.communicate(timeout=SECONDS)
-    assert (console.returncode, err) == (0, "")
+
+
+def test_the_console_of_workers_shows_each_of_them(tmp_path: Path) -> None:
+    arguments = ["up", "--workers", "2", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
+    arguments += ["--console", "127.0.0.1:0"]
+    with running(*arguments, ready="console ", lines=4) as (said, address):
+        bootstrap = said.partition(": ")[2].partition("\n")[0]
+        # Each has a connection of its own to the port that the workers share, and the kernel spreads them.
+        producers = [produce(bootstrap, f"client-{number}") for number in range(16)]
+        shown(address, "1 serving, in 2 processes")
+        shown(address, r"serving \d+ [1-9]\d* \d+ .* serving \d+ [1-9]\d* \d+ ")
+        shown(
+            f"{address}/clients",
+            r"confluent-kafka-python \S+-rdkafka-\S+ (1[6-9]|[2-9]\d) client-0",
+        )
+        assert len(producers) == 16
+        with urlopen(f"{address}/metrics", timeout=SECONDS) as answer:
+            text = answer.read().decode()
+        for worker in ("1", "2", "controlplane"):
+            assert f'worker="{worker}"' in text
+        shown(f"{address}/topics/t/0/messages", "offset 15|15 ")

@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 import pytest
 
+from lacuna.agent.housekeeping import Merger, MergeSettings
 from lacuna.console.formats import name
 from lacuna.testing import Cluster
-from tests.lacuna.console.conftest import HOSTILE, Browser
+from tests.lacuna.console.conftest import HOSTILE, Browser, served, transactional
 
 PAGES = [
     "/",
@@ -23,6 +24,7 @@ PAGES = [
     "/groups/group?id=billing",
     f"/groups/group?id={quote(HOSTILE)}",
     "/transactions",
+    "/merges",
     "/clients",
     "/nothing",
 ]
@@ -132,6 +134,43 @@ def test_metrics_and_health_are_there_too(browser: Browser) -> None:
     metrics = browser.get("/metrics")
     assert "lacuna_controlplane_leader 1.0" in metrics.text
     assert metrics.headers["content-type"].startswith("text/plain")
+
+
+def test_what_merges_reclaimed_and_what_waits(lacuna_private_cluster: Cluster) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("orders")
+    cluster.create_topic("quiet")
+    producer = transactional(cluster, "t")
+    for end in (producer.commit_transaction, producer.abort_transaction) * 2:
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce("orders", value=b"x" * 100)
+        producer.flush()
+        end()
+    with served(cluster) as browser:
+        shown = plain(browser.get("/merges").text)
+        assert "Nothing was rewritten" in shown
+        assert re.search(r"orders \N{EN DASH} \N{EN DASH} 0 0 0 B \d+ B 6 offsets", shown)
+        agent = cluster.embedded.agents[0]
+        assert agent.housekeeping is not None
+        merger = Merger(
+            agent.context.control,
+            agent.context.store,
+            agent.context.lease,
+            agent.housekeeping.merger._executor,
+            MergeSettings(min_extents=1, min_age_ms=0),
+        )
+        assert cluster.run(merger.run_once()) is not None
+        agent.housekeeping.metrics.last_failure = HOSTILE
+        agent.housekeeping.metrics.merges_failed = 2
+        shown = plain(browser.get("/merges").text)
+        assert "Aborted records left out 6 their offsets are holes" in shown
+        assert "Failures 2 0 partitions had changed" in shown
+        assert re.search(
+            r"orders [\d.]+ \w+ 4 to 1 extents \N{EN DASH} 6 1 [\d.]+ \w+ 0 B 0 offsets", shown
+        )
+        assert re.search(r" merge 1 4 1 [\d.]+ \w+ [\d.]+ \w+ 6 ", shown)
+        assert name(HOSTILE) in shown
 
 
 def test_clients_and_what_is_known_of_them(browser: Browser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +46,36 @@ def scraped(port: int) -> Sample:
         return values.get((name, frozenset(labels.items())), 0.0)
 
     return value
+
+
+def test_merges_are_counted_by_who_does_and_by_who_decides_them(
+    tmp_path: Path, clients: SimpleNamespace
+) -> None:
+    (port,) = lasting_ports(1)
+    settings = ("merge.min.age.ms=0", "merge.min.extents=2", "merge.interval.ms=50")
+    options = [f"--health=127.0.0.1:{port}", *(f"--set={each}" for each in settings)]
+    with ProcessCluster(tmp_path / "data", options) as cluster:
+        producer = clients.transactional(cluster.bootstrap, "shop")
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            clients.send(producer, "t", ["x"] * 3)
+            end(60)
+        deadline = time.monotonic() + 60
+        while True:
+            sample = scraped(port)
+            if sample("lacuna_reclaimed_aborted_offsets_total", by="merge") == 3:
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        rewritten = sample("lacuna_rewritten_extents_total", by="merge", side="before")
+        assert rewritten >= 1
+        assert sample("lacuna_merged_extents_total", side="before") == rewritten
+        assert sample("lacuna_rewrites_total", by="merge") >= 1
+        assert sample("lacuna_rewrites_total", by="compaction") == 0
+        assert sample("lacuna_merges_total") >= 1
+        assert sample("lacuna_merges_failed_total") == 0
+        assert sample("lacuna_replaced_objects") >= 1
+        assert sample("lacuna_merge_waiting_aborted_offsets") == 0
 
 
 @pytest.mark.slow

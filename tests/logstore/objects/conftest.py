@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from lacuna.logstore.objects import DirectoryStore, MemoryStore, ObjectStore
+from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.pack_puts import PackLimits
-from lacuna.logstore.objects.s3 import S3Store
+from lacuna.logstore.objects.s3 import S3Store, ServerSideEncryption
 from lacuna.moto import MotoServer
+from tests.doubles.keys import some_keys
 
 _buckets = itertools.count()
 
@@ -26,13 +28,19 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
     bucket = f"bucket-{next(_buckets)}"
     stores: list[S3Store] = []
 
-    def open_one(prefix: str = "some/prefix", *, create: bool = True) -> S3Store:
+    def open_one(
+        prefix: str = "some/prefix",
+        *,
+        create: bool = True,
+        encryption: ServerSideEncryption | None = None,
+    ) -> S3Store:
         store = S3Store(
             bucket,
             prefix,
             endpoint=moto_endpoint,
             access_key_id="test",
             secret_access_key="test",
+            encryption=encryption,
         )
         stores.append(store)
         if create:
@@ -44,16 +52,24 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
         store.close()
 
 
-@pytest.fixture(params=["memory", "directory", "directory-packs", "s3"])
+KINDS = ["memory", "directory", "directory-packs", "s3"]
+
+
+@pytest.fixture(
+    params=[*KINDS, *(f"encrypted {kind}" for kind in KINDS), "encrypted s3 with plaintext"]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    kind = request.param.removeprefix("encrypted ")
     opened: ObjectStore
-    if request.param == "memory":
+    if kind == "memory":
         opened = MemoryStore()
-    elif request.param == "directory":
+    elif kind == "directory":
         opened = DirectoryStore(tmp_path / "objects")
-    elif request.param == "directory-packs":
+    elif kind == "directory-packs":
         opened = DirectoryStore(tmp_path / "objects", packs=PackLimits(first_puts=0))
     else:
         opened = request.getfixturevalue("open_s3")()
+    if kind != request.param:
+        opened = EncryptedStore(opened, some_keys(reads_plaintext=kind.endswith("plaintext")))
     yield opened
     opened.close()

@@ -15,12 +15,18 @@ from lacuna.logstore.objects import (
     VersionedObject,
     open_conditional_store,
 )
+from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
 from lacuna.logstore.objects.s3 import S3Store
+from tests.doubles.keys import some_keys
 
 
-@pytest.fixture(params=["memory", "s3"])
+@pytest.fixture(params=["memory", "s3", "encrypted memory", "encrypted s3"])
 def store(request: pytest.FixtureRequest) -> Iterator[ConditionalStore]:
-    opened = MemoryStore() if request.param == "memory" else request.getfixturevalue("open_s3")()
+    opened: ConditionalStore
+    is_memory = request.param.endswith("memory")
+    opened = MemoryStore() if is_memory else request.getfixturevalue("open_s3")()
+    if request.param.startswith("encrypted"):
+        opened = EncryptedConditionalStore(opened, some_keys())
     assert isinstance(opened, ConditionalStore)
     yield opened
     opened.close()

@@ -17,7 +17,7 @@ from lacuna.logstore.objects import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from lacuna.logstore.objects.s3 import READ_GAP, S3Store
+from lacuna.logstore.objects.s3 import READ_GAP, S3Store, ServerSideEncryption
 
 
 @dataclass
@@ -38,6 +38,25 @@ class Script:
 
     def next(self) -> Answer:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def test_connections_in_use_are_counted(script: Script, scripted: S3Store) -> None:
+    """Also while a body is read, and not any more once a request has failed."""
+    seen: list[int] = []
+    real = Script.next
+
+    def next_answer() -> Answer:
+        seen.append(scripted.metrics.connections_in_use)
+        return real(script)
+
+    script.next = next_answer  # type: ignore[method-assign]
+    script.answers = [Answer(200, b"abc"), error(403, "AccessDenied")]
+    assert scripted.get("a", 0, 3) == b"abc"
+    with pytest.raises(StoreMisconfiguredError):
+        scripted.size("a")
+    assert seen[:2] == [1, 1]
+    assert scripted.metrics.connections_in_use == 0
+    assert scripted.metrics.connections_kept > 0
 
 
 def error(status: int, code: str) -> Answer:
@@ -340,3 +359,38 @@ def test_prefixes_of_one_bucket_do_not_see_each_other(open_s3: Callable[..., S3S
     assert other.get_all("k") == b"2"
     assert [info.key for info in whole.list()] == ["one/k", "other/k"]
     assert one.read_gap == READ_GAP
+
+
+@pytest.mark.parametrize(
+    "encryption",
+    [
+        ServerSideEncryption("AES256"),
+        ServerSideEncryption("aws:kms"),
+        ServerSideEncryption("aws:kms", "arn:aws:kms:us-east-1:123456789012:key/k"),
+        ServerSideEncryption("aws:kms:dsse"),
+    ],
+)
+def test_every_put_asks_for_the_encryption_that_was_chosen(
+    open_s3: Callable[..., S3Store], encryption: ServerSideEncryption
+) -> None:
+    store = open_s3("", encryption=encryption)
+    store.put("put", [b"x"])
+    etag = store.create("created", b"x")
+    store.create("replaced", b"x")
+    store.replace("replaced", b"y", etag)
+    for key in ("put", "created", "replaced"):
+        head = store._client.head_object(Bucket=store._bucket, Key=key)
+        assert head["ServerSideEncryption"] == encryption.kind
+        assert head.get("SSEKMSKeyId", "") == encryption.kms_key_id
+    assert store.get_all("replaced") == b"y"
+
+
+def test_a_service_that_does_not_encrypt_is_noticed(script: Script, scripted: S3Store) -> None:
+    scripted._encryption = ServerSideEncryption("aws:kms")
+    script.answers = [Answer(200)]
+    with pytest.raises(
+        StoreMisconfiguredError,
+        match="encrypt 'k' with aws:kms, and says that its encryption is none",
+    ):
+        scripted.put("k", [b"x"])
+    assert script.requests[0][2]["x-amz-server-side-encryption"] == "aws:kms"

@@ -4,8 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.logstore.objects import DirectoryStore, MemoryStore, StoreMisconfiguredError, open_store
+from lacuna.logstore.objects import (
+    DirectoryStore,
+    MemoryStore,
+    StoreMisconfiguredError,
+    check_url,
+    open_conditional_store,
+    open_store,
+)
+from lacuna.logstore.objects.encrypted import EncryptedConditionalStore, EncryptedStore
 from lacuna.logstore.objects.s3 import READ_GAP, S3Store
+from lacuna.logstore.objects.url import with_keys, with_options
+from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY
+from tests.doubles.keys import write_keys
 
 
 def test_a_directory(tmp_path: Path) -> None:
@@ -73,3 +84,69 @@ def test_an_empty_option_is_refused(name: str) -> None:
 def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(StoreMisconfiguredError, match="unknown option enpoint"):
         open_store("s3://bucket?enpoint=http://x")
+
+
+def test_a_store_whose_objects_are_encrypted(tmp_path: Path) -> None:
+    keys = write_keys(tmp_path / "the keys", ["k1"])
+    url = with_options(f"file://{tmp_path}/with%20space", encryption_keys=str(keys))
+    assert url == f"file://{tmp_path}/with%20space?encryption_keys={str(keys).replace(' ', '+')}"
+    store = open_store(url)
+    assert isinstance(store, EncryptedStore)
+    store.put("k", [b"secret"])
+    assert store.get_all("k") == b"secret"
+    assert b"secret" not in (tmp_path / "with space" / "k").read_bytes()
+    store.put(CLUSTER_MARKER_KEY, [b"text"])
+    assert (tmp_path / "with space" / CLUSTER_MARKER_KEY).read_bytes() == b"text"
+    bucket = with_options("s3://bucket/prefix?region=us-east-1", encryption_keys=str(keys))
+    assert isinstance(open_store(bucket), EncryptedStore)
+    assert isinstance(open_conditional_store(bucket), EncryptedConditionalStore)
+
+
+def test_keys_that_a_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = write_keys(tmp_path / "keys", ["k1"])
+    url = f"file://{tmp_path}/objects?encryption_keys=command"
+    monkeypatch.delenv("LACUNA_ENCRYPTION_KEY_COMMAND", raising=False)
+    with pytest.raises(StoreMisconfiguredError, match="name it with LACUNA_ENCRYPTION_KEY_COMMAND"):
+        open_store(url)
+    monkeypatch.setenv("LACUNA_ENCRYPTION_KEY_COMMAND", f"cat {keys}")
+    assert isinstance(open_store(url), EncryptedStore)
+
+
+def test_the_environment_names_keys_where_the_url_does_not() -> None:
+    both = {"LACUNA_ENCRYPTION_KEYS": "/k", "LACUNA_ENCRYPTION_KEY_COMMAND": "print"}
+    assert with_keys("file:///data", {}) == "file:///data"
+    assert with_keys("file:///data", both) == "file:///data?encryption_keys=/k"
+    del both["LACUNA_ENCRYPTION_KEYS"]
+    assert with_keys("s3://b/p?region=r", both) == "s3://b/p?region=r&encryption_keys=command"
+    assert (
+        with_keys("file:///data?encryption_keys=/own", both) == "file:///data?encryption_keys=/own"
+    )
+
+
+def test_without_cryptography_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lacuna.logstore.objects.url.find_spec", lambda name: None)
+    with pytest.raises(StoreMisconfiguredError, match=r"pip install 'lacuna-log\[security\]'"):
+        open_store(f"file://{tmp_path}?encryption_keys=/keys")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("sse=aes256", "sse is 'aes256': choose AES256, aws:kms, aws:kms:dsse"),
+        ("sse=AES256&sse_kms_key_id=k", "is for sse=aws:kms or aws:kms:dsse, and not for AES256"),
+        ("sse_kms_key_id=k", "sse is '': choose"),
+        ("sse=", "the option sse is empty"),
+    ],
+)
+def test_an_encryption_that_s3_does_not_have(options: str, message: str) -> None:
+    with pytest.raises(StoreMisconfiguredError, match=message):
+        open_store(f"s3://bucket?region=us-east-1&{options}")
+
+
+def test_a_folder_has_no_options_of_a_bucket() -> None:
+    with pytest.raises(
+        StoreMisconfiguredError, match="unknown option sse: the options are encryption_keys"
+    ):
+        check_url("file:///data?encryption_keys=/k&sse=AES256")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.segments import (
     CorruptSegmentError,
@@ -23,6 +24,7 @@ from lacuna.logstore.segments.layout import (
 )
 from lacuna.logstore.segments.v1 import segment_pb2
 from lacuna.testing.faults import Fault, FaultKind, FaultyStore
+from tests.doubles.keys import some_keys
 from tests.logstore.segments.samples import (
     CLUSTER_ID,
     KEY,
@@ -226,3 +228,10 @@ def test_the_error_survives_the_way_between_processes() -> None:
     error = CorruptSegmentError(KEY, 7, 8, "reason")
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.position, copy.size) == (str(error), 7, 8)
+
+
+def test_the_end_of_an_encrypted_segment_is_damaged_like_any_other() -> None:
+    store = EncryptedStore(MemoryStore(), some_keys())
+    store.inner.put(KEY, [DATA])
+    with pytest.raises(CorruptSegmentError, match="it is not encrypted, which is refused"):
+        open_segment(store, KEY, len(DATA) - 64)

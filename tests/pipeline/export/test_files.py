@@ -199,3 +199,11 @@ def test_who_asks_for_the_files_of_all_runs_meets_the_end_of_one(tmp_path: Path)
         log.append(record)
     assert [each.sequence for each in RunLog(Ending(tmp_path), "t").committed()] == [3]
     assert len(FolderDestination(tmp_path).names("_lacuna")) == 1
+
+
+@pytest.mark.parametrize("option", ["sse=AES256", "encryption_keys=/keys"])
+def test_exported_files_are_not_encrypted_here(option: str) -> None:
+    with pytest.raises(
+        DestinationError, match="are not encrypted here: leave sse and encryption_keys out"
+    ):
+        BucketDestination(f"s3://bucket/prefix?{option}")

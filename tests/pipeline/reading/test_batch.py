@@ -1,5 +1,6 @@
 """A batch: what a read_committed consumer gets, from the bucket alone."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,12 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.metadata.publish import publish_metadata
+from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 from tests.pipeline.reading.conftest import Load, Planned, consume
 
@@ -95,6 +102,68 @@ def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, 
     assert len(expected) == 3 * 5 * (2 * len(_RECORDS) + 4)
     assert sorted(found, key=lambda row: row[:3]) == expected
     assert {row[6] for row in found} == {0, 1}
+
+
+def _next_second() -> int:
+    """Waits until the next second has begun; its time in milliseconds."""
+    second_ms = (wall_clock_ms() // 1000 + 1) * 1000
+    while wall_clock_ms() < second_ms + 50:
+        time.sleep(0.01)
+    return second_ms
+
+
+def test_a_past_time_shows_what_a_consumer_could_see(
+    cluster: Cluster, plan: Plan, load: Load
+) -> None:
+    """Whatever became of transactions that were open then; from a snapshot of the metadata too."""
+    topic = cluster.create_topic("past", 2)
+    plain = Producer({"bootstrap.servers": cluster.bootstrap})
+    open_ones = [
+        Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"past-{end}"})
+        for end in ("commits", "aborts")
+    ]
+    plain.produce(topic, b"before", partition=0)
+    plain.flush(60)
+    for producer in open_ones:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.produce(topic, b"open", partition=partition)
+        producer.flush(60)
+    then = _next_second()
+    commits, aborts = open_ones
+    commits.commit_transaction(60)
+    aborts.abort_transaction(60)
+    plain.produce(topic, b"after", partition=1)
+    plain.flush(60)
+    now = _next_second()
+
+    def values(**options: Any) -> list[tuple[int, int, bytes]]:
+        rows = plan(topic, **options).rows()
+        return [(row["partition"], row["offset"], row["value"]) for row in rows]
+
+    before, after = [(0, 0, b"before")], [(0, 1, b"open"), (1, 0, b"open"), (1, 2, b"after")]
+    assert values(asOf=then) == before
+    assert values(asOf=now) == values() == before + after
+    assert values(asOf=then, startingOffsets='{"past":{"0":1,"1":1}}') == []
+    frame = load(topic, asOf=then)
+    assert [tuple(row) for row in frame.select("partition", "offset").collect()] == [(0, 0)]
+    with pytest.raises(PipelineError, match="could be seen of past then is not known, only from"):
+        values(asOf="2020-01-01T00:00Z")
+
+    location = find_cluster(data=str(cluster.data))
+    with ControlPlane(location.require_control()) as control:
+        store = shared_store(location.store)
+        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    plain.produce(topic, b"later", partition=0)
+    plain.flush(60)
+    later = _next_second()
+    assert values(asOf=then, metadata="bucket") == before
+    assert values(asOf=now, metadata="bucket") == before + after
+    assert values(asOf=later, metadata="bucket") == before + after
+    assert len(values(asOf=later)) == len(before + after) + 1
+    with pytest.raises(PipelineError, match="could be seen of past then is not known, only from"):
+        values(asOf="2020-01-01T00:00Z", metadata="bucket")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.datasource.bounds import EARLIEST, LATEST, AtEdge
 from lacuna.pipeline.datasource.options import OptionError, Options
 from lacuna.pipeline.datasource.reading_options import Topics, read_options
@@ -75,6 +76,8 @@ _HOW = {**_WHERE, "subscribe": "a"}
         ({**_HOW, "isolation": "dirty"}, "choose one of read_committed, read_uncommitted"),
         ({**_HOW, "metadata": "elsewhere"}, "choose one of control, bucket"),
         ({**_HOW, "view": "holes"}, "choose one of records, plan"),
+        ({**_HOW, "asOf": "yesterday"}, "option asOf=yesterday: write a time such as 2026-"),
+        ({**_HOW, "asOf": "2999-01-01"}, "option asOf=2999-01-01: that is in the future"),
         (
             {**_HOW, "subscribed": "b"},
             "option subscribed: there is no such option; the options are",
@@ -136,6 +139,18 @@ def test_wrong_options(
         (True, {"endingTimestamp": "1"}, "option endingTimestamp: a stream has no end"),
         (True, {"endingOffsetsByTimestamp": "{}"}, "write a value like|a stream has no end"),
         (True, {"view": "plan"}, "only a batch has a plan"),
+        (True, {"asOf": "-1h"}, "option asOf: a stream shows what comes"),
+        (
+            False,
+            {"asOf": "-1h", "endingOffsets": "latest"},
+            "options asOf and endingOffsets: both say where to end",
+        ),
+        (False, {"asOf": "-1h", "endingTimestamp": "7"}, "options asOf and endingTimestamp"),
+        (
+            False,
+            {"asOf": "-1h", "isolation": "read_uncommitted"},
+            "option asOf: it shows what a read_committed consumer could see",
+        ),
         (
             True,
             {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
@@ -160,6 +175,19 @@ def test_options_in_any_case_and_their_defaults() -> None:
     assert batch.is_committed
     assert batch.fail_on_data_loss
     assert batch.pin == 3600
+
+
+def test_a_past_time_is_resolved_once() -> None:
+    found = read_options(Options({**_HOW, "asOf": "1764162000123"}), is_streaming=False)
+    assert found.as_of_ms == 1_764_162_000_123
+    assert read_options(Options({**_HOW, "asOf": "2025-11-26T13:00+00:00"})).as_of_ms == (
+        1_764_162_000_000
+    )
+    before_ms = wall_clock_ms()
+    as_of_ms = read_options(Options({**_HOW, "asOf": "-15m"})).as_of_ms
+    assert as_of_ms is not None
+    assert before_ms <= as_of_ms + 900_000 <= wall_clock_ms()
+    assert read_options(Options(_HOW)).as_of_ms is None
 
 
 def test_sql(spark: SparkSession, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from lacuna.controlplane.state.groups.consumer.subscriptions import TopicCounts
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.verbs import internal
 from lacuna.controlplane.verbs.groups.consumer.assignors import Assign, Subscriber, assign_range
 from lacuna.controlplane.verbs.groups.consumer.uniform import assign_uniform
 from lacuna.controlplane.verbs.turn import Turn
@@ -98,6 +99,7 @@ def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
     return live
 
 
-def replay_consumer_group_step(state: State, record: ConsumerGroupStep, _now_ms: int) -> None:
+def replay_consumer_group_step(state: State, record: ConsumerGroupStep, now_ms: int) -> None:
     """Apply a step to a consumer group, creating the group if it is the first step."""
+    internal.write_step(state, record, now_ms)
     state.groups.take_step(record)

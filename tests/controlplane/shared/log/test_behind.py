@@ -1,5 +1,7 @@
 """How far a reader is behind, compared with walking along the fates of all offsets."""
 
+from typing import NamedTuple
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +13,13 @@ from lacuna.controlplane.shared.log.fates import Fate, fates
 extents_of_a_log = st.lists(
     st.tuples(st.integers(0, 3), st.integers(1, 4), st.booleans()), max_size=12
 )
+
+
+class Log(NamedTuple):
+    extents: ExtentTable
+    dead: DeadRanges
+    log_start_offset: int
+    last_stable_offset: int
 
 
 def log_of(described: list[tuple[int, int, bool]]) -> tuple[ExtentTable, DeadRanges, int]:
@@ -34,9 +43,16 @@ def test_it_is_what_will_be_delivered(
         for each in fates(extents, dead, position, last_stable_offset, last_stable_offset)
         if each.fate is Fate.DELIVERED
     ]
-    found = behind(extents, dead, position, last_stable_offset)
+    found = behind(Log(extents, dead, 0, last_stable_offset), position)
     assert found.offsets == sum(end - first for first, end, _ in left)
     assert found.timestamp_ms == (1000 + left[0][2] if left else -1)
+
+
+def test_what_expired_and_what_is_beyond_a_limit_is_not_left() -> None:
+    extents, dead, end = log_of([(0, 4, False)] * 3)
+    log = Log(extents, dead, 4, end)
+    assert behind(log, 0).offsets == 8
+    assert behind(log, 0, 8).offsets == 4
 
 
 def test_time_counts_only_while_something_is_left() -> None:

@@ -23,6 +23,7 @@ import pytest
 from lacuna.controlplane import machine
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.state.groups.live import size_of
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.groups.store import Groups
@@ -98,6 +99,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.state = State()
         self.state.groups = Groups(settings=self.settings)
+        self.state.internal.begin()
         self.add_partitions()
 
     @property
@@ -106,7 +108,7 @@ class Bench:
 
     def add_partitions(self) -> None:
         """All of them: one that stands for each."""
-        self.state.partitions = dict.fromkeys(PARTITIONS, Partition(PARTITIONS[0]))
+        self.state.partitions = dict.fromkeys(PARTITIONS, Partition(PARTITIONS[0], History(0)))
 
     def context(self) -> Context:
         self.next_token += 1
@@ -144,6 +146,8 @@ class Bench:
         """A snapshot of any moment and the journal behind it give the state, too."""
         final = durable(self.groups)
         state, restored = State(), State()
+        state.internal.begin()
+        state.topics = restored.topics = self.state.topics  # tombstones have their names
         for position, event in enumerate(self.journal):
             restored.groups = Groups.from_snapshot(state.groups.to_snapshot())
             for later in self.journal[position:]:
@@ -155,6 +159,8 @@ class Bench:
         """A new process's state."""
         state = State()
         state.groups = Groups(settings=self.settings)
+        state.internal.begin()
+        state.topics = self.state.topics  # tombstones have their names
         for event in self.journal:
             event(state)
         return state.groups
@@ -369,7 +375,8 @@ class Bench:
     def do_delete_topic(self, topic: str) -> str:
         topic_id = topic.encode() * 16
         self.delete_partitions(topic_id)
-        self.outcome(lambda state: state.groups.forget_topic(topic_id))
+        now_ms = self.now_ms
+        self.outcome(lambda state: state.groups.forget_topic(topic_id, topic, now_ms))
         return ""
 
     def do_fetch(self, *words: str) -> str:

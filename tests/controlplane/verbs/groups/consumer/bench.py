@@ -17,6 +17,7 @@ import re
 import struct
 from dataclasses import dataclass, field
 
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, write_assignment
 from lacuna.controlplane.state.groups.consumer.assignments import read_assignment as read_rows
 from lacuna.controlplane.state.groups.settings import GroupSettings
@@ -96,8 +97,10 @@ class ConsumerBench(Bench):
 
     def do_topic(self, name: str, count: str) -> str:
         """Makes a topic, or has it grow."""
-        topic = TopicState(name.encode() * 16, name, {})
-        topic.partitions = [Partition((topic.topic_id, index)) for index in range(int(count))]
+        topic = TopicState(name.encode() * 16, name, {}, {})
+        topic.partitions = [
+            Partition((topic.topic_id, index), History(0)) for index in range(int(count))
+        ]
         self.state.partitions |= {each.key: each for each in topic.partitions}
         self.state.topics[topic.topic_id] = self.state.topics_by_name[name] = topic
         self.state.cluster_version += 1

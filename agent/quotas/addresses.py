@@ -1,0 +1,51 @@
+"""Bounds what one address may do to an agent: connections at a time, and new connections per second (KIP-612).
+
+As in Kafka, both hold for each agent. A connection that comes too early is not refused, but waits to be served.
+"""
+
+from collections import Counter, OrderedDict
+from typing import Final
+
+from lacuna.agent.quotas.limits import Limits
+from lacuna.agent.quotas.quotas import LONGEST_SECONDS, Bucket
+
+_MOST_BUCKETS: Final = 10_000
+
+
+class Addresses:
+    """The connections of each address. Times are the event loop's, in seconds."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: Counter[str] = Counter()
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def open_now(self, address: str) -> int:
+        """Return how many connections an address has."""
+        return self._open[address]
+
+    def began(self, address: str) -> None:
+        """Count a connection whose TLS handshake begins."""
+        self._open[address] += 1
+
+    def opened(self, address: str, now: float) -> float:
+        """Count a connection that can be served; return how long it has to wait, in seconds."""
+        self._open[address] += 1
+        rate = self._limits.of_ip(address) if self._limits.are_any else None
+        if rate is None:
+            return 0.0
+        bucket = self._buckets.pop(address, None) or Bucket(rate, now, share=1.0)
+        self._buckets[address] = bucket
+        if len(self._buckets) > _MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        bucket.rate = rate
+        # The connections up to the rate wait for nothing: what is counted is those before this one.
+        delay = bucket.delay(now)
+        bucket.spend(1.0, now)
+        return min(LONGEST_SECONDS, delay)
+
+    def closed(self, address: str) -> None:
+        """Count a connection less."""
+        self._open[address] -= 1
+        if not self._open[address]:
+            del self._open[address]

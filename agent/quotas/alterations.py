@@ -1,0 +1,58 @@
+"""Which changes of quotas are valid, and Kafka's words for those that are not."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from lacuna.agent.quotas.limits import CONNECTIONS, CONSUMED, MUTATIONS, PRODUCED, REQUESTS
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import shorten
+from lacuna.wire.messages.alter_client_quotas import EntityData, OpData
+
+USER: Final = "user"
+CLIENT: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = frozenset({USER, CLIENT, IP})
+
+_OF_CLIENTS: Final = frozenset({PRODUCED, CONSUMED, REQUESTS, MUTATIONS})
+_OF_IPS: Final = frozenset({CONNECTIONS})
+_WHOLE: Final = frozenset({PRODUCED, CONSUMED, CONNECTIONS})
+_LARGEST: Final = float(1 << 62)
+_MOST_OF_NAME: Final = 1024
+
+
+def invalid(entity: Sequence[EntityData], changes: Sequence[OpData]) -> tuple[int, str]:
+    """Return the error code and message of changes to an entity's quotas; (NONE, "") if they are valid."""
+    problem = _entity_problem(entity)
+    if not problem:
+        is_ip = entity[0].entity_type == IP
+        known = _OF_IPS if is_ip else _OF_CLIENTS
+        problem = next(filter(None, (_problem(change, known) for change in changes)), "")
+    return (ErrorCode.INVALID_REQUEST, problem) if problem else (ErrorCode.NONE, "")
+
+
+def _entity_problem(entity: Sequence[EntityData]) -> str:
+    if not entity:
+        return "Invalid empty client quota entity"
+    kinds = [part.entity_type for part in entity]
+    for part in entity:
+        if part.entity_type not in ENTITY_TYPES:
+            return f"Unhandled client quota entity type: {shorten(part.entity_type)}"
+        if kinds.count(part.entity_type) > 1:
+            return f"Duplicate client quota entity type: {part.entity_type}"
+        if part.entity_name is not None and not 0 < len(part.entity_name) <= _MOST_OF_NAME:
+            return f"Empty or too long {part.entity_type} not supported"
+    if IP in kinds and len(kinds) > 1:
+        return "Invalid entity combination: an ip has no other part"
+    return ""
+
+
+def _problem(change: OpData, known: frozenset[str]) -> str:
+    if change.key not in known:
+        return f"Invalid configuration key {shorten(change.key)}"
+    if change.remove:
+        return ""
+    if not 0 < change.value <= _LARGEST:
+        return f"Quota {change.key} must be greater than 0"
+    if change.key in _WHOLE and change.value != int(change.value):
+        return f"{change.key} cannot be a fractional value"
+    return ""

@@ -1,0 +1,80 @@
+"""Shares quotas with the other agents: says once a second what was used here, and is told what may be given."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.quotas.quotas import FIRST_SHARE, IDLE_SECONDS, Bucket, Quotas
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import Entity
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.security_pb2 import QuotaEntity, QuotaUse, ShareQuotas
+
+if TYPE_CHECKING:
+    from lacuna.agent.lease import AgentLease
+    from lacuna.controlplane.client import ControlClient
+
+log = logging.getLogger("lacuna.agent")
+
+_SECONDS: Final = 1.0
+
+
+class QuotaSharing:
+    """Asks for this agent's shares as long as quotas are used."""
+
+    def __init__(self, control: "ControlClient", lease: "AgentLease", quotas: Quotas) -> None:
+        self._control = control
+        self._lease = lease
+        self._quotas = quotas
+        self._reported_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._reported_at = asyncio.get_running_loop().time()
+        self._task = asyncio.get_running_loop().create_task(self._share(), name="quotas")
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def _share(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS)
+            now = asyncio.get_running_loop().time()
+            buckets = self._quotas.buckets
+            for counted in [
+                each for each, bucket in buckets.items() if bucket.used_at < now - IDLE_SECONDS
+            ]:
+                del buckets[counted]
+            if buckets:
+                await self._ask(now)
+            self._reported_at = now
+
+    async def _ask(self, now: float) -> None:
+        seconds = now - self._reported_at
+        asked = list(self._quotas.buckets.items())
+        uses = [_use(key, entity, bucket, seconds) for (key, entity), bucket in asked]
+        for _, bucket in asked:
+            bucket.reported()
+        command = Command(share_quotas=ShareQuotas(lease_id=self._lease.lease_id, uses=uses))
+        try:
+            reply = (await self._control.call(command)).quotas_shared
+        except (ControlPlaneUnavailable, CommandRefused) as error:
+            # The others may take what was ours, so little of it is given until somebody answers.
+            log.debug("the shares of quotas are not known: %s", error)
+            for _, bucket in asked:
+                bucket.share = min(bucket.share, FIRST_SHARE)
+            return
+        if reply.error_code == ErrorCode.NONE:
+            for (_, bucket), share in zip(asked, reply.shares, strict=True):
+                bucket.share = share
+
+
+def _use(key: str, entity: Entity, bucket: Bucket, seconds: float) -> QuotaUse:
+    parts = [QuotaEntity(type=kind, name=name) for kind, name in entity]
+    used = bucket.used / seconds / bucket.rate if seconds > 0 and bucket.rate > 0 else 0.0
+    return QuotaUse(key=key, entity=parts, used=used, is_short=bucket.was_short)

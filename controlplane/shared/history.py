@@ -1,0 +1,152 @@
+"""A partition's history: where its last stable offset was at past times.
+
+What lies below the last stable offset is decided and never changes (S3). So what a read_committed consumer could see at
+a time is the partition up to the last stable offset of that time. The history has that of each whole second in which it
+moved, and of an old one only each fifth, then each fifteenth, and so on: the older, the fewer. Any partition can
+answer for the multiples of the same widths, so answers for several partitions are of one time, at which every
+transaction was open or ended in all of them.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable
+from itertools import accumulate, chain, pairwise
+from typing import Final
+
+from lacuna.controlplane.v1.log_pb2 import StableHistory
+
+#: The most entries of a partition, at 16 bytes each.
+MOST_ENTRIES: Final = 1024
+#: The widths in seconds, from 1 s to 64 days; each divides the next. Times up to REACH widths ago are exact to a width.
+WIDTHS: Final = (
+    *(1, 5, 15, 60, 300, 900, 3_600, 10_800, 21_600, 43_200),
+    *(86_400 << doublings for doublings in range(7)),
+)
+REACH: Final = 100
+_AGES: Final = tuple(width * REACH for width in WIDTHS)
+#: What an entry more costs is a moment's work in most cases and a pass over all entries in few; many partitions that
+#: get entries at the same time are not to need that at the same time.
+_SPREAD: Final = 256
+#: How many entries there is room for after each pass, at least.
+_ROOM: Final = 64
+
+
+def next_second_ms(now_ms: int) -> int:
+    """Return the first whole second after a time, in milliseconds."""
+    return (now_ms // 1000 + 1) * 1000
+
+
+class History:
+    """The last stable offsets of a partition at whole seconds.
+
+    From `seconds[i]` on it was `offsets[i]`, until some time in the second before `seconds[i + 1]`, if no entry between
+    the two was dropped. From `settled_ms`, a whole second, until now it has not moved, but it may have before. Entries
+    were last dropped at the second `thinned_at`; once there are `most`, it is time again. All times are the control
+    plane's.
+    """
+
+    __slots__ = ("most", "offsets", "seconds", "settled_ms", "thinned_at")
+
+    def __init__(self, settled_ms: int, spread: int = 0) -> None:
+        """An empty history, of a partition whose last stable offset is known from `settled_ms` on."""
+        self.seconds: array[int] = array("q")
+        self.offsets: array[int] = array("q")
+        self.settled_ms = settled_ms
+        self.thinned_at = 0
+        self.most = MOST_ENTRIES - spread % _SPREAD
+
+    def note(self, last_stable_offset: int, now_ms: int) -> None:
+        """Note where the last stable offset is before it may move. `now_ms` must not be below `settled_ms`."""
+        offsets = self.offsets
+        if not offsets or offsets[-1] != last_stable_offset:
+            self.seconds.append(self.settled_ms // 1000)
+            offsets.append(last_stable_offset)
+            if len(offsets) >= self.most:
+                self.thin()
+        self.settled_ms = next_second_ms(now_ms)
+
+    def begin_empty(self, second: int) -> None:
+        """Note that from a second on there was nothing to see, of a new partition."""
+        self.seconds.append(second)
+        self.offsets.append(0)
+
+    def drop_below(self, log_start_offset: int) -> None:
+        """Drop what ends at or below the log start, but the newest of it: all that could be seen then is gone."""
+        gone = bisect_right(self.offsets, log_start_offset) - 1
+        if gone > 0:
+            self._drop_first(gone)
+
+    def known_from(self) -> int:
+        """Return the first second for which there is an answer."""
+        return self.seconds[0] if self.seconds else self.settled_ms // 1000
+
+    def width(self, second: int) -> int:
+        """Return how far whole seconds lie apart, around a time, for which the answer is exact."""
+        age = self.thinned_at - second
+        return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
+
+    def at(self, second: int, last_stable_offset: int) -> int:
+        """Return where the last stable offset was at a second, not before `known_from`; now it is the one given."""
+        if second * 1000 >= self.settled_ms:
+            return last_stable_offset
+        return self.offsets[bisect_right(self.seconds, second) - 1]
+
+    def thin(self) -> None:
+        """Drop the entries that answer for no multiple of the width of their time."""
+        seconds = self.seconds
+        self.thinned_at = seconds[-1]
+        kept: list[int] = []
+        for index, (second, next_second) in enumerate(pairwise(seconds)):
+            last = next_second - 1
+            if last - last % self.width(last) >= second:
+                kept.append(index)
+        kept.append(len(seconds) - 1)
+        self.seconds = array("q", map(seconds.__getitem__, kept))
+        self.offsets = array("q", map(self.offsets.__getitem__, kept))
+        excess = len(kept) + _ROOM - self.most
+        if excess > 0:
+            self._drop_first(excess)
+
+    def _drop_first(self, count: int) -> None:
+        del self.seconds[:count]
+        del self.offsets[:count]
+
+    def message(self) -> StableHistory:
+        """Return the history as a message."""
+        return StableHistory(
+            seconds=_differences(self.seconds),
+            offsets=_differences(self.offsets),
+            settled_ms=self.settled_ms,
+            thinned_at=self.thinned_at,
+        )
+
+    @classmethod
+    def of(cls, message: StableHistory, spread: int = 0) -> "History":
+        """Return the history that `message` was made of."""
+        found = cls(message.settled_ms, spread)
+        found.seconds.extend(accumulate(message.seconds))
+        found.offsets.extend(accumulate(message.offsets))
+        found.thinned_at = message.thinned_at
+        return found
+
+
+def common_second(histories: Collection[History], at_ms: int) -> int:
+    """Return the last second up to a time for which all these histories are exact."""
+    second = at_ms // 1000
+    while True:
+        width = max((each.width(second) for each in histories), default=1)
+        if not second % width:
+            return second
+        second -= second % width
+
+
+def known_from(histories: Collection[History]) -> int:
+    """Return the first second from which on all these histories have an answer for `common_second`."""
+    first = max((each.known_from() for each in histories), default=0)
+    width = max((each.width(first) for each in histories), default=1)
+    return -(-first // width) * width
+
+
+def _differences(numbers: Iterable[int]) -> Iterable[int]:
+    """Yield the first number, and by how much each of the others is greater than the one before it."""
+    return (number - before for before, number in pairwise(chain((0,), numbers)))

@@ -1,0 +1,73 @@
+"""How the agents of a cluster share its quotas: volatile, since each agent asks again every second.
+
+A quota holds for the whole cluster. An agent whose clients wait gets more, up to what the others leave; one whose
+clients use little keeps a little more than that. What an agent has now is not given to another before the agent has
+asked again, so that the shares are never more than the quota together.
+"""
+
+from typing import Final, NamedTuple
+
+from lacuna.controlplane.shared.security import Entity
+
+#: A share that has not been asked for again for this long is free.
+_LIFETIME_MS: Final = 3_000
+#: What every agent has at least, so that its next client can begin, as a part of an equal share.
+_LEAST: Final = 0.1
+#: How much more than it used an agent has, whose clients do not wait.
+_HEADROOM: Final = 1.25
+#: Beyond it the quotas that were used longest ago are forgotten.
+_MOST_KEPT: Final = 20_000
+
+#: The key of a quota, and whose use is counted together.
+Counted = tuple[str, Entity]
+
+
+class _Share(NamedTuple):
+    share: float
+    used: float
+    is_short: bool
+    at_ms: int
+
+
+class Shares:
+    """The shares of all quotas that are in use."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Counted, dict[int, _Share]] = {}
+
+    def ask(
+        self, counted: Counted, lease_id: int, used: float, is_short: bool, now_ms: int
+    ) -> float:
+        """Return an agent's share, from 0 to 1, given what part of the quota it used per second and who waited."""
+        shares = self._kept.pop(counted, {})
+        self._kept[counted] = shares  # the one used last is at the end
+        if len(self._kept) > _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        for other in [
+            other_id for other_id, each in shares.items() if each.at_ms + _LIFETIME_MS < now_ms
+        ]:
+            del shares[other]
+        before = shares.pop(lease_id, None)
+        wanted = _Share(0.0, used, is_short, now_ms)
+        free = max(0.0, 1.0 - sum(each.share for each in shares.values()))
+        target = _target(wanted, list(shares.values()))
+        if before is None and shares:
+            target = max(target, _LEAST / (len(shares) + 1))
+        share = min(target, free)
+        shares[lease_id] = wanted._replace(share=share)
+        return share
+
+
+def _target(own: _Share, others: list[_Share]) -> float:
+    """Return what an agent would have if all asked now: those that wait share what the others do not need."""
+    count = len(others) + 1
+    least = _LEAST / count
+    needs = [max(least, each.used * _HEADROOM) for each in others if not each.is_short]
+    waiting = 1 + sum(each.is_short for each in others)
+    if own.is_short:
+        return max(least, (1.0 - sum(needs)) / waiting)
+    if waiting > 1:
+        return max(least, own.used * _HEADROOM)
+    # Nobody waits: what is not needed is shared too, so that a burst finds something.
+    needed = max(least, own.used * _HEADROOM)
+    return max(least, needed + (1.0 - needed - sum(needs)) / count)

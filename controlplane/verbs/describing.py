@@ -1,0 +1,79 @@
+"""DescribeCluster and DescribeMerges: what the cluster has and does, for those who look at it."""
+
+from collections.abc import Iterable
+
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.rewriting import TopicRewritten
+from lacuna.controlplane.state.settings import DESCRIBED_EXTENTS
+from lacuna.controlplane.state.state import NO_NODE
+from lacuna.controlplane.state.totals import totals
+from lacuna.controlplane.state.waiting import waiting_in
+from lacuna.controlplane.v1.cluster_pb2 import AgentDescription, ClusterDescribed, DescribeCluster
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed, TopicMerges
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
+    """Describe the agents by what they last reported, and sum up the partitions."""
+    state = turn.state
+    nodes = {node.node_id: node for node in state.nodes.values()}
+    leases = [each for each in state.leases.values() if each.node_id != NO_NODE]
+    sums = totals(state, turn.now_ms)
+    answer = ClusterDescribed(
+        agents=[
+            AgentDescription(
+                lease_id=lease.lease_id,
+                agent=nodes[lease.node_id],
+                is_hidden=state.is_hidden(lease),
+                report=state.reports.get(lease.lease_id),
+            )
+            for lease in sorted(leases, key=lambda lease: (lease.node_id, lease.lease_id))
+        ],
+        **sums._asdict(),
+    )
+    return Reply(cluster_described=answer)
+
+
+def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
+    """Describe what merges and compaction did since this control plane leads, and what waits in the given topics.
+
+    At most DESCRIBED_EXTENTS extents are looked at; partitions that are left out are counted.
+    """
+    state = turn.state
+    rewriting = state.rewriting
+    answer = MergesDescribed(
+        since_ms=rewriting.since_ms,
+        merged=rewriting.total.merged,
+        compacted=rewriting.total.compacted,
+        refused=rewriting.refused,
+        objects_deleted=rewriting.objects_deleted,
+        bytes_deleted=rewriting.bytes_deleted,
+        objects_replaced=len(state.segments.replaced),
+        runs=reversed(rewriting.runs),
+    )
+    room = DESCRIBED_EXTENTS
+    for topic_id in command.topic_ids:
+        topic = state.topics.get(topic_id)
+        if topic is None:
+            continue
+        done = rewriting.topics.get(topic_id, TopicRewritten())
+        found = answer.topics.add(topic_id=topic_id, merged=done.merged, compacted=done.compacted)
+        room -= _look(found, topic.partitions, rewriting.small_bytes, room)
+    return Reply(merges_described=answer)
+
+
+def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
+    """Add what waits in partitions to a description; return how many extents were looked at, at most about `room`."""
+    looked = 0
+    for partition in partitions:
+        if looked >= room:
+            found.partitions_left_out += 1
+            continue
+        waiting = waiting_in(partition, small_bytes)
+        looked += 1 + waiting.looked_at
+        found.small_extents += waiting.small_extents
+        found.small_bytes += waiting.small_bytes
+        found.aborted_offsets += waiting.aborted_offsets
+        found.aborted_bytes += waiting.aborted_bytes
+    return looked

@@ -1,0 +1,20 @@
+"""ShareQuotas: what an agent may give its clients of each quota until it asks again."""
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import entity_of
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.security_pb2 import QuotasShared, ShareQuotas
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
+    """Give each quota's share. Nothing durable changes: a new leader shares them out anew within seconds."""
+    if command.lease_id not in turn.state.leases:
+        return Reply(quotas_shared=QuotasShared(error_code=ErrorCode.LEASE_EXPIRED))
+    shares = [
+        turn.state.shares.ask(
+            (use.key, entity_of(use)), command.lease_id, use.used, use.is_short, turn.now_ms
+        )
+        for use in command.uses
+    ]
+    return Reply(quotas_shared=QuotasShared(shares=shares))

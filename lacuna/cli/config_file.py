@@ -1,0 +1,129 @@
+"""The config file, which `lacuna --config FILE` or LACUNA_CONFIG names: settings, and the options of every command.
+
+A key is the command and the option as they are typed, with dots: `groups.reset.to`. An option that several commands
+share has a key without a command, after its variable: `bootstrap` is that of LACUNA_BOOTSTRAP.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+import click
+
+from lacuna.errors import UserError
+
+#: Where the root context keeps the file, for all commands below it.
+_FILE: Final = "lacuna.config"
+_PREFIX: Final = "LACUNA_"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A config file's values by key, with the dots that TOML reads as tables."""
+
+    path: Path
+    values: Mapping[str, object]
+
+
+def take_file(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
+    """Reads the file that the root command was given, for the command that is called."""
+    if path is not None:
+        context.meta[_FILE] = read_file(path)
+
+
+def file_of(context: click.Context) -> ConfigFile | None:
+    """The config file of a command, if it was given one."""
+    found = context.meta.get(_FILE)
+    return found if isinstance(found, ConfigFile) else None
+
+
+def variable_of(option: click.Option, context: click.Context) -> str:
+    """The environment variable of a command's option, or "" if it has none."""
+    if option.envvar:
+        return str(option.envvar)
+    if not (option.allow_from_autoenv and context.auto_envvar_prefix):
+        return ""
+    return f"{context.auto_envvar_prefix}_{(option.name or '').upper()}"
+
+
+def key_of(option: click.Option, context: click.Context) -> str:
+    """The key of a command's option in config files, or "" if it has none."""
+    if option.envvar:
+        return str(option.envvar).removeprefix(_PREFIX).lower().replace("_", ".")
+    if not variable_of(option, context):
+        return ""
+    name = max(option.opts, key=len).removeprefix("--")
+    return ".".join([*context.command_path.split()[1:], name])
+
+
+def keys_of(context: click.Context) -> dict[str, click.Option]:
+    """The options of a command that have a key."""
+    options = (each for each in context.command.params if isinstance(each, click.Option))
+    return {key: option for option in options if (key := key_of(option, context))}
+
+
+def use_file(context: click.Context) -> None:
+    """Makes the values of the config file, if there is one, the defaults of a command's options.
+
+    Raises UserError if the file has a key that no command knows.
+    """
+    file = file_of(context)
+    if file is None:
+        return
+    own = keys_of(context)
+    if not own.keys() >= file.values.keys():
+        _check(file)
+    context.default_map = {
+        option.name or "": _given(file, key, option)
+        for key, option in own.items()
+        if key in file.values
+    }
+
+
+def read_file(path: Path) -> ConfigFile:
+    """Reads a config file. Raises UserError if it cannot be read or is not TOML."""
+    try:
+        return ConfigFile(path, dict(_flattened(tomllib.loads(path.read_text(encoding="utf-8")))))
+    except OSError as error:
+        raise UserError(f"the config file {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"the config file {path} is not TOML: {error}") from error
+
+
+def unknown(key: str, known: Iterable[str]) -> str:
+    """What to say of a key that is none of the `known` ones."""
+    near = get_close_matches(key, list(known), n=1)
+    hint = (
+        f"did you mean {near[0]}?" if near else "`lacuna config COMMAND` lists those of a command"
+    )
+    return f"there is no setting {key}: {hint}"
+
+
+def _check(file: ConfigFile) -> None:
+    # Importing all commands takes a while, so it is done only for a file that is not for one command alone.
+    from lacuna.cli.configuration import all_keys
+
+    known = all_keys()
+    for key in file.values:
+        if key not in known:
+            raise UserError(f"{file.path}: {unknown(key, known)}")
+
+
+def _given(file: ConfigFile, key: str, option: click.Option) -> object:
+    value = file.values[key]
+    if option.multiple:
+        return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        raise UserError(f"{file.path}: {key} is a list: give one value")
+    return value
+
+
+def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,54 @@
+"""`lacuna time-travel`: what a read_committed consumer could see of a topic at a past time."""
+
+from typing import Annotated
+
+from lacuna.agent.clock import SystemWallClock
+from lacuna.cli.command_line import argument, option
+from lacuna.cli.console import asynchronous, table
+from lacuna.cli.options import Control, Data
+from lacuna.cli.records.points import parse_at
+from lacuna.control import open_control
+from lacuna.controlplane.client.times import show_time
+from lacuna.travel import travel
+
+
+@asynchronous
+async def time_travel(
+    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    at: Annotated[
+        str,
+        option(
+            "--at",
+            metavar="TIME",
+            help="A time such as 2026-11-26T13:00 (local time, if it names no other), milliseconds since 1970, or -15m "
+            "for fifteen minutes ago.",
+        ),
+    ],
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    """Shows what a read_committed consumer could see of a topic at a past time, and what has come since.
+
+    Each row is a partition: the offset before which it ended then and ends now, how many of the records of then
+    are left, and how many have become visible since. It asks the control plane, which knows each second of the
+    last minutes and fewer of earlier times; the rows are of one time, in which no transaction is half visible.
+    `lacuna consume --at` prints the records.
+    """
+    at_ms = parse_at(at, SystemWallClock().now_ms())
+    async with open_control(control, data) as client:
+        partitions = await travel(client, topic, at_ms)
+    table(
+        ("partition", "as of", "log start", "end then", "end now", "records left", "records since"),
+        (
+            (
+                each.partition,
+                show_time(each.as_of_ms),
+                each.log_start_offset,
+                each.end_then,
+                each.end_now,
+                each.left,
+                each.new,
+            )
+            for each in partitions
+        ),
+    )

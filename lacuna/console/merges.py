@@ -1,0 +1,35 @@
+"""The page of merges and compaction: what they reclaimed, what waits for them, and what failed."""
+
+from operator import attrgetter
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lacuna.console.site import Paging, Site
+from lacuna.controlplane.client import confirm
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import DescribeMerges
+
+
+async def page(site: Site, request: Request) -> Response:
+    """Answer with the page."""
+    control = site.sources.control
+    await confirm(control)
+    await control.cluster.ready()
+    topics = sorted(control.cluster.topics_by_name.values(), key=attrgetter("name"))
+    paging = Paging.of(request.query_params, len(topics))
+    asked = topics[paging.first : paging.stop]
+    names = {topic.topic_id: topic.name for topic in asked}
+    reply = await control.call(Command(describe_merges=DescribeMerges(topic_ids=names)))
+    found = reply.merges_described
+    agents = (await site.sources.describe_cluster()).agents
+    return site.render(
+        request,
+        "merges.html",
+        found=found,
+        rows=[(names[each.topic_id], each) for each in found.topics],
+        left_out=sum(each.partitions_left_out for each in found.topics),
+        paging=paging,
+        agents=[each for each in agents if each.report.HasField("merges")],
+        failures=sum(each.report.merges.failures for each in agents),
+    )

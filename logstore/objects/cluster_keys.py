@@ -1,0 +1,237 @@
+"""The keys with which a cluster's objects are encrypted: from a file, or printed by a command.
+
+    current = "2026-11"                # the id of the key for what is written from now on
+    plaintext = "refuse"               # or "read": also read objects that are not encrypted
+
+    [keys]                             # every key with which an object that is still there was encrypted
+    "2025-06" = "…32 bytes in base64…"
+    "2026-11" = "…"
+
+The same as JSON is read too. No message has any part of a key.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shlex
+import subprocess
+import threading
+import tomllib
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, Protocol, TypeAlias
+
+from lacuna.logstore.objects.cells import KEY_SIZE, MAX_KEY_ID_SIZE
+from lacuna.logstore.objects.store import StoreMisconfiguredError
+
+log = logging.getLogger("lacuna.logstore")
+
+COMMAND_VARIABLE: Final = "LACUNA_ENCRYPTION_KEY_COMMAND"
+
+_KEY_ID: Final = re.compile(rf"[A-Za-z0-9_\-][A-Za-z0-9._\-]{{0,{MAX_KEY_ID_SIZE - 1}}}\Z")
+_READ, _REFUSE = "read", "refuse"
+_COMMAND_SECONDS: Final = 30
+_COMMAND: Final = "the command for the cluster's keys"
+#: Seconds between two runs of the command because of ids that it did not know.
+_PAUSE_SECONDS: Final = 10.0
+
+_State: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterKeys:
+    """Keys by id; `current` is the id of the one for new objects."""
+
+    current: str
+    reads_plaintext: bool
+    keys: Mapping[str, bytes] = field(repr=False)
+
+
+class KeySource(Protocol):
+    """Where the keys of a cluster come from. Thread-safe."""
+
+    def now(self, age: float = 0.0) -> ClusterKeys:
+        """The keys as they are now, or were at most `age` seconds ago."""
+
+    def key(self, key_id: str) -> bytes:
+        """The key with this id. Raises `StoreMisconfiguredError` if there is none."""
+
+
+def parse_keys(text: str, where: str) -> ClusterKeys:
+    """Parse keys, which messages say are from `where`. Raises `StoreMisconfiguredError`."""
+    try:
+        values: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StoreMisconfiguredError(
+            f'{where} is neither TOML nor JSON: write current = "ID" and a table [keys]'
+        ) from error
+    unknown = values.keys() - {"current", "plaintext", "keys"}
+    if unknown:
+        raise StoreMisconfiguredError(
+            f"{where}: there is no {min(unknown)!r}: write current, plaintext and [keys]"
+        )
+    table, current = values.get("keys"), values.get("current")
+    if not isinstance(table, dict) or not table:
+        raise StoreMisconfiguredError(f"{where} has no table [keys] with keys by their ids")
+    keys = {key_id: _key(key_id, value, where) for key_id, value in table.items()}
+    if not isinstance(current, str) or current not in keys:
+        raise StoreMisconfiguredError(
+            f"{where}: current must be the id of one of its keys, {', '.join(keys)}"
+        )
+    plaintext = values.get("plaintext", _REFUSE)
+    if plaintext not in (_READ, _REFUSE):
+        raise StoreMisconfiguredError(f'{where}: plaintext must be "{_READ}" or "{_REFUSE}"')
+    return ClusterKeys(current, plaintext == _READ, keys)
+
+
+def _key(key_id: str, value: object, where: str) -> bytes:
+    if not _KEY_ID.match(key_id):
+        raise StoreMisconfiguredError(
+            f"{where}: {key_id[:20]!r} is not the id of a key: use 1 to {MAX_KEY_ID_SIZE} letters, digits, and . _ -"
+        )
+    try:
+        key = b64decode(value, validate=True) if isinstance(value, str) else b""
+    except ValueError:
+        key = b""
+    if len(key) != KEY_SIZE:
+        raise StoreMisconfiguredError(
+            f"{where}: key {key_id!r} is not {KEY_SIZE} bytes in base64: make one with "
+            f"`openssl rand -base64 {KEY_SIZE}`"
+        )
+    return key
+
+
+class KeyFile:
+    """The keys in a file, which is read again once it has changed.
+
+    If it cannot be read again, the earlier keys are kept and a warning says why. Raises `StoreMisconfiguredError`.
+    """
+
+    def __init__(self, path: str, clock: Callable[[], float] = monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: _State | None
+        self._seen, self._keys = self._read()
+        self._looked = clock()
+        if os.name == "posix" and os.stat(path).st_mode & 0o077:
+            log.warning(
+                "others than its owner may read or change %s, which holds the cluster's keys: chmod 600 it",
+                path,
+            )
+
+    def now(self, age: float = 0.0) -> ClusterKeys:
+        if age and self._clock() - self._looked < age:
+            return self._keys
+        with self._lock:
+            self._looked = self._clock()
+            try:
+                if self._state() != self._seen:
+                    self._seen, self._keys = self._read()
+            except StoreMisconfiguredError as error:
+                if self._seen is not None:
+                    log.warning("going on with the keys that were read before: %s", error)
+                self._seen = None
+            return self._keys
+
+    def key(self, key_id: str) -> bytes:
+        known = self._keys
+        if key_id not in known.keys:
+            known = self.now()
+        return _find(known, key_id, self._path)
+
+    def _read(self) -> tuple[_State, ClusterKeys]:
+        state = self._state()
+        try:
+            text = Path(self._path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise self._unreadable(error.strerror) from error
+        except UnicodeDecodeError as error:
+            raise self._unreadable("it is not text") from error
+        return state, parse_keys(text, self._path)
+
+    def _state(self) -> _State:
+        """What is another once the file has changed."""
+        try:
+            info = os.stat(self._path)
+        except OSError as error:
+            raise self._unreadable(error.strerror) from error
+        return info.st_mtime_ns, info.st_size, info.st_ino
+
+    def _unreadable(self, reason: str | None) -> StoreMisconfiguredError:
+        return StoreMisconfiguredError(
+            f"the file with the cluster's keys, {self._path}, cannot be read: {reason}"
+        )
+
+
+class KeyCommand:
+    """The keys that a command prints.
+
+    It runs now, and again when an object names a key that is not known. Raises `StoreMisconfiguredError`.
+    """
+
+    def __init__(self, command: str, clock: Callable[[], float] = monotonic) -> None:
+        self._command = command
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._keys = self._run()
+        self._ran = clock()
+
+    def now(self, age: float = 0.0) -> ClusterKeys:  # noqa: ARG002 - they change when the command runs
+        return self._keys
+
+    def key(self, key_id: str) -> bytes:
+        if key_id not in self._keys.keys:
+            with self._lock:
+                if key_id not in self._keys.keys and self._clock() - self._ran >= _PAUSE_SECONDS:
+                    self._ran = self._clock()
+                    self._keys = self._run()
+        return _find(self._keys, key_id, f"what {_COMMAND} prints")
+
+    def _run(self) -> ClusterKeys:
+        try:
+            done = subprocess.run(
+                shlex.split(self._command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                timeout=_COMMAND_SECONDS,
+                check=False,
+            )
+            printed = done.stdout.decode()
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            # Not the error itself, which names the command with its arguments, or has what it printed.
+            reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+            raise StoreMisconfiguredError(f"{_COMMAND} could not be run: {reason}") from None
+        if done.returncode:
+            raise StoreMisconfiguredError(
+                f"{_COMMAND} ended with code {done.returncode}: see what it wrote to standard error"
+            )
+        return parse_keys(printed, f"what {_COMMAND} prints")
+
+
+def _find(keys: ClusterKeys, key_id: str, where: str) -> bytes:
+    if key_id not in keys.keys:
+        raise KeyMissingError(key_id, tuple(keys.keys), where)
+    return keys.keys[key_id]
+
+
+class KeyMissingError(StoreMisconfiguredError):
+    """An object is encrypted with a key that is not among the cluster's."""
+
+    def __init__(self, key_id: str, known: tuple[str, ...], where: str) -> None:
+        super().__init__(key_id, known, where)
+        self.key_id = key_id
+        self.known = known
+        self.where = where
+
+    def __str__(self) -> str:
+        return (
+            f"an object is encrypted with key {self.key_id!r}, and {self.where} has only {', '.join(self.known)}: "
+            "put that key back, and keep it until no object needs it"
+        )

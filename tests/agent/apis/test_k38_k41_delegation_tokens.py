@@ -1,0 +1,351 @@
+"""Delegation tokens: who may make, prolong, see and use them (KIP-48, KIP-373)."""
+
+import base64
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lacuna.agent.admin.delegation_tokens import is_allowed
+from lacuna.agent.api import Call, Peer
+from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.principal import ANONYMOUS, Principal
+from lacuna.agent.security.session import Session
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.alter_user_scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from lacuna.wire.messages.create_delegation_token import (
+    CREATE_DELEGATION_TOKEN_REQUEST,
+    CREATE_DELEGATION_TOKEN_RESPONSE,
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from lacuna.wire.messages.describe_delegation_token import (
+    DESCRIBE_DELEGATION_TOKEN_REQUEST,
+    DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from lacuna.wire.messages.expire_delegation_token import (
+    EXPIRE_DELEGATION_TOKEN_REQUEST,
+    EXPIRE_DELEGATION_TOKEN_RESPONSE,
+    ExpireDelegationTokenRequest,
+)
+from lacuna.wire.messages.renew_delegation_token import (
+    RENEW_DELEGATION_TOKEN_REQUEST,
+    RENEW_DELEGATION_TOKEN_RESPONSE,
+    RenewDelegationTokenRequest,
+)
+from tests.agent.harness import RawClient, ScriptedControl, make_context
+from tests.agent.plane import Cluster, cluster
+from tests.agent.security.sasl_clients import ScramClient, log_in, log_in_plain
+
+SASL = Listener("SASL_PLAINTEXT", Protocol.SASL_PLAINTEXT)
+OPEN = Listener()
+HOUR = 3_600_000
+USERS = ("alice", "bob", "carol", " alice ")
+NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+DISABLED = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+NOT_FOUND = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+EXPIRED = ErrorCode.DELEGATION_TOKEN_EXPIRED
+MISMATCH = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+BOB = CreatableRenewers("User", "bob")
+
+
+class Tokens:
+    """Clients of one cluster, and what they ask about tokens."""
+
+    def __init__(self, running: Cluster) -> None:
+        self.running = running
+        self.clients: list[RawClient] = []
+
+    async def client(self, name: str = "") -> RawClient:
+        """A client of the listener with SASL, or without a name of the one that asks nobody."""
+        made = await RawClient.connect(self.running.server.ports[0 if name else 1])
+        self.clients.append(made)
+        if name:
+            assert (await log_in_plain(made, name, "secret")).error_code == ErrorCode.NONE
+        return made
+
+    async def by_token(self, token_id: str, password: str, mechanism: str = "SCRAM-SHA-256") -> Any:
+        """A client that has a token, and the answer to its login."""
+        made = await RawClient.connect(self.running.server.ports[0])
+        self.clients.append(made)
+        scram = ScramClient(token_id, password, mechanism, more=",tokenauth=true")
+        return made, await log_in(made, scram)
+
+
+@pytest.fixture
+async def tokens(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Tokens]:
+    """With a key, unless the test says otherwise."""
+    (tmp_path / "key").write_text("0123456789abcdef")
+    (tmp_path / "password").write_text("secret")
+    (tmp_path / "users.toml").write_text(
+        "".join(f'"{name}" = "file:{tmp_path}/password"\n' for name in USERS)
+    )
+    security = SecuritySettings(
+        mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+        users_file=str(tmp_path / "users.toml"),
+        token_key=getattr(request, "param", f"file:{tmp_path}/key"),
+        token_most_ms=10 * HOUR,
+        token_expiry_ms=2 * HOUR,
+        failure_delay_ms=0,
+    )
+    async with cluster(AgentSettings(listeners=(SASL, OPEN)), security) as running:
+        made = Tokens(running)
+        yield made
+        for client in made.clients:
+            await client.close()
+
+
+async def create(
+    client: RawClient,
+    renewers: Sequence[CreatableRenewers] = (),
+    most_ms: int = -1,
+    owner: tuple[str | None, str | None] = (None, None),
+) -> CreateDelegationTokenResponse:
+    return await client.call(
+        CREATE_DELEGATION_TOKEN_REQUEST,
+        CREATE_DELEGATION_TOKEN_RESPONSE,
+        3,
+        CreateDelegationTokenRequest(*owner, renewers, most_ms),
+    )
+
+
+async def renew(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
+    answer = await client.call(
+        RENEW_DELEGATION_TOKEN_REQUEST,
+        RENEW_DELEGATION_TOKEN_RESPONSE,
+        2,
+        RenewDelegationTokenRequest(hmac, period_ms),
+    )
+    return answer.error_code, answer.expiry_timestamp_ms
+
+
+async def expire(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
+    answer = await client.call(
+        EXPIRE_DELEGATION_TOKEN_REQUEST,
+        EXPIRE_DELEGATION_TOKEN_RESPONSE,
+        2,
+        ExpireDelegationTokenRequest(hmac, period_ms),
+    )
+    return answer.error_code, answer.expiry_timestamp_ms
+
+
+async def describe(client: RawClient, *owners: str) -> Any:
+    """The answer about all tokens, or about those of some owners."""
+    named = [DescribeDelegationTokenOwner("User", name) for name in owners] or None
+    return await client.call(
+        DESCRIBE_DELEGATION_TOKEN_REQUEST,
+        DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+        3,
+        DescribeDelegationTokenRequest(named),
+    )
+
+
+def password(made: CreateDelegationTokenResponse) -> str:
+    return base64.b64encode(made.hmac).decode()
+
+
+async def test_a_token_logs_in_as_its_owner(tokens: Tokens) -> None:
+    alice = await tokens.client("alice")
+    made = await create(alice)
+    assert made.error_code == ErrorCode.NONE
+    assert (made.principal_name, made.token_requester_principal_name) == ("alice", "alice")
+    assert made.expiry_timestamp_ms == made.issue_timestamp_ms + 2 * HOUR
+    assert made.max_timestamp_ms == made.issue_timestamp_ms + 10 * HOUR
+    assert len(made.hmac) == 64
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512", "SCRAM-SHA-512"):
+        client, answer = await tokens.by_token(made.token_id, password(made), mechanism)
+        assert answer.error_code == ErrorCode.NONE
+        assert 0 < answer.session_lifetime_ms <= 2 * HOUR
+        assert (await client.ask(16, 0)).error_code == ErrorCode.NONE
+    assert sessions(tokens) == {("User:alice", False), ("User:alice", True)}
+
+
+def sessions(tokens: Tokens) -> set[tuple[str, bool]]:
+    """Who is connected, and whether with a token."""
+    peers = tokens.running.server.peers()
+    return {(str(peer.session.principal), peer.session.is_token) for peer in peers}
+
+
+async def test_spaces_belong_to_names(tokens: Tokens) -> None:
+    """Or " alice " would get a token for alice."""
+    almost = await tokens.client(" alice ")
+    made = await create(almost)
+    _, answer = await tokens.by_token(made.token_id, password(made))
+    assert answer.error_code == ErrorCode.NONE
+    assert sessions(tokens) == {("User: alice ", False), ("User: alice ", True)}
+    alice = await tokens.client("alice")
+    assert list((await describe(alice)).tokens) == []
+    assert await renew(alice, made.hmac) == (MISMATCH, -1)
+
+
+async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -> None:
+    made = await create(await tokens.client("alice"))
+    answers = [
+        (await tokens.by_token(made.token_id, "wrong"))[1],
+        (await tokens.by_token("no-such-token", password(made)))[1],
+        (await tokens.by_token("alice", "secret"))[1],  # a user is no token
+        await log_in(
+            await RawClient.connect(tokens.running.server.port),
+            ScramClient(made.token_id, password(made)),  # and a token is no user
+        ),
+    ]
+    assert {each.error_code for each in answers} == {ErrorCode.SASL_AUTHENTICATION_FAILED}
+    assert len({each.error_message for each in answers}) == 1
+
+
+async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens: Tokens) -> None:
+    """Nor may who is not known at all ask about tokens."""
+    made = await create(await tokens.client("alice"))
+    with_token, _ = await tokens.by_token(made.token_id, password(made))
+    for client in (with_token, await tokens.client()):
+        assert (await create(client)).error_code == NOT_ALLOWED
+        assert await renew(client, made.hmac) == (NOT_ALLOWED, -1)
+        assert await expire(client, made.hmac) == (NOT_ALLOWED, -1)
+        assert (await describe(client)).error_code == NOT_ALLOWED
+    change = ScramCredentialUpsertion("alice", 1, 4096, b"salt", b"password")
+    altered = await with_token.call(
+        ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        0,
+        AlterUserScramCredentialsRequest((), [change]),
+    )
+    assert [each.error_code for each in altered.results] == [NOT_ALLOWED]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "principal", "is_token", "expected"),
+    [
+        (Protocol.PLAINTEXT, ANONYMOUS, False, False),
+        (Protocol.SSL, ANONYMOUS, False, False),
+        (Protocol.SSL, Principal("User", "CN=app"), False, True),
+        (Protocol.SASL_PLAINTEXT, Principal("User", "alice"), False, True),
+        (Protocol.SASL_SSL, Principal("User", "alice"), False, True),
+        (Protocol.SASL_SSL, Principal("User", "alice"), True, False),
+    ],
+)
+def test_over_which_connections_tokens_may_be_asked_for(
+    protocol: Protocol, principal: Principal, is_token: bool, expected: bool
+) -> None:
+    session = Session(Listener("L", protocol), SystemWallClock(), principal=principal)
+    session.is_token = is_token
+    peer = Peer(host="h", port=1, session=session)
+    assert is_allowed(Call(make_context(ScriptedControl()), peer, 3)) == expected
+
+
+@pytest.mark.parametrize("tokens", [""], indirect=True)
+async def test_without_a_key_there_are_no_tokens(tokens: Tokens) -> None:
+    alice = await tokens.client("alice")
+    made = await create(alice)
+    assert (made.error_code, made.principal_name, made.hmac) == (DISABLED, "alice", b"")
+    assert (made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms) == (-1,) * 3
+    assert await renew(alice, b"x") == (DISABLED, -1)
+    assert await expire(alice, b"x") == (DISABLED, -1)
+    assert (await describe(alice)).error_code == DISABLED
+
+
+async def test_tokens_that_cannot_be_made(tokens: Tokens) -> None:
+    alice = await tokens.client("alice")
+    for given, code in (
+        ({"renewers": [CreatableRenewers("Group", "g")]}, ErrorCode.INVALID_PRINCIPAL_TYPE),
+        ({"owner": ("Group", "alice")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
+        ({"owner": ("User", "bob")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
+        ({"renewers": [BOB] * 101}, ErrorCode.INVALID_REQUEST),
+    ):
+        assert (await create(alice, **given)).error_code == code
+    assert list((await describe(alice)).tokens) == []
+
+
+async def test_a_token_lives_as_long_as_is_asked_for_at_most(tokens: Tokens) -> None:
+    alice = await tokens.client("alice")
+    made = await create(alice, most_ms=HOUR)
+    lives = made.expiry_timestamp_ms, made.max_timestamp_ms
+    assert lives == (made.issue_timestamp_ms + HOUR,) * 2
+    longest = await create(alice, most_ms=100 * HOUR)
+    assert longest.max_timestamp_ms == longest.issue_timestamp_ms + 10 * HOUR
+
+
+async def test_owners_and_renewers_renew_and_nobody_else(tokens: Tokens) -> None:
+    alice, bob, carol = [await tokens.client(name) for name in ("alice", "bob", "carol")]
+    made = await create(alice, [BOB])
+    assert await renew(carol, made.hmac) == (MISMATCH, -1)
+    assert await renew(alice, b"unknown") == (NOT_FOUND, -1)
+    for client in (alice, bob):
+        code, expiry = await renew(client, made.hmac)
+        assert code == ErrorCode.NONE
+        assert made.expiry_timestamp_ms <= expiry < made.expiry_timestamp_ms + HOUR
+    code, sooner = await renew(bob, made.hmac, HOUR)
+    assert (code, sooner < made.expiry_timestamp_ms) == (ErrorCode.NONE, True)
+    short = await create(alice, most_ms=HOUR)
+    assert await renew(alice, short.hmac) == (ErrorCode.NONE, short.max_timestamp_ms)
+    (one, _) = (await describe(alice)).tokens
+    assert one.expiry_timestamp == sooner
+
+
+async def test_a_token_that_has_expired_cannot_be_used_or_renewed(tokens: Tokens) -> None:
+    alice = await tokens.client("alice")
+    made = await create(alice, most_ms=1)
+    while tokens.running.context.clock.now_ms() <= made.expiry_timestamp_ms:
+        await alice.ask(18, 0)
+    assert await renew(alice, made.hmac) == (EXPIRED, -1)
+    assert await expire(alice, made.hmac) == (EXPIRED, -1)
+    assert list((await describe(alice)).tokens) == []
+    _, answer = await tokens.by_token(made.token_id, password(made))
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+async def test_a_token_is_ended_sooner_or_at_once(tokens: Tokens) -> None:
+    alice, carol = await tokens.client("alice"), await tokens.client("carol")
+    made = await create(alice)
+    assert await expire(carol, made.hmac) == (MISMATCH, -1)
+    code, expiry = await expire(alice, made.hmac, HOUR)
+    assert (code, expiry < made.expiry_timestamp_ms) == (ErrorCode.NONE, True)
+    code, expiry = await expire(alice, made.hmac, 100 * HOUR)
+    assert (code, expiry) == (ErrorCode.NONE, made.max_timestamp_ms)
+    code, expiry = await expire(alice, made.hmac)
+    assert code == ErrorCode.NONE
+    assert expiry <= tokens.running.context.clock.now_ms()
+    assert await expire(alice, made.hmac) == (NOT_FOUND, -1)
+    _, answer = await tokens.by_token(made.token_id, password(made))
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+async def test_tokens_are_described_to_those_whom_they_concern(tokens: Tokens) -> None:
+    alice, bob, carol = [await tokens.client(name) for name in ("alice", "bob", "carol")]
+    made = await create(alice, [BOB])
+    own = await create(bob)
+    assert list((await describe(carol)).tokens) == []
+    (seen,) = (await describe(alice)).tokens
+    assert (seen.principal_name, seen.token_requester_principal_name) == ("alice", "alice")
+    assert (seen.token_id, bytes(seen.hmac)) == (made.token_id, made.hmac)
+    assert seen.issue_timestamp == made.issue_timestamp_ms
+    assert (seen.expiry_timestamp, seen.max_timestamp) == (
+        made.expiry_timestamp_ms,
+        made.max_timestamp_ms,
+    )
+    assert [tuple(each) for each in seen.renewers] == [("User", "bob")]
+    for owners, ids in (
+        ((), {made.token_id, own.token_id}),
+        (("bob",), {made.token_id, own.token_id}),
+        (("alice",), {made.token_id}),
+        (("carol",), set()),
+    ):
+        assert {each.token_id for each in (await describe(bob, *owners)).tokens} == ids
+    none = await bob.call(
+        DESCRIBE_DELEGATION_TOKEN_REQUEST,
+        DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+        3,
+        DescribeDelegationTokenRequest([]),
+    )
+    assert (none.error_code, list(none.tokens)) == (ErrorCode.NONE, [])

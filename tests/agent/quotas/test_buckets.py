@@ -1,0 +1,93 @@
+"""Which quota holds for a client, and how long it waits."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuna.agent.quotas.addresses import Addresses
+from lacuna.agent.quotas.limits import CONNECTIONS, PRODUCED, Limits
+from lacuna.agent.quotas.quotas import LONGEST_SECONDS, Bucket, Quotas
+from lacuna.controlplane.shared.security import Entity, Security
+
+#: Kafka's order: the first that there is holds. The value of each is its place.
+LEVELS: tuple[Entity, ...] = (
+    (("client-id", "app"), ("user", "alice")),
+    (("client-id", None), ("user", "alice")),
+    (("user", "alice"),),
+    (("client-id", "app"), ("user", None)),
+    (("client-id", None), ("user", None)),
+    (("user", None),),
+    (("client-id", "app"),),
+    (("client-id", None),),
+)
+
+
+@pytest.mark.parametrize("first", range(len(LEVELS) + 1))
+def test_the_most_particular_quota_holds(first: int) -> None:
+    security = Security()
+    limits = Limits(security)
+    security.quotas = {
+        entity: {PRODUCED: float(place)} for place, entity in enumerate(LEVELS) if place >= first
+    }
+    security.quotas[(("user", "bob"),)] = {PRODUCED: 99.0}
+    security.version += 1
+    found = limits.find(PRODUCED, "alice", "app")
+    if first == len(LEVELS):
+        assert found is None
+        return
+    assert found is not None
+    names = {"user": "alice", "client-id": "app"}
+    assert found.rate == first
+    assert found.entity == tuple((kind, names[kind]) for kind, _ in LEVELS[first])
+
+
+def test_a_quota_without_the_key_is_passed_over_and_a_change_is_seen() -> None:
+    security = Security()
+    limits = Limits(security)
+    security.quotas = {LEVELS[0]: {"other": 1.0}, LEVELS[7]: {PRODUCED: 5.0}}
+    assert limits.find(PRODUCED, "alice", "app") == ((("client-id", "app"),), 5.0)
+    security.quotas = {}
+    assert limits.find(PRODUCED, "alice", "app") is not None, "until the version says so"
+    security.version += 1
+    assert limits.find(PRODUCED, "alice", "app") is None
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 500)), min_size=1, max_size=60))
+def test_over_any_time_no_more_is_used_than_the_quota_and_one_request(
+    steps: list[tuple[float, float]],
+) -> None:
+    """A client that waits as long as it is told uses the rate, a second's worth at the start, and its last request."""
+    bucket = Bucket(100.0, 0.0, share=1.0)
+    now = used = 0.0
+    for pause, amount in steps:
+        assert used <= 100.0 * (now + 1.0) + 500.0 + 1e-6
+        now += pause
+        used += amount
+        while (delay := bucket.spend(amount, now)) > 0:
+            assert delay <= LONGEST_SECONDS
+            now += delay
+            amount = 0.0
+
+
+def test_clients_whose_use_is_counted_together_wait_together() -> None:
+    security = Security()
+    security.quotas = {(("user", None),): {PRODUCED: 100.0}}
+    quotas = Quotas(security)
+    assert quotas.spend(PRODUCED, "alice", "one", 525.0, 0.0) == LONGEST_SECONDS
+    assert quotas.delay(PRODUCED, "alice", "two", 0.0) == LONGEST_SECONDS
+    assert quotas.delay(PRODUCED, "bob", "one", 0.0) == 0.0
+    (bucket, _) = quotas.buckets.values()
+    bucket.share = 1.0
+    assert quotas.delay(PRODUCED, "alice", "one", 0.0) == pytest.approx(5.0)
+    assert quotas.delay(PRODUCED, "alice", "one", 5.0) == 0.0
+
+
+def test_connections_beyond_the_rate_of_an_address_wait() -> None:
+    security = Security()
+    security.quotas = {(("ip", None),): {CONNECTIONS: 2.0}, (("ip", "b"),): {CONNECTIONS: 1000.0}}
+    addresses = Addresses(Limits(security))
+    assert [addresses.opened("a", 0.0) for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
+    assert addresses.open_now("a") == 5
+    addresses.closed("a")
+    assert addresses.open_now("a") == 4
+    assert [addresses.opened("b", 0.0) for _ in range(5)] == [0.0] * 5

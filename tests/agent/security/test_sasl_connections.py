@@ -1,0 +1,305 @@
+"""SASL over connections: what is refused before authentication, tokens without headers, and authenticating again."""
+
+import asyncio
+import logging
+import struct
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from lacuna.agent.context import AgentContext
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.sasl.mechanism import MOST_TOKEN_BYTES
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import Security
+from lacuna.wire.messages.sasl_handshake import (
+    SASL_HANDSHAKE_REQUEST,
+    SASL_HANDSHAKE_RESPONSE,
+    SaslHandshakeRequest,
+)
+from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context, serving
+from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
+from tests.agent.security.sasl_clients import (
+    ScramClient,
+    handshake,
+    log_in,
+    log_in_plain,
+    send_token,
+)
+from tests.doubles.clock import ManualClock
+
+LISTENERS = (Listener("SASL_PLAINTEXT", Protocol.SASL_PLAINTEXT),)
+API_VERSIONS, LIST_GROUPS, PRODUCE = 18, 16, 0
+
+
+class Door:
+    """An agent with SASL, its clock, and clients of it."""
+
+    def __init__(self, context: AgentContext, clock: ManualClock, port: int) -> None:
+        self.context = context
+        self.clock = clock
+        self._port = port
+
+    async def connect(self) -> RawClient:
+        return await RawClient.connect(self._port)
+
+    @property
+    def failed(self) -> int:
+        return self.context.metrics.authentications_failed
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as running:
+        yield running
+
+
+@pytest.fixture
+async def door(issuer: Issuer, tmp_path: Path) -> AsyncIterator[Door]:
+    (tmp_path / "password").write_text("secret")
+    users = tmp_path / "users.toml"
+    users.write_text(f'alice = "file:{tmp_path}/password"\nbob = "file:{tmp_path}/password"\n')
+    security = SecuritySettings(
+        mechanisms="SCRAM-SHA-256,PLAIN,OAUTHBEARER",
+        users_file=str(users),
+        max_reauth_ms=5000,
+        failure_delay_ms=0,
+        oauth_jwks=issuer.url,
+        oauth_issuer=NAME,
+        oauth_audience=AUDIENCE,
+    )
+    clock = ManualClock()
+    access = Access(security, LISTENERS, Security(), clock)
+    context = make_context(ScriptedControl(), AgentSettings(listeners=LISTENERS), access=access)
+    async with serving(context) as server:
+        yield Door(context, clock, server.port)
+
+
+async def is_served(client: RawClient) -> bool:
+    """Whether an ordinary request is answered; otherwise the connection has closed."""
+    try:
+        answer = await client.ask(LIST_GROUPS, 0)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return False
+    return bool(answer.error_code == 0)
+
+
+def framed(token: bytes) -> bytes:
+    return struct.pack(">i", len(token)) + token
+
+
+async def log_in_without_headers(client: RawClient, scram: ScramClient) -> bytes:
+    """Authenticates as clients before Kafka 1.0 do (KIP-43); returns the server's last token."""
+    assert await handshake(client, scram.mechanism, version=0) == ErrorCode.NONE
+    client.send(framed(scram.first))
+    client.send(framed(scram.final(await client.frame())))
+    return await client.frame()
+
+
+async def test_who_has_authenticated_is_served(door: Door) -> None:
+    client = await door.connect()
+    scram = ScramClient("alice", "secret")
+    answer = await log_in(client, scram)
+    assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, 5000)
+    assert scram.trusts(bytes(answer.auth_bytes))
+    assert await is_served(client)
+    other = await door.connect()
+    assert (await log_in_plain(other, "bob", "secret")).error_code == ErrorCode.NONE
+    assert await is_served(other)
+    assert door.failed == 0
+
+
+async def test_other_requests_before_authentication_close_the_connection(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = await door.connect()
+    assert not await is_served(before)
+    midway = await door.connect()
+    assert await handshake(midway, "SCRAM-SHA-256") == ErrorCode.NONE
+    assert (await midway.ask(API_VERSIONS, 0)).error_code == ErrorCode.NONE
+    await send_token(midway, ScramClient("alice", "secret").first)
+    assert not await is_served(midway)
+    assert "sent API 16 and has not authenticated" in caplog.text
+
+
+async def test_requests_that_come_along_with_a_wrong_token_are_not_served(door: Door) -> None:
+    client = await door.connect()
+    await handshake(client, "PLAIN")
+    token = b"\0alice\0wrong"
+    body = struct.pack(">i", len(token)) + token
+    client.send(encode_request(36, 0, body) + encode_request(LIST_GROUPS, 0, b"", 2))
+    assert (await client.frame())[:6] == struct.pack(">ih", 1, ErrorCode.SASL_AUTHENTICATION_FAILED)
+    assert await client.is_closed()
+    assert door.context.control.calls == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("user", ["alice", "nobody"])
+async def test_a_failure_tells_the_client_nothing_and_closes(
+    door: Door, user: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for mechanism in ("SCRAM-SHA-256", "PLAIN"):
+        client = await door.connect()
+        if mechanism == "PLAIN":
+            answer = await log_in_plain(client, user, "wrong-secret")
+        else:
+            answer = await log_in(client, ScramClient(user, "wrong-secret"))
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert answer.error_message == (
+            "Authentication failed during authentication due to invalid credentials with SASL "
+            f"mechanism {mechanism}"
+        )
+        assert await client.is_closed()
+    assert door.failed == 2
+    assert "wrong-secret" not in caplog.text
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "GSSAPI", "", "plain"])
+async def test_no_way_down_to_a_mechanism_that_is_not_enabled(door: Door, mechanism: str) -> None:
+    for version in (0, 1):
+        client = await door.connect()
+        answer = await client.call(
+            SASL_HANDSHAKE_REQUEST,
+            SASL_HANDSHAKE_RESPONSE,
+            version,
+            SaslHandshakeRequest(mechanism),
+        )
+        assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert list(answer.mechanisms) == ["SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"]
+        assert await client.is_closed()
+
+
+async def test_tokens_without_headers(door: Door) -> None:
+    client = await door.connect()
+    scram = ScramClient("alice", "secret")
+    assert scram.trusts(await log_in_without_headers(client, scram))
+    assert await is_served(client)
+
+
+async def test_a_wrong_token_without_a_header_closes_without_an_answer(door: Door) -> None:
+    client = await door.connect()
+    await handshake(client, "PLAIN", version=0)
+    client.send(framed(b"\0alice\0wrong"))
+    assert await client.is_closed()
+    assert door.failed == 1
+    other = await door.connect()
+    await handshake(other, "SCRAM-SHA-256", version=0)
+    other.send(framed(b""))
+    assert await other.is_closed()
+
+
+async def test_a_token_that_is_too_large_is_not_even_read(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    for version in (0, 1):
+        client = await door.connect()
+        await handshake(client, "PLAIN", version=version)
+        client.send(struct.pack(">i", MOST_TOKEN_BYTES + 1))
+        assert await client.is_closed()
+    assert caplog.text.count(f"beyond the limit of {MOST_TOKEN_BYTES}") == 2
+
+
+async def test_large_requests_are_taken_once_the_client_is_known(door: Door) -> None:
+    client = await door.connect()
+    await log_in_plain(client, "alice", "secret")
+    # A Produce with acks=1 of a body that cannot be read, which is only found once all of it was read.
+    client.send(encode_request(PRODUCE, 3, b"\xff" * (2 * MOST_TOKEN_BYTES)))
+    assert await client.is_closed()
+    assert door.context.metrics.bytes_received > 2 * MOST_TOKEN_BYTES
+
+
+async def test_a_refused_token_is_explained_and_logged_once_and_never_shown(
+    door: Door, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = door.clock.now_ms() / 1000
+    caplog.set_level(logging.DEBUG)
+    for confirms in (True, False):
+        token = issuer.token(now - 1000)
+        client = await door.connect()
+        await handshake(client, "OAUTHBEARER")
+        answer = await send_token(client, b"n,,\x01auth=Bearer %b\x01\x01" % token.encode())
+        assert answer.error_code == ErrorCode.NONE
+        assert bytes(answer.auth_bytes) == b'{"status":"invalid_token"}'
+        if confirms:
+            answer = await send_token(client, b"\x01")
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert answer.error_message == '{"status":"invalid_token"}'
+            assert await client.is_closed()
+        else:  # as kafka-python
+            await client.close()
+        assert not any(part in caplog.text for part in token.split(".")[1:])
+    assert door.failed == 2
+    assert caplog.text.count("authentication by OAUTHBEARER failed: the token has expired") == 2
+
+
+async def test_a_token_ends_its_session(door: Door, issuer: Issuer) -> None:
+    now = door.clock.now_ms() / 1000
+    client = await door.connect()
+    await handshake(client, "OAUTHBEARER")
+    token = issuer.token(now, exp=now - 27).encode()  # 30 seconds of skew are allowed
+    answer = await send_token(client, b"n,,\x01auth=Bearer %b\x01\x01" % token)
+    assert answer.session_lifetime_ms == 3000
+    assert await is_served(client)
+    door.clock.advance(3000)
+    assert not await is_served(client)
+
+
+# Authenticating again (KIP-368).
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_who_does_not_authenticate_again_is_closed_at_its_next_request(
+    door: Door, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients that do not know of sessions too: those of SaslHandshake v0 are not even told of them."""
+    client = await door.connect()
+    scram = ScramClient("alice", "secret")
+    await (log_in(client, scram) if version else log_in_without_headers(client, scram))
+    door.clock.advance(4999)
+    assert await is_served(client)
+    door.clock.advance(1)
+    assert not await is_served(client)
+    assert door.context.metrics.sessions_expired == 1
+    assert "User:alice had to authenticate again, and sent API 16 instead" in caplog.text
+
+
+@pytest.mark.parametrize("versions", [(1, 1), (0, 0), (0, 1)])
+async def test_who_authenticates_again_stays(door: Door, versions: tuple[int, int]) -> None:
+    client = await door.connect()
+    for version in versions:
+        scram = ScramClient("alice", "secret")
+        if version:
+            assert (await log_in(client, scram)).session_lifetime_ms == 5000
+        else:
+            assert scram.trusts(await log_in_without_headers(client, scram))
+        assert await is_served(client)
+        door.clock.advance(6000)  # late, and in time for the handshake
+    assert await handshake(client, "SCRAM-SHA-256") == ErrorCode.NONE
+    assert not await is_served(client)  # not between the two
+
+
+async def test_another_principal_or_mechanism_is_refused(door: Door) -> None:
+    client = await door.connect()
+    await log_in(client, ScramClient("alice", "secret"))
+    door.clock.advance(4000)
+    answer = await log_in(client, ScramClient("bob", "secret"))
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == "Cannot change principals during re-authentication"
+    assert await client.is_closed()
+    client = await door.connect()
+    await log_in(client, ScramClient("alice", "secret"))
+    door.clock.advance(4000)
+    assert await handshake(client, "PLAIN") == ErrorCode.ILLEGAL_SASL_STATE
+    assert await client.is_closed()
+
+
+async def test_a_wrong_password_the_second_time_closes(door: Door) -> None:
+    client = await door.connect()
+    await log_in(client, ScramClient("alice", "secret"))
+    door.clock.advance(4000)
+    answer = await log_in(client, ScramClient("alice", "wrong"))
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert await client.is_closed()

@@ -1,0 +1,189 @@
+"""SCRAM against the examples of its RFCs, and against clients that lie."""
+
+import base64
+import re
+from collections.abc import Callable
+
+import pytest
+
+from lacuna.agent.security.principal import Principal
+from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
+from lacuna.agent.security.sasl.scram import ScramExchange
+from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, Verifier, verifier
+from lacuna.controlplane.shared.security import Security
+from lacuna.controlplane.v1.security_pb2 import ScramCredential
+from tests.agent.security.sasl_clients import ScramClient
+
+NAMES = {SHA_256: "SCRAM-SHA-256", SHA_512: "SCRAM-SHA-512"}
+WRONG = "no such user or a wrong password"
+
+
+async def no_tokens(_token_id: str, _mechanism: int) -> None:
+    return None
+
+
+def users(**passwords: str) -> Users:
+    return Users(Security(), {name: password.encode() for name, password in passwords.items()})
+
+
+def exchange(known: Users | None = None, mechanism: int = SHA_256) -> ScramExchange:
+    return ScramExchange(mechanism, known or users(alice="secret"), no_tokens)
+
+
+async def test_the_example_of_rfc_7677() -> None:
+    kept = verifier(b"pencil", SHA_256, base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096)
+    security = Security()
+    security.credentials["user", SHA_256] = ScramCredential(
+        user="user", mechanism=SHA_256, **kept._asdict()
+    )
+    server = ScramExchange(
+        SHA_256, Users(security), no_tokens, lambda: b"%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    )
+    first = await server.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    assert first.token == (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    final = await server.respond(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert final.token == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert final.outcome == Authenticated(Principal("User", "user"))
+
+
+@pytest.mark.parametrize("mechanism", NAMES)
+async def test_each_mechanism_has_a_verifier_of_its_own(mechanism: int) -> None:
+    client = ScramClient("alice", "secret", NAMES[mechanism])
+    server = exchange(mechanism=mechanism)
+    first = await server.respond(client.first)
+    final = await server.respond(client.final(first.token))
+    assert client.trusts(final.token)
+    assert final.outcome == Authenticated(Principal("User", "alice"))
+
+
+async def test_names_are_escaped() -> None:
+    """RFC 5802, section 5.1."""
+    known = Users(Security(), {"a,b=c": b"secret"})
+    client = ScramClient("a,b=c", "secret")
+    assert client.first == b"n,,n=a=2Cb=3Dc,r=nonce"
+    server = exchange(known)
+    first = await server.respond(client.first)
+    final = await server.respond(client.final(first.token))
+    assert final.outcome == Authenticated(Principal("User", "a,b=c"))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"\x00",
+        b"n",
+        b"n,,",
+        b"n,,n=alice",
+        b"n,,n=alice,r=",
+        b"n,,n=,r=nonce",
+        b"y,,n=alice,r=nonce",
+        b"p=tls-unique,,n=alice,r=nonce",
+        b"n,,m=ext,n=alice,r=nonce",
+        b"n,,n=al=ice,r=nonce",
+        b"n,,n=\xff\xfe,r=nonce",
+        b"n,,n=alice,r=no nce",
+        b"n,a=bob,n=alice,r=nonce",
+        b"n,,n=alice,r=nonce,ext",
+        b"c=biws,r=nonce,p=AAAA",
+    ],
+)
+async def test_a_first_message_that_is_none_fails(first: bytes) -> None:
+    """m= is for extensions that the other side must understand: RFC 5802 has it refused."""
+    with pytest.raises(AuthenticationFailed):
+        await exchange().respond(first)
+
+
+def _replaced(pattern: bytes, by: bytes) -> Callable[[bytes], bytes]:
+    return lambda final: re.sub(pattern, by, final)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _replaced(rb"p=.", b"p=/"),
+        _replaced(rb"p=.*", b"p="),
+        _replaced(rb"p=.*", b"p=AAAA"),
+        _replaced(rb"p=.*", b"p=" + base64.b64encode(bytes(32))),
+        _replaced(rb"p=.*", b"p=!!!!"),
+        _replaced(rb",p=.*", b""),
+        _replaced(rb"c=biws", b"c=eSws"),  # y,, : the client saw no channel binding
+        _replaced(rb"c=biws", b"c=cD10bHMtdW5pcXVlLCw="),
+        _replaced(rb"r=nonce.", b"r=nonce-"),
+        _replaced(rb"r=[^,]*", b"r=nonce"),
+        _replaced(rb",p=", b",x=y,p="),
+        lambda final: final[: len(final) // 2],
+        lambda final: final + b",",
+        lambda _: b"",
+    ],
+)
+async def test_a_final_message_that_was_changed_fails(spoil: Callable[[bytes], bytes]) -> None:
+    client = ScramClient("alice", "secret")
+    server = exchange()
+    final = client.final((await server.respond(client.first)).token)
+    assert spoil(final) != final
+    with pytest.raises(AuthenticationFailed):
+        await server.respond(spoil(final))
+
+
+@pytest.mark.parametrize("changed", [{"binding": "eSws"}, {"nonce": "nonceother"}])
+async def test_a_proof_of_another_binding_or_nonce_fails(changed: dict[str, str]) -> None:
+    """Even with the password: a proof is for this exchange alone."""
+    client = ScramClient("alice", "secret")
+    server = exchange()
+    first = (await server.respond(client.first)).token
+    with pytest.raises(AuthenticationFailed, match="does not belong to this exchange"):
+        await server.respond(client.final(first, **changed))
+
+
+async def test_what_was_recorded_is_worth_nothing() -> None:
+    client = ScramClient("alice", "secret")
+    server = exchange()
+    recorded = client.final((await server.respond(client.first)).token)
+    assert (await server.respond(recorded)).outcome is not None
+    again = exchange()
+    await again.respond(client.first)
+    with pytest.raises(AuthenticationFailed):
+        await again.respond(recorded)
+
+
+async def test_who_does_not_exist_fails_as_a_wrong_password_does() -> None:
+    """The same steps and the same shape of bytes, and the same answer whenever it is asked."""
+    known = users(alice="secret")
+    shapes, reasons, asked = [], [], []
+    for name in ("alice", "nobody"):
+        client = ScramClient(name, "wrong")
+        server = exchange(known)
+        first = (await server.respond(client.first)).token
+        shapes.append(re.sub(rb"(?<=r=nonce)[^,]{32}(?=,s=[A-Za-z0-9+/=]{36},i=4096$)", b"", first))
+        with pytest.raises(AuthenticationFailed) as failure:
+            await server.respond(client.final(first))
+        reasons.append((str(failure.value), failure.value.told))
+        salts = {(await exchange(known).respond(client.first)).token.split(b",")[1] for _ in "ab"}
+        asked.append(len(salts))
+    assert [re.sub(rb"s=[^,]*", b"s=", shape) for shape in shapes] == [b"r=nonce,s=,i=4096"] * 2
+    assert reasons == [(WRONG, "")] * 2
+    assert asked == [1, 1]
+
+
+async def test_a_token_logs_in_as_its_owner_and_only_where_the_client_says_that_it_is_one() -> None:
+    owner = Authenticated(Principal("User", "owner"), 99, is_token=True)
+    kept = verifier(b"hmac", SHA_256)
+
+    async def find(token_id: str, mechanism: int) -> tuple[Verifier, Authenticated] | None:
+        return (kept, owner) if (token_id, mechanism) == ("id", SHA_256) else None
+
+    for more, is_known in ((",tokenauth=true", True), ("", False), (",tokenauth=truely", False)):
+        client = ScramClient("id", "hmac", more=more)
+        server = ScramExchange(SHA_256, users(), find)
+        final = client.final((await server.respond(client.first)).token)
+        if is_known:
+            assert (await server.respond(final)).outcome == owner
+        else:
+            with pytest.raises(AuthenticationFailed, match=WRONG):
+                await server.respond(final)

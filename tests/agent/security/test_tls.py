@@ -1,0 +1,425 @@
+"""TLS over real sockets: versions, client certificates, files that change, and clients that do not shake hands."""
+
+import asyncio
+import logging
+import os
+import resource
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lacuna.agent import handshake
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.tls import Tls
+from lacuna.agent.server import AgentServer
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.shared.security import Security
+from lacuna.errors import UserError
+from tests.agent.doors import event_loop_policy  # noqa: F401 - a fixture
+from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
+from tests.agent.security.certificates import Authority, Pair
+from tests.doubles.clock import ManualClock
+
+pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
+
+TLS_1_1 = ssl.TLSVersion.TLSv1_1
+TLS_1_2 = ssl.TLSVersion.TLSv1_2
+TLS_1_3 = ssl.TLSVersion.TLSv1_3
+MANY_FILES = 4096
+SUBJECT = "CN=client,O=Tests"
+
+
+class Files:
+    """An authority, and files of what it has signed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = Authority()
+        self.ca = self.authority.write(folder / "ca.pem")
+        self.certificate, self.key = self.authority.issue().write(folder, "agent")
+        self.client = self.authority.issue("client").write(folder, "client")
+
+    def settings(self, **given: Any) -> SecuritySettings:
+        named = {"certificate": self.certificate, "key": self.key, "authorities": self.ca}
+        return SecuritySettings(**named | given)
+
+    def context(self, pair: tuple[str, str] | None = None, ca: str = "") -> ssl.SSLContext:
+        """A client's."""
+        made = ssl.create_default_context(cafile=ca or self.ca)
+        if pair is not None:
+            made.load_cert_chain(*pair)
+        return made
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("certificates"))
+
+
+@asynccontextmanager
+async def listening(
+    settings: SecuritySettings, protocol: Protocol = Protocol.SSL, **more: Any
+) -> AsyncIterator[AgentServer]:
+    listeners = (Listener(protocol.value, protocol),)
+    access = Access(settings, listeners, Security(), ManualClock())
+    agent = AgentSettings(listeners=listeners, **more)
+    async with serving(make_context(ScriptedControl(), agent, access=access)) as server:
+        yield server
+
+
+async def connect(
+    server: AgentServer, context: ssl.SSLContext, name: str = "localhost"
+) -> RawClient:
+    return RawClient(
+        *await asyncio.open_connection("127.0.0.1", server.port, ssl=context, server_hostname=name)
+    )
+
+
+async def is_served(client: RawClient) -> bool:
+    """Whether requests are answered; with TLS 1.3 a client learns only now that its certificate is refused."""
+    try:
+        answer = await client.ask(18, 0)
+    except (OSError, asyncio.IncompleteReadError):
+        return False
+    return bool(answer.error_code == 0)
+
+
+async def principals(server: AgentServer) -> set[str]:
+    return {str(peer.session.principal) for peer in server.peers()}
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("protocol", [Protocol.SSL, Protocol.SASL_SSL])
+async def test_versions_that_are_taken(
+    files: Files, version: ssl.TLSVersion, protocol: Protocol
+) -> None:
+    context = files.context()
+    context.minimum_version = context.maximum_version = version
+    async with listening(files.settings(), protocol) as server:
+        client = await connect(server, context)
+        assert await is_served(client)
+        await client.close()
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
+@pytest.mark.parametrize(
+    ("enabled", "version"),
+    [("TLSv1.2,TLSv1.3", TLS_1_1), ("TLSv1.3", TLS_1_2), ("TLSv1.2", TLS_1_3)],
+)
+async def test_versions_that_are_not_enabled_are_refused(
+    files: Files, enabled: str, version: ssl.TLSVersion
+) -> None:
+    context = files.context()
+    context.minimum_version = context.maximum_version = version
+    context.set_ciphers("ALL:@SECLEVEL=0")  # or OpenSSL offers no TLS 1.1 of its own accord
+    async with listening(files.settings(tls_versions=enabled)) as server:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await connect(server, context)
+        assert server.context.metrics.authentications_failed == 1
+
+
+@pytest.mark.parametrize(
+    ("auth", "has_certificate", "principal"),
+    [
+        ("none", False, "User:ANONYMOUS"),
+        ("none", True, "User:ANONYMOUS"),
+        ("requested", False, "User:ANONYMOUS"),
+        ("requested", True, f"User:{SUBJECT}"),
+        ("required", True, f"User:{SUBJECT}"),
+        ("required", False, None),
+    ],
+)
+async def test_client_certificates(
+    files: Files, auth: str, has_certificate: bool, principal: str | None
+) -> None:
+    async with listening(files.settings(client_auth=auth)) as server:
+        client = await connect(server, files.context(files.client if has_certificate else None))
+        assert await is_served(client) == (principal is not None)
+        assert await principals(server) == ({principal} if principal else set())
+        client.writer.transport.abort()
+
+
+async def test_clients_of_listeners_with_sasl_need_no_certificate(files: Files) -> None:
+    async with listening(files.settings(client_auth="required"), Protocol.SASL_SSL) as server:
+        client = await connect(server, files.context())
+        assert await is_served(client)
+        await client.close()
+
+
+@pytest.mark.parametrize("auth", ["requested", "required"])
+async def test_certificates_that_have_expired_or_are_of_others_are_refused(
+    files: Files, auth: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expired = files.authority.issue("client", has_expired=True).write(tmp_path, "expired")
+    foreign = Authority("Other").issue("client").write(tmp_path, "foreign")
+    async with listening(files.settings(client_auth=auth)) as server:
+        for pair in (expired, foreign):
+            client = await connect(server, files.context(pair))
+            assert not await is_served(client)
+            client.writer.transport.abort()
+        assert server.context.metrics.authentications_failed == 2
+    assert "certificate has expired" in caplog.text
+    assert "unable to get local issuer certificate" in caplog.text
+
+
+async def test_clients_check_the_agent_too(files: Files, tmp_path: Path) -> None:
+    async with listening(files.settings()) as server:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await connect(server, files.context(ca=Authority("Other").write(tmp_path / "ca.pem")))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await connect(server, files.context(), "other.example")
+
+
+async def test_rules_name_principals_and_refuse_those_without_a_name(
+    files: Files, tmp_path: Path
+) -> None:
+    settings = files.settings(
+        client_auth="required", mapping_rules="RULE:^CN=(cli.*?),O=Tests$/$1/U"
+    )
+    async with listening(settings) as server:
+        client = await connect(server, files.context(files.client))
+        assert await is_served(client)
+        assert await principals(server) == {"User:CLIENT"}
+        other = files.authority.issue("other").write(tmp_path, "other")
+        refused = await connect(server, files.context(other))
+        assert not await is_served(refused)
+        for each in (client, refused):
+            each.writer.transport.abort()
+
+
+@pytest.mark.parametrize("form", ["pem", "pkcs12"])
+async def test_keys_with_passwords(
+    files: Files, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = files.authority.issue()
+    if form == "pem":
+        certificate, key = pair.write(tmp_path, "agent", b"right")
+        given = {"certificate": certificate, "key": key, "key_password": "env:PASSWORD"}
+    else:
+        keystore = pair.write_keystore(tmp_path / "agent.p12", b"right")
+        given = {"keystore": keystore, "keystore_password": "env:PASSWORD"}
+        given |= {"certificate": "", "key": ""}
+    monkeypatch.setenv("PASSWORD", "right")
+    async with listening(files.settings(**given)) as server:
+        client = await connect(server, files.context())
+        assert await is_served(client)
+        await client.close()
+    monkeypatch.setenv("PASSWORD", "wrong")
+    with pytest.raises(UserError, match="cannot be used") as failure:
+        Tls(files.settings(**given))
+    assert "wrong" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"certificate": "/none"}, "/none cannot be read"),
+        ({"key": ""}, "name a key for each certificate"),
+        ({"tls_versions": "TLSv1.1"}, "choose TLSv1.2, TLSv1.3 or both"),
+        ({"cipher_suites": "NONE-SUCH"}, "no suite that OpenSSL has"),
+        ({"client_auth": "required", "authorities": ""}, "name its PEM file with --tls-ca"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error_at_the_start(
+    files: Files, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        Tls(files.settings(**given))
+
+
+def test_files_that_have_something_else_are_an_error_at_the_start(
+    files: Files, tmp_path: Path
+) -> None:
+    nonsense = tmp_path / "nonsense"
+    nonsense.write_text("nonsense")
+    both = f"{files.certificate},{nonsense}", f"{files.key},{files.key}"
+    for given in (
+        {"certificate": str(nonsense)},
+        {"key": files.client[1]},
+        {"authorities": str(nonsense), "client_auth": "required"},
+        {"keystore": str(nonsense)},
+        {"certificate": both[0], "key": both[1]},
+    ):
+        with pytest.raises(UserError, match=r"cannot be (used|read)"):
+            Tls(files.settings(**given))
+
+
+async def test_an_agent_has_a_certificate_for_each_of_its_names(
+    files: Files, tmp_path: Path
+) -> None:
+    inside = files.authority.issue("inside", ["inside.example"]).write(tmp_path, "inside")
+    outside = files.authority.issue("outside", ["*.outside.example"]).write(tmp_path, "outside")
+    given = {"certificate": f"{inside[0]}, {outside[0]}", "key": f"{inside[1]},{outside[1]}"}
+    async with listening(files.settings(**given)) as server:
+        for name, common_name in (
+            ("inside.example", "inside"),
+            ("a.outside.example", "outside"),
+            ("A.Outside.Example", "outside"),
+        ):
+            client = await connect(server, files.context(), name)
+            peer = client.writer.get_extra_info("peercert")
+            assert ("commonName", common_name) in [field for (field,) in peer["subject"]]
+            await client.close()
+        lax = files.context()
+        lax.check_hostname = False
+        client = await connect(server, lax, "unknown.example")
+        peer = client.writer.get_extra_info("peercert")
+        assert ("commonName", "inside") in [field for (field,) in peer["subject"]]
+        await client.close()
+
+
+def serial(client: RawClient) -> int:
+    return int(client.writer.get_extra_info("peercert")["serialNumber"], 16)
+
+
+async def test_files_that_change_are_used_for_new_connections(
+    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "lacuna")
+    first, second = files.authority.issue(), files.authority.issue()
+    certificate, key = first.write(tmp_path, "agent")
+    async with listening(files.settings(certificate=certificate, key=key)) as server:
+        tls = server.context.access.tls
+        assert tls is not None
+
+        async def connected() -> RawClient:
+            await asyncio.wrap_future(tls.watched.look_now(0.0))
+            return await connect(server, files.context())
+
+        old = await connected()
+        assert serial(old) == first.certificate.serial_number
+        Path(certificate).write_text("nonsense")
+        during = await connected()
+        assert serial(during) == first.certificate.serial_number
+        assert "cannot be used, so the earlier ones stay in use" in caplog.text
+        os.unlink(certificate)
+        gone = await connected()
+        assert serial(gone) == first.certificate.serial_number
+        second.write(tmp_path, "agent")
+        new = await connected()
+        assert serial(new) == second.certificate.serial_number
+        assert "TLS files have changed: new connections use them" in caplog.text
+        for client in (old, during, gone, new):
+            assert await is_served(client)
+            await client.close()
+
+
+# Clients that do not shake hands.
+
+
+def hello(context: ssl.SSLContext) -> bytes:
+    """A ClientHello."""
+    outgoing = ssl.MemoryBIO()
+    connection = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        connection.do_handshake()
+    return outgoing.read()
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        lambda _: b"",
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: whole,
+    ],
+)
+async def test_who_does_not_go_on_is_closed_after_a_while_and_counted(
+    files: Files,
+    beginning: Callable[[bytes], bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(handshake, "_HANDSHAKE_SECONDS", 0.1)
+    async with listening(files.settings()) as server:
+        client = await RawClient.connect(server.port)
+        client.send(beginning(hello(files.context())))
+        async with asyncio.timeout(30):
+            await client.reader.read()
+        assert server.context.metrics.authentications_failed == 1
+        assert server.peers() == []
+    assert "TLS handshake with SSL failed: SSL handshake is taking longer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET / HTTP/1.1\r\n\r\n", struct.pack(">ihhih", 10, 18, 0, 1, -1), b"\x16" * 600]
+)
+async def test_who_speaks_something_else_is_closed_at_once(files: Files, sent: bytes) -> None:
+    async with listening(files.settings()) as server:
+        client = await RawClient.connect(server.port)
+        client.send(sent)
+        async with asyncio.timeout(30):
+            await client.reader.read()
+        await client.close()
+        assert server.context.metrics.authentications_failed == 1
+
+
+async def test_who_leaves_in_the_middle_is_forgotten(files: Files) -> None:
+    async with listening(files.settings(), max_connections=1) as server:
+        for _ in range(3):
+            client = await RawClient.connect(server.port)
+            client.send(hello(files.context())[:50])
+            await client.close()
+            while server._handshakes:
+                await asyncio.sleep(0)
+        served = await connect(server, files.context())
+        assert await is_served(served)
+        await served.close()
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """As many open files as both ends of a thousand connections are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < MANY_FILES:
+        pytest.skip(f"needs {MANY_FILES} open files (ulimit -n)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, MANY_FILES), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
+async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Files) -> None:
+    """A thousand that send nothing: others shake hands meanwhile, and beyond the bound all are refused."""
+    count = 1000
+    async with listening(files.settings(), max_connections=count + 1) as server:
+        slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
+        try:
+            while len(server._handshakes) < count:
+                await asyncio.sleep(0)
+            client = await connect(server, files.context())
+            assert await is_served(client)
+            with pytest.raises((ConnectionError, ssl.SSLError)):
+                await connect(server, files.context())
+            assert server.context.metrics.connections_refused == 1
+            assert await is_served(client)
+            slow.pop().close()
+            while len(server._handshakes) >= count:
+                await asyncio.sleep(0)
+            other = await connect(server, files.context())
+            assert await is_served(other)
+            for each in (client, other):
+                await each.close()
+        finally:
+            for silent in slow:
+                silent.close()
+
+
+def test_a_keystore_has_a_key_with_a_certificate(files: Files, tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
+
+    empty = tmp_path / "empty.p12"
+    pair: Pair = files.authority.issue()
+    empty.write_bytes(
+        pkcs12.serialize_key_and_certificates(b"", None, None, [pair.certificate], NoEncryption())
+    )
+    with pytest.raises(UserError, match="has no key with a certificate"):
+        Tls(files.settings(keystore=str(empty)))

@@ -1,0 +1,121 @@
+"""PLAIN, the file of users, and secrets that are named and not written down."""
+
+from pathlib import Path
+
+import pytest
+
+from lacuna.agent.security.principal import Principal
+from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
+from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
+from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users, verifier
+from lacuna.controlplane.shared.security import Security
+from lacuna.controlplane.v1.security_pb2 import ScramCredential
+from lacuna.errors import UserError
+from lacuna.secret import read_secret
+
+SECRET = "not-to-be-seen"
+
+
+def credential(user: str, password: bytes, mechanism: int) -> ScramCredential:
+    kept = verifier(password, mechanism)
+    return ScramCredential(user=user, mechanism=mechanism, **kept._asdict())
+
+
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
+async def test_plain_compares_with_what_scram_keeps(mechanism: int) -> None:
+    security = Security()
+    security.credentials["alice", mechanism] = credential("alice", b"old", mechanism)
+    passwords = PlainPasswords(Users(security))
+    for _ in range(2):  # compared, and remembered
+        answer = await PlainExchange(passwords).respond(b"alice\0alice\0old")
+        assert answer == (b"", Authenticated(Principal("User", "alice")), None)
+    security.credentials["alice", mechanism] = credential("alice", b"new", mechanism)
+    with pytest.raises(AuthenticationFailed):
+        await PlainExchange(passwords).respond(b"\0alice\0old")
+    assert (await PlainExchange(passwords).respond(b"\0alice\0new")).outcome
+    del security.credentials["alice", mechanism]
+    with pytest.raises(AuthenticationFailed):
+        await PlainExchange(passwords).respond(b"\0alice\0new")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"alice",
+        b"\0alice",
+        b"\0alice\0",
+        b"\0\0secret",
+        b"\0alice\0secret\0",
+        b"\0\xff\0secret",
+        b"bob\0alice\0secret",
+        b"\0alice\0Secret",
+        b"\0nobody\0secret",
+    ],
+)
+async def test_what_is_not_right_in_plain_fails_and_is_not_repeated(token: bytes) -> None:
+    passwords = PlainPasswords(Users(Security(), {"alice": b"secret"}))
+    with pytest.raises(AuthenticationFailed) as failure:
+        await PlainExchange(passwords).respond(token)
+    assert "secret" not in str(failure.value).lower() + failure.value.told
+
+
+async def test_users_of_the_file_come_first(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("of-file\n")
+    file = tmp_path / "users.toml"
+    file.write_text(f'admin = "file:{tmp_path}/password"\n')
+    security = Security()
+    security.credentials["admin", SHA_256] = credential("admin", b"of-cluster", SHA_256)
+    passwords = PlainPasswords(Users(security, read_users(file)))
+    assert await passwords.are_right("admin", b"of-file")
+    assert not await passwords.are_right("admin", b"of-cluster")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("admin = 1", 'write each user as NAME = "file:PATH"'),
+        ("admin =", "is not TOML"),
+        (f'admin = "{SECRET}"', "must say where the secret is"),
+        ('admin = "env:NO_SUCH_VARIABLE"', "the environment has no variable NO_SUCH_VARIABLE"),
+    ],
+)
+def test_a_users_file_that_cannot_be_used_says_why(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    file = tmp_path / "users.toml"
+    file.write_text(content)
+    with pytest.raises(UserError, match=message) as failure:
+        read_users(file)
+    assert SECRET not in str(failure.value)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_users(tmp_path / "none.toml")
+
+
+def test_secrets_come_from_files_the_environment_and_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_bytes(b"from file\r\n")
+    monkeypatch.setenv("A_SECRET", "from env")
+    assert read_secret(f"file:{tmp_path}/secret", "s") == b"from file"
+    assert read_secret("env:A_SECRET", "s") == b"from env"
+    assert read_secret("command:printf 'from command\\n'", "s") == b"from command"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (SECRET, "must say where the secret is"),
+        (f"password:{SECRET}", "must say where the secret is"),
+        ("file:/no/such/file", "cannot be read"),
+        ("command:false", "it ended with code 1"),
+        ("command:/no/such/command", "FileNotFoundError"),
+        ("command:true", "is empty"),
+        (f"command:sh -c 'echo {SECRET}; exit 3'", "it ended with code 3"),
+    ],
+)
+def test_a_secret_that_cannot_be_had_is_an_error_without_it(reference: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as failure:
+        read_secret(reference, "some.setting")
+    assert "some.setting" in str(failure.value)
+    assert SECRET not in str(failure.value)

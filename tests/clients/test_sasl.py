@@ -1,0 +1,262 @@
+"""Real clients over TLS with SCRAM and OAUTHBEARER: they produce and consume, and go on when sessions end (KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiokafka
+import aiokafka.abc
+import kafka
+import kafka.net.sasl.oauth
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from lacuna.agent.security.listeners import parse_listeners
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+from tests.agent.security.certificates import Authority
+from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
+
+from .jvm import compiled, needs_jdk
+
+VALUES: Final = [b"%d" % number for number in range(20)]
+SESSION_MS: Final = 2000
+SECONDS: Final = 60.0
+SASL_AUTHENTICATE: Final = 36
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A cluster that asks everybody who he is, and what clients need to answer."""
+
+    bootstrap: str
+    ca: str
+    issuer: Issuer
+    cluster: Cluster
+
+    def settings(self, mechanism: str, password: str = "secret") -> dict[str, Any]:
+        """Those of librdkafka."""
+        given: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": self.ca,
+            "sasl.mechanism": mechanism,
+        }
+        if mechanism == "OAUTHBEARER":
+            return given | {"oauth_cb": self.token}
+        return given | {"sasl.username": "alice", "sasl.password": password}
+
+    def token(self, _config: str = "") -> tuple[str, float]:
+        """A token, and until when it is valid (seconds since 1970)."""
+        now = time.time()
+        return self.issuer.token(now), now + 60
+
+    def topic(self) -> str:
+        """A new topic of one partition."""
+        name = f"c-{uuid.uuid4().hex[:12]}"
+        admin = AdminClient(self.settings("SCRAM-SHA-512"))
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(SECONDS)
+        return name
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("guarded")
+    authority = Authority()
+    certificate, key = authority.issue().write(folder, "agent")
+    (folder / "password").write_text("bootstrap")
+    (folder / "token-key").write_text("of sixteen bytes or more")
+    users = folder / "users.toml"
+    users.write_text(f'admin = "file:{folder}/password"\n')
+    with Issuer() as issuer:
+        security = SecuritySettings(
+            certificate=certificate,
+            key=key,
+            users_file=str(users),
+            mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+            max_reauth_ms=SESSION_MS,
+            token_key=f"file:{folder}/token-key",
+            oauth_jwks=issuer.url,
+            oauth_issuer=NAME,
+            oauth_audience=AUDIENCE,
+        )
+        listeners = parse_listeners("SASL_SSL://127.0.0.1:0")
+        parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
+        with Cluster(parts=parts) as running:
+            ca = authority.write(folder / "ca.pem")
+            made = Guarded(running.bootstrap, ca, issuer, running)
+            add_alice(made)
+            yield made
+
+
+def add_alice(guarded: Guarded) -> None:
+    """As an operator does: the user of the file adds the first one that the cluster keeps."""
+    given = guarded.settings("SCRAM-SHA-256", "bootstrap") | {"sasl.username": "admin"}
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion("alice", info, b"secret")
+    admin = AdminClient(given)  # it must outlive the answer
+    admin.alter_user_scram_credentials([change])["alice"].result(SECONDS)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"])
+def test_librdkafka(guarded: Guarded, mechanism: str) -> None:
+    topic = guarded.topic()
+    producer = Producer(guarded.settings(mechanism))
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(SECONDS) == 0
+    consumer = Consumer(
+        guarded.settings(mechanism) | {"group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    seen: list[bytes | None] = []
+    end = time.monotonic() + SECONDS
+    while len(seen) < len(VALUES) and time.monotonic() < end:
+        message = consumer.poll(1)
+        if message is not None:
+            assert message.error() is None
+            seen.append(message.value())
+    consumer.close()
+    assert seen == VALUES
+
+
+class PythonTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens for kafka-python."""
+
+    def __init__(self, guarded: Guarded) -> None:
+        self._guarded = guarded
+
+    def token(self) -> str:
+        return self._guarded.token()[0]
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
+def test_kafka_python(guarded: Guarded, mechanism: str) -> None:
+    given: dict[str, Any] = {
+        "bootstrap_servers": guarded.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": guarded.ca,
+        "sasl_mechanism": mechanism,
+    }
+    if mechanism == "OAUTHBEARER":
+        given["sasl_oauth_token_provider"] = PythonTokens(guarded)
+    else:
+        given |= {"sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+    topic = guarded.topic()
+    producer = kafka.KafkaProducer(**given)
+    for value in VALUES:
+        producer.send(topic, value)
+    producer.flush(SECONDS)
+    producer.close()
+    consumer = kafka.KafkaConsumer(
+        topic, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000, **given
+    )
+    seen = [next(consumer).value for _ in VALUES]
+    consumer.close()
+    assert seen == VALUES
+
+
+class AsyncTokens(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens for aiokafka."""
+
+    def __init__(self, guarded: Guarded) -> None:
+        self._guarded = guarded
+
+    async def token(self) -> str:
+        return self._guarded.token()[0]
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
+def test_aiokafka(guarded: Guarded, mechanism: str) -> None:
+    given: dict[str, Any] = {
+        "bootstrap_servers": guarded.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "ssl_context": ssl.create_default_context(cafile=guarded.ca),
+        "sasl_mechanism": mechanism,
+    }
+    if mechanism == "OAUTHBEARER":
+        given["sasl_oauth_token_provider"] = AsyncTokens(guarded)
+    else:
+        given |= {"sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+    topic = guarded.topic()
+
+    async def produce_and_consume() -> list[bytes | None]:
+        async with aiokafka.AIOKafkaProducer(**given) as producer:
+            for value in VALUES:
+                await producer.send_and_wait(topic, value)
+        async with (
+            aiokafka.AIOKafkaConsumer(
+                topic, group_id=topic, auto_offset_reset="earliest", **given
+            ) as consumer,
+            asyncio.timeout(SECONDS),
+        ):
+            return [(await consumer.getone()).value for _ in VALUES]
+
+    assert asyncio.run(produce_and_consume()) == VALUES
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
+def test_a_client_goes_on_when_its_session_ends(guarded: Guarded, mechanism: str) -> None:
+    """KIP-368: librdkafka authenticates again over the connection that it has, and nothing fails."""
+    topic = guarded.topic()
+    errors: list[object] = []
+    metrics = guarded.cluster.embedded.agents[0].context.metrics
+    producer = Producer(guarded.settings(mechanism) | {"error_cb": errors.append})
+
+    def produce() -> None:
+        producer.produce(
+            topic, b"x", on_delivery=lambda error, _: errors.append(error) if error else None
+        )
+        assert producer.flush(SECONDS) == 0
+
+    produce()
+    begun = metrics.requests[SASL_AUTHENTICATE], metrics.connections_accepted
+    end = time.monotonic() + 2.5 * SESSION_MS / 1000
+    while time.monotonic() < end:
+        produce()
+    assert errors == []
+    assert metrics.requests[SASL_AUTHENTICATE] >= begun[0] + 2
+    assert metrics.connections_accepted == begun[1]
+    assert metrics.sessions_expired == 0
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@needs_jdk
+def test_java_with_a_password_and_a_delegation_token(guarded: Guarded) -> None:
+    """Which Java alone knows; both producers authenticate again, and the token ends (tests/java)."""
+    arguments = [guarded.bootstrap, guarded.ca, "alice", "secret", str(SESSION_MS), guarded.topic()]
+    done = subprocess.run(
+        [*compiled(), "lacuna.Authentication", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.stdout == "ok\n", done.stderr[-2000:]
+
+
+def test_a_wrong_password_is_told(guarded: Guarded) -> None:
+    errors: list[KafkaError] = []
+    given = guarded.settings("SCRAM-SHA-512", "wrong") | {"error_cb": errors.append}
+    producer = Producer(given)
+    end = time.monotonic() + SECONDS
+    while not any(each.code() == KafkaError._AUTHENTICATION for each in errors):
+        assert time.monotonic() < end
+        producer.poll(0.1)

@@ -1,0 +1,113 @@
+"""DescribeCluster and DescribeMerges: what agents tell, and what was rewritten."""
+
+import pytest
+
+from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, MAX_REPORT_BYTES
+from lacuna.controlplane.v1.cluster_pb2 import (
+    ClusterDescribed,
+    DeleteTopics,
+    DescribeCluster,
+    RegisterAgent,
+    ReleaseLease,
+    RenewLease,
+)
+from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
+from lacuna.controlplane.verbs import describing
+from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.collecting import collect
+from tests.controlplane.verbs.script import run
+from tests.controlplane.verbs.test_merging import MIXED, merge
+
+
+def _described(cluster: Cluster) -> ClusterDescribed:
+    found: ClusterDescribed = cluster.do("describe_cluster", DescribeCluster())
+    return found
+
+
+def _merges(cluster: Cluster, *topic_ids: bytes) -> MergesDescribed:
+    found: MergesDescribed = cluster.do("describe_merges", DescribeMerges(topic_ids=topic_ids))
+    return found
+
+
+def _report(cluster: Cluster, lease_id: int, report: AgentReport) -> None:
+    cluster.do("renew_lease", RenewLease(lease_id=lease_id, report=report))
+
+
+def test_each_worker_has_the_report_that_it_sent_last() -> None:
+    cluster = Cluster(agents=0)
+    for _ in range(2):  # two workers of one agent
+        cluster.do("register_agent", RegisterAgent(host="a", port=1))
+    records = len(cluster.journal)
+    _report(cluster, 2, AgentReport(connections=1))
+    _report(cluster, 2, AgentReport(connections=7))
+    assert len(cluster.journal) == records
+    one, two = _described(cluster).agents
+    assert [one.agent.node_id, two.agent.node_id] == [1, 1]
+    assert not one.HasField("report")
+    assert two.report == AgentReport(connections=7)
+    cluster.do("release_lease", ReleaseLease(lease_id=2))
+    assert [each.lease_id for each in _described(cluster).agents] == [1]
+    assert cluster.state.reports == {}
+
+
+def test_a_report_that_is_too_large_is_dropped_and_the_lease_renewed() -> None:
+    cluster = Cluster()
+    large = AgentReport()
+    large.merges.last_failure = "x" * MAX_REPORT_BYTES
+    command = RenewLease(lease_id=cluster.lease_id, report=large)
+    assert cluster.do("renew_lease", command).error_code == 0
+    assert not _described(cluster).agents[0].HasField("report")
+
+
+def test_sums_over_the_partitions() -> None:
+    cluster = run(MIXED)
+    found = _described(cluster)
+    assert (found.extents, found.objects, found.dead_ranges) == (6, 6, 1)
+    assert found.partitions_blocked == 1  # its transaction still goes on
+    cluster.now_ms += 500
+    assert _described(cluster).oldest_transaction_ms == 500
+
+
+def test_what_waits_is_told_and_then_what_was_reclaimed() -> None:
+    cluster = run(MIXED)
+    topic_id = cluster.state.topics_by_name["a"].topic_id
+    cluster.tick()
+    merge(cluster, small_bytes=1, min_extents=99)
+    found = _merges(cluster, topic_id)
+    assert found.since_ms == cluster.now_ms
+    assert found.merged.swaps == 1
+    (topic,) = found.topics
+    assert topic.merged.aborted_offsets == 3
+    assert topic.merged.bytes_before - topic.merged.bytes_after == 100
+    (told,) = found.runs
+    assert (told.partitions, told.refused, told.is_compaction) == (1, 0, False)
+    assert told.rewritten == topic.merged == found.merged
+    assert found.objects_replaced == 1
+    cluster.now_ms += COLLECTION_GRACE_MS
+    assert len(collect(cluster)) == 1
+    found = _merges(cluster)
+    assert (found.objects_deleted, found.bytes_deleted, found.objects_replaced) == (1, 1 << 40, 0)
+    cluster.do("delete_topics", DeleteTopics(topic_ids=[topic_id]))
+    assert not _merges(cluster, topic_id).topics
+    assert cluster.state.rewriting.topics == {}
+
+
+def test_aborted_records_and_small_extents_wait() -> None:
+    cluster = run(MIXED)
+    cluster.state.rewriting.small_bytes = 1000
+    (topic,) = _merges(cluster, cluster.state.topics_by_name["a"].topic_id, b"missing").topics
+    assert (topic.small_extents, topic.small_bytes) == (4, 400)
+    assert (topic.aborted_offsets, topic.aborted_bytes) == (3, 100)
+
+
+def test_what_is_too_much_to_look_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = run("""
+        topic a 3
+        put a-0 x2                             -> 0
+        put a-1 x2                             -> 0
+    """)
+    monkeypatch.setattr(describing, "DESCRIBED_EXTENTS", 2)
+    cluster.state.rewriting.small_bytes = 1000
+    (topic,) = _merges(cluster, cluster.state.topics_by_name["a"].topic_id).topics
+    assert (topic.small_extents, topic.partitions_left_out) == (1, 2)

@@ -1,0 +1,47 @@
+"""Keys of a cluster that a test chooses."""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lacuna.logstore.objects.cluster_keys import ClusterKeys, KeyMissingError
+
+
+def made_up(key_id: str) -> bytes:
+    """The key that tests have under this id."""
+    return key_id.encode().ljust(32, b".")
+
+
+@dataclass
+class FixedKeys:
+    """A `KeySource`; new keys are taken by assigning `keys`."""
+
+    keys: ClusterKeys
+
+    def now(self, age: float = 0.0) -> ClusterKeys:
+        return self.keys
+
+    def key(self, key_id: str) -> bytes:
+        if key_id not in self.keys.keys:
+            raise KeyMissingError(key_id, tuple(self.keys.keys), "the test")
+        return self.keys.keys[key_id]
+
+
+def some_keys(*key_ids: str, reads_plaintext: bool = False) -> FixedKeys:
+    """Keys of which the first is the current one; one key if none is named."""
+    ids = key_ids or ("k1",)
+    return FixedKeys(ClusterKeys(ids[0], reads_plaintext, {each: made_up(each) for each in ids}))
+
+
+def keys_text(*key_ids: str, plaintext: str = "refuse") -> str:
+    """The same keys as the text of a file."""
+    lines = [f'"{each}" = "{base64.b64encode(made_up(each)).decode()}"' for each in key_ids]
+    return "\n".join([f'current = "{key_ids[0]}"', f'plaintext = "{plaintext}"', "[keys]", *lines])
+
+
+def write_keys(path: Path, key_ids: Iterable[str], plaintext: str = "refuse") -> Path:
+    """Write them to a file that only its owner may read."""
+    path.touch(0o600)
+    path.write_text(keys_text(*key_ids, plaintext=plaintext))
+    return path

@@ -1,0 +1,201 @@
+"""A cluster whose objects are encrypted: started, rotated, damaged, and opened without its keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lacuna.logstore.objects import DirectoryStore, open_store
+from lacuna.logstore.objects.cells import is_encrypted
+from lacuna.logstore.objects.s3 import S3Store
+from lacuna.logstore.objects.url import with_options
+from lacuna.moto import CREDENTIALS
+from lacuna.stores import folder_url
+from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+from tests.doubles.keys import write_keys
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """The path of a file with one key."""
+    return write_keys(tmp_path / "keys.toml", ["first"])
+
+
+def stored(data: Path) -> dict[str, bytes]:
+    """All objects of a cluster on a folder as they are stored, by key."""
+    store = DirectoryStore(data / "objects")
+    try:
+        return {info.key: bytes(store.get_all(info.key)) for info in store.list()}
+    finally:
+        store.close()
+
+
+def test_keys_are_rotated_and_what_was_written_stays(
+    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+) -> None:
+    with ProcessCluster(data, [f"--encryption-keys={keys}"]) as up:
+        producer = clients.transactional(up.bootstrap, "t")
+        producer.begin_transaction()
+        clients.send(producer, "t", ["secret 0"])
+        producer.commit_transaction(60)
+        write_keys(keys, ["second", "first"])
+        clients.send(clients.plain(up.bootstrap), "t", ["secret 1"])
+        up.kill()
+        up.start()
+        expected = [(0, "secret 0"), (1, "secret 1")]
+        assert clients.consume(up.bootstrap, "t", 2) == expected
+        report = lacuna("verify", "--no-spark", "--data", str(data))
+        assert (report.code, "all is sound" in report.out) == (0, True), report
+        up.stop()
+    objects = stored(data)
+    segments = [objects[key] for key in sorted(objects) if key.endswith(".seg")]
+    assert not any(b"secret" in each for each in objects.values())
+    assert [segment[8:24].rstrip(b"\0") for segment in segments][:2] == [b"first", b"second"]
+    assert {"encryption/first", "encryption/second"} < objects.keys()
+    write_keys(keys, ["second"])
+    with ProcessCluster(data, [f"--encryption-keys={keys}"]) as up:
+        assert "with key 'first', and" in refused(
+            "verify", "--no-spark", "--data", str(data), code=2
+        )
+        write_keys(keys, ["second", "first"])
+        assert clients.consume(up.bootstrap, "t", 2) == expected
+
+
+def test_an_encrypted_cluster_without_its_keys_or_with_others(
+    data: Path, keys: Path, clients: SimpleNamespace
+) -> None:
+    with Cluster(data, store=with_keys(data, keys)) as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["x"])
+    with pytest.raises(ProcessFailedError, match="the objects of this cluster are encrypted, with"):
+        ProcessCluster(data).start()
+    other = write_keys(keys.with_name("other.toml"), ["other"])
+    other.write_text(other.read_text().replace("other", "first"))
+    with pytest.raises(ProcessFailedError, match="'first' is not the one with which"):
+        ProcessCluster(data, [f"--encryption-keys={other}"]).start()
+
+
+def with_keys(data: Path, keys: Path) -> str:
+    return with_options(folder_url(data / "objects"), encryption_keys=str(keys))
+
+
+def test_workers_have_the_keys_that_a_command_prints(
+    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+) -> None:
+    hook = f"cat {keys}"
+    with ProcessCluster(data, ["--workers=2", f"--encryption-key-command={hook}"]) as up:
+        clients.send(clients.plain(up.bootstrap), "t", ["secret 0"])
+        assert clients.consume(up.bootstrap, "t", 1) == [(0, "secret 0")]
+        audit = ("verify", "--no-spark", "--data", str(data))
+        assert "LACUNA_ENCRYPTION_KEY_COMMAND" in refused(*audit, code=2)
+        assert lacuna(*audit, LACUNA_ENCRYPTION_KEY_COMMAND=hook).code == 0
+        assert lacuna(*audit, f"--encryption-keys={keys}").code == 0
+    assert not any(b"secret" in each for each in stored(data).values())
+
+
+def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
+    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
+) -> None:
+    with ProcessCluster(data) as up:
+        clients.send(clients.plain(up.bootstrap), "t", ["plain"])
+        assert lacuna("metadata", "publish", "--data", str(data)).code == 0
+    with pytest.raises(ProcessFailedError, match='write plaintext = "read" into the file'):
+        ProcessCluster(data, [f"--encryption-keys={keys}"]).start()
+    write_keys(keys, ["first"], plaintext="read")
+    with ProcessCluster(data, [f"--encryption-keys={keys}"]) as up:
+        clients.send(clients.plain(up.bootstrap), "t", ["secret"])
+        assert clients.consume(up.bootstrap, "t", 2) == [(0, "plain"), (1, "secret")]
+        audit = ("verify", "--no-spark", "--data", str(data))
+        assert lacuna(*audit).code == 0
+        strict = write_keys(keys.with_name("strict.toml"), ["first"])
+        left = lacuna(*audit, f"--encryption-keys={strict}")
+        assert left.code == 1
+        assert (
+            left.out.count("it is not encrypted, which is refused") == 2
+        )  # the segment, the snapshot
+    assert not any(b"secret" in each for each in stored(data).values())
+
+
+def test_what_was_changed_in_the_bucket_is_not_sent_and_verify_says_where(
+    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
+) -> None:
+    with Cluster(data, store=with_keys(data, keys)) as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["whole", "damaged"])
+    (key,) = [key for key in stored(data) if key.endswith(".seg")][-1:]
+    bytes_of = stored(data)[key]
+    store = DirectoryStore(data / "objects")
+    store.delete([key])
+    store.put(key, [bytes_of[:100], bytes([bytes_of[100] ^ 1]), bytes_of[101:]])
+    store.close()
+    with Cluster(data, store=with_keys(data, keys)) as cluster:
+        report = lacuna("verify", "--no-spark", "--data", str(data))
+        assert report.code == 1
+        assert "it is not what was written there under this name" in report.out
+        with pytest.raises(AssertionError, match="INVALID_MSG"):
+            clients.consume(cluster.bootstrap, "t", 2)
+
+
+def test_a_journal_in_the_bucket_is_encrypted_too(
+    tmp_path: Path, keys: Path, bucket_url: str, clients: SimpleNamespace, lacuna: Command
+) -> None:
+    url = with_options(bucket_url, encryption_keys=str(keys), sse="AES256")
+    with Cluster(tmp_path / "one", store=url, journal="bucket") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "a-topic", ["secret"])
+        cluster.kill()
+        cluster.data = tmp_path / "two"
+        cluster.start()
+        write_keys(keys, ["second", "first"])
+        clients.send(clients.plain(cluster.bootstrap), "a-topic", ["another"])
+        read = clients.consume(cluster.bootstrap, "a-topic", 2)
+        assert read == [(0, "secret"), (1, "another")]
+        bare = open_store(bucket_url)
+        assert isinstance(bare, S3Store)
+        objects = {info.key: bytes(bare.get_all(info.key)) for info in bare.list()}
+        for key in objects:
+            head = bare._client.head_object(Bucket=bare._bucket, Key=bare._name(key))
+            assert head["ServerSideEncryption"] == "AES256"
+        bare.close()
+    assert sum(key.startswith("journal/") for key in objects) > 2
+    for key, found in objects.items():
+        assert is_encrypted(found) == (key != "cluster.json"), key
+        assert b"a-topic" not in found
+    options = ("--journal=bucket", f"--store={bucket_url}", "--listen=127.0.0.1:0")
+    ran = lacuna("controlplane", *options, **CREDENTIALS)
+    assert ran.code == 1
+    assert "the journal is encrypted: name the file with the cluster's keys" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["up", "--s3-sse=AES256"], "--s3-sse needs --bucket"),
+        (["up", "--bucket=b", "--s3-sse=aes"], "sse is 'aes': choose AES256, aws:kms, aws:kms:dsse"),
+        (["up", "--bucket=b", "--s3-sse-kms-key-id=k"], "sse is '': choose AES256"),
+        (["agent", "--control=:1", "--store=s3://b", "--s3-sse=AES256"], "write ?sse=… into its URL"),
+        (["up", "--encryption-keys=none.toml"], "none.toml, cannot be read: No such file"),
+        (
+            ["up", "--encryption-keys=keys", "--encryption-key-command=print"],
+            "two places for the same keys: leave one of them out",
+        ),
+        (["up", "--encryption-key-command=false"], "the command for the cluster's keys ended with code 1"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_work(refused: Refusal, arguments: list[str], message: str) -> None:
+    assert message in refused(*arguments)
+
+
+def test_a_typed_file_of_keys_overrules_a_command_of_the_environment(
+    tmp_path: Path, refused: Refusal
+) -> None:
+    said = refused("up", "--encryption-keys=none", LACUNA_ENCRYPTION_KEY_COMMAND="false")
+    assert f"{tmp_path}/none, cannot be read" in said
