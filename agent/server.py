@@ -25,8 +25,8 @@ from lacuna.agent.descriptors import room_for_connections
 from lacuna.agent.handshake import Handshake
 from lacuna.agent.quotas.addresses import Addresses
 from lacuna.agent.security.listeners import Listener
-from lacuna.agent.strangers import Complaints
 from lacuna.controlplane.shared.broker_configs import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
+from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.errors import ListenError
 from lacuna.setting import LARGEST_INT
 

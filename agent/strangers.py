@@ -4,7 +4,6 @@ A Kafka request begins with its size, four bytes. Read as a size, the first byte
 limit (369,295,617 for a TLS client), and an error with that number would tell an operator nothing.
 """
 
-from collections import OrderedDict
 from typing import Final
 
 _TLS_HANDSHAKE: Final = b"\x16\x03"
@@ -13,9 +12,6 @@ _BEGINNINGS: Final = {
     b"PRI ": "this is an HTTP/2 or gRPC client, and only Kafka clients are served here",
     b"SSH-": "this is an SSH client, and only Kafka clients are served here",
 }
-
-_QUIET_SECONDS: Final = 60.0
-_MOST: Final = 1000
 
 
 def stranger(beginning: bytes) -> str:
@@ -28,21 +24,3 @@ def stranger(beginning: bytes) -> str:
     if beginning in _HTTP:
         return "this is an HTTP client, and only Kafka clients are served here"
     return _BEGINNINGS.get(beginning, "")
-
-
-class Complaints:
-    """Limits repeated log messages about a host to one a minute: clients reconnect several times a second."""
-
-    def __init__(self) -> None:
-        self._said: OrderedDict[tuple[str, str], float] = OrderedDict()
-
-    def is_new(self, host: str, text: str, now: float) -> bool:
-        """Whether `text` was not logged about `host` in the last minute; if so, note it. `now` is in seconds."""
-        said = self._said.get((host, text))
-        if said is not None and now - said < _QUIET_SECONDS:
-            return False
-        self._said[host, text] = now
-        self._said.move_to_end((host, text))
-        if len(self._said) > _MOST:
-            self._said.popitem(last=False)
-        return True

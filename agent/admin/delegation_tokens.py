@@ -9,9 +9,9 @@ from typing import Final
 
 from lacuna.agent.api import Call
 from lacuna.agent.security.listeners import Protocol
-from lacuna.agent.security.principal import ANONYMOUS, Principal
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, DelegationToken, SecurityChanges
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lacuna.agent.security.acls import (
+from lacuna.controlplane.shared.acls import (
     CLUSTER_NAME,
     AclFilter,
     Operation,
@@ -11,8 +11,8 @@ from lacuna.agent.security.acls import (
     Permission,
     ResourceType,
 )
-from lacuna.agent.security.principal import parse_principal
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges

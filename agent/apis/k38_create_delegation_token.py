@@ -10,8 +10,8 @@ from typing import Final
 
 from lacuna.agent.admin.delegation_tokens import NO_TIME, NOTES, alter, is_allowed
 from lacuna.agent.api import Api, Call
-from lacuna.agent.security.principal import USER, Principal
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import USER, Principal
 from lacuna.controlplane.v1.security_pb2 import DelegationToken, SecurityChanges
 from lacuna.wire.messages.create_delegation_token import (
     CREATE_DELEGATION_TOKEN_REQUEST,

@@ -5,10 +5,10 @@ Of these only those that concern one of the owners that the request names, if it
 
 from lacuna.agent.admin.delegation_tokens import NOTES, is_allowed, is_concerned
 from lacuna.agent.api import Api, Call
-from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.tokens import principal_of
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.v1.security_pb2 import DelegationToken
 from lacuna.wire.messages.describe_delegation_token import (
     DESCRIBE_DELEGATION_TOKEN_REQUEST,

@@ -6,12 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.security.authorizer import Authorizer
 from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
 from lacuna.agent.security.peers import PEER, PEER_MECHANISM, PeerIdentity
-from lacuna.agent.security.principal import ANONYMOUS, USER, Principal, parse_principals
 from lacuna.agent.security.sasl.jwks import Jwks
 from lacuna.agent.security.sasl.jwts import Claims, JwtValidator, UnsecuredValidator, Validator
 from lacuna.agent.security.sasl.mechanism import Exchange, Mechanisms
@@ -24,6 +22,8 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
 from lacuna.agent.security.tokens import DelegationTokens
 from lacuna.client_security import ClientSecurity
+from lacuna.controlplane.shared.authorizing import authorizer_of
+from lacuna.controlplane.shared.principal import ANONYMOUS, USER, Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
 
@@ -69,7 +69,7 @@ class Access:
         self.tokens = DelegationTokens(settings, security, clock)
         self._mechanisms = self._made(listeners, security)
         #: None if everybody may do everything.
-        self.authorizer = _authorizer(settings, security)
+        self.authorizer = authorizer_of(settings, security, {PEER})
         self._listeners = listeners
 
     def _tls(self, listeners: "Sequence[Listener]") -> Tls | None:
@@ -179,28 +179,6 @@ class Access:
                 f"no rule in ssl.principal.mapping.rules fits the certificate of {subject}"
             )
         return Principal(USER, name)
-
-
-def _authorizer(settings: SecuritySettings, security: Security) -> Authorizer | None:
-    try:
-        super_users = parse_principals(settings.super_users)
-    except ValueError as error:
-        raise UserError(f"super.users: {error}, with semicolons between several") from error
-    if not settings.authorizer:
-        if super_users or settings.allows_without_acls:
-            given = "super.users" if super_users else "allow.everyone.if.no.acl.found"
-            raise UserError(
-                f"{given} is set, and ACLs are not heeded, so all may do everything: add --authorizer, or leave it out"
-            )
-        return None
-    if not super_users and not settings.allows_without_acls:
-        raise UserError(
-            "--authorizer without a super user lets nobody do anything, not even add the first ACL: name one with "
-            "--super-user User:NAME"
-        )
-    return Authorizer(
-        security, {*super_users, PEER}, allows_without_acls=settings.allows_without_acls
-    )
 
 
 def _listed(text: str) -> "Sequence[str]":

@@ -10,9 +10,9 @@ import hmac
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.sasl.users import LEAST_ITERATIONS, SHA_256, Verifier, verifier
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.sasl import Credentials, scram_exchange
 
 if TYPE_CHECKING:

@@ -1,25 +1,15 @@
 """What the client of one request may do: the authorizer's answers for its principal and host; denials are logged."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
+from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
+from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 
 if TYPE_CHECKING:
     from lacuna.agent.api import Call
-    from lacuna.agent.security.audit import Audit
-    from lacuna.agent.security.authorizer import Authorizer
-
-#: What a client is told that may not do something to a resource, by the resource's type.
-DENIED: Final[Mapping[int, int]] = {
-    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-}
+    from lacuna.controlplane.shared.audit import Audit
+    from lacuna.controlplane.shared.authorizer import Authorizer
 
 
 class Rights:

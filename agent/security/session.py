@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.peers import PEER, PEER_MECHANISM
-from lacuna.agent.security.principal import ANONYMOUS, Principal
 from lacuna.agent.security.sasl.mechanism import (
     Answer,
     Authenticated,
@@ -18,6 +17,7 @@ from lacuna.agent.security.sasl.mechanism import (
     Exchange,
     Mechanisms,
 )
+from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from lacuna.agent.clock import WallClock

@@ -11,10 +11,10 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.sasl.users import Verifier, verifier
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.security_pb2 import DelegationToken
 from lacuna.errors import UserError

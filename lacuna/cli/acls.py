@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
-from lacuna.agent.security.acls import (
+from lacuna.cli.answers import check
+from lacuna.cli.command_line import Group, option
+from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.errors import fail
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.controlplane.shared.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AclFilter,
@@ -12,12 +17,7 @@ from lacuna.agent.security.acls import (
     Permission,
     ResourceType,
 )
-from lacuna.agent.security.principal import parse_principal
-from lacuna.cli.answers import check
-from lacuna.cli.command_line import Group, option
-from lacuna.cli.console import asynchronous, table, tell
-from lacuna.cli.errors import fail
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.kafka import KafkaConnection
 from lacuna.wire.messages.create_acls import (

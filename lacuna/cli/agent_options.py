@@ -8,12 +8,13 @@ from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener, parse_listeners
-from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.cli.configuration import Configuration
 from lacuna.client_security import ClientSecurity
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.errors import UserError
 from lacuna.kafka import Agents
 from lacuna.logstore.objects import ObjectStore

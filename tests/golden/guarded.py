@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from tests.agent.plane import cluster
 from tests.golden.acls import ADMIN, PASSWORD, USERS
 

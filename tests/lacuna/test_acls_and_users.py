@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agents import AgentParts
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:

@@ -23,11 +23,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from lacuna.addresses import parse_address
 from lacuna.agent.fetch.settings import FetchSettings
-from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.cli.app import ENTRIES, app
 from lacuna.cli.configuration import TABLES, all_keys, keyed_options, options_of
 from lacuna.cli.up import _cluster_settings
 from lacuna.controlplane.client import ControlTlsSettings
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import EmbeddedCluster
 from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.registry import Registry
-from lacuna.agent.security.acls import Operation, ResourceType
-from lacuna.agent.security.audit import Audit
 from lacuna.agent.security.guards import cluster, groups, records, topics, transactions
 from lacuna.agent.security.guards.guard import Guard, on_cluster, on_each, on_group
 from lacuna.agent.security.rights import Rights
 from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.shared.acls import Operation, ResourceType
+from lacuna.controlplane.shared.audit import Audit
 
 if TYPE_CHECKING:
     from lacuna.agent.metrics import AgentMetrics
-    from lacuna.agent.security.authorizer import Authorizer
+    from lacuna.controlplane.shared.authorizer import Authorizer
 
 _READ, _WRITE, _DELETE = Operation.READ, Operation.WRITE, Operation.DELETE
 _ALTER, _DESCRIBE = Operation.ALTER, Operation.DESCRIBE
@@ -95,7 +95,11 @@ def guarded(
     """
     if authorizer is None:
         return registry
-    audit = Audit(authorizer, metrics, clock)
+
+    def count() -> None:
+        metrics.authorizations_denied += 1
+
+    audit = Audit(authorizer, clock, count)
     return Registry(
         api if api.key in OPEN else _guarded(api, GUARDS[api.key], authorizer, audit)
         for api in registry.apis()

@@ -12,11 +12,11 @@ from lacuna.agent.admin.config_resources import (
     AlteredResource,
 )
 from lacuna.agent.api import Call
-from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.agent.security.guards.guard import AnyApi, split
-from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
 )

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Call
-from lacuna.agent.security.acls import Operation, ResourceType
 from lacuna.agent.security.guards.guard import AnyApi, are_known, name_of, on_group, split
-from lacuna.agent.security.rights import DENIED, Rights
+from lacuna.agent.security.rights import Rights
 from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.acls import Operation, ResourceType
+from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages.consumer_group_describe import (

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lacuna.agent.api import Call
-from lacuna.agent.security.acls import Operation, ResourceType
 from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 
 if TYPE_CHECKING:

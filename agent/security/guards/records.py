@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from lacuna.agent.api import Call
 from lacuna.agent.apis import k01_fetch
-from lacuna.agent.security.acls import Operation, ResourceType
 from lacuna.agent.security.guards.guard import AnyApi, name_of, split
-from lacuna.agent.security.rights import DENIED, Rights
+from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.shared.acls import Operation, ResourceType
+from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import FetchRequest
 from lacuna.wire.messages.offset_for_leader_epoch import (

@@ -5,10 +5,11 @@ from typing import Any
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Call
-from lacuna.agent.security.acls import Operation, ResourceType
 from lacuna.agent.security.guards.guard import AnyApi, are_known, joined, name_of, split
-from lacuna.agent.security.rights import DENIED, Rights
+from lacuna.agent.security.rights import Rights
 from lacuna.agent.views import current_view, view_with
+from lacuna.controlplane.shared.acls import Operation, ResourceType
+from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages.create_topics import (

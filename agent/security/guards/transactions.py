@@ -4,9 +4,10 @@ from typing import Any
 
 from lacuna.agent.api import Call
 from lacuna.agent.partitions import find_topic
-from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.agent.security.guards.guard import AnyApi, split
-from lacuna.agent.security.rights import DENIED, Rights
+from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
+from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from lacuna.wire.messages.add_partitions_to_txn import (

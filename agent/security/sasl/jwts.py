@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lacuna.agent.security.extra import needing_extra
-from lacuna.agent.security.principal import USER, Principal
 from lacuna.agent.security.sasl.jwks import Jwk, Jwks
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.controlplane.shared.principal import USER, Principal
 
 if TYPE_CHECKING:
     from lacuna.agent.clock import WallClock

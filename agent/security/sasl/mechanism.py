@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from lacuna.agent.security.principal import Principal
+from lacuna.controlplane.shared.principal import Principal
 
 #: A longer token is refused, and so is a longer request of a client that has not authenticated; in bytes. It is the
 #: default of Kafka's sasl.server.max.receive.size.

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from lacuna.agent.security.principal import USER, Principal
 from lacuna.agent.security.sasl.mechanism import Answer, Authenticated, AuthenticationFailed
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, Verifier, verifier
+from lacuna.controlplane.shared.principal import USER, Principal
 
 _MOST_REMEMBERED: Final = 1024
 

@@ -13,9 +13,9 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from lacuna.agent.security.principal import USER, Principal
 from lacuna.agent.security.sasl.mechanism import Answer, Authenticated, AuthenticationFailed
 from lacuna.agent.security.sasl.users import HASHES, Users, Verifier
+from lacuna.controlplane.shared.principal import USER, Principal
 
 _NONCE_BYTES: Final = 24
 _FIRST: Final = re.compile(

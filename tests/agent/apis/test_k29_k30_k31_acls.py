@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.create_acls import (
     CREATE_ACLS_REQUEST,

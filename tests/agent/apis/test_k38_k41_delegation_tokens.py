@@ -11,11 +11,11 @@ from lacuna.agent.admin.delegation_tokens import is_allowed
 from lacuna.agent.api import Call, Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.principal import ANONYMOUS, Principal
 from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 from lacuna.wire.messages.alter_user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lacuna.agent.security.acls import AclFilter, Operation, PatternType, Permission, ResourceType
-from lacuna.agent.security.authorizer import Authorizer
-from lacuna.agent.security.principal import Principal
+from lacuna.controlplane.shared.acls import (
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from lacuna.controlplane.shared.authorizer import Authorizer
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import AclEntry, Security
 from lacuna.controlplane.v1.security_pb2 import SecurityChanges
 

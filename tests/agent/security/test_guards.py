@@ -8,18 +8,18 @@ from typing import Any, Final
 import pytest
 
 from lacuna.agent.clock import SystemWallClock
-from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.produce.buffer import NOT_PERSISTED
 from lacuna.agent.registry import discover
 from lacuna.agent.security.access import Access
-from lacuna.agent.security.acls import Operation, PatternType, Permission, ResourceType
-from lacuna.agent.security.audit import Audit
-from lacuna.agent.security.authorizer import Authorizer
 from lacuna.agent.security.guards import GUARDS, OPEN
 from lacuna.agent.security.listeners import Listener
-from lacuna.agent.security.principal import ANONYMOUS
-from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.controlplane.shared.acls import Operation, PatternType, Permission, ResourceType
+from lacuna.controlplane.shared.audit import Audit
+from lacuna.controlplane.shared.authorizer import Authorizer
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import ANONYMOUS
 from lacuna.controlplane.shared.security import AclEntry, Security
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
@@ -179,7 +179,7 @@ def test_the_log_has_bounds(caplog: pytest.LogCaptureFixture) -> None:
     """A client cannot fill it, nor begin a line of its own in it."""
     caplog.set_level(logging.INFO, "lacuna.authorizer")
     now = 100.0
-    audit = Audit(Authorizer(Security()), AgentMetrics(), lambda: now)
+    audit = Audit(Authorizer(Security()), lambda: now)
     for number in range(1500):
         audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, f"\n{number}", "Fetch")
     assert len(caplog.messages) == 1000

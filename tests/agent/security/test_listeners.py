@@ -4,7 +4,12 @@ import pytest
 
 from lacuna.agent.security.listeners import Listener, Protocol, parse_listeners
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
-from lacuna.agent.security.principal import ANONYMOUS, Principal, parse_principal, parse_principals
+from lacuna.controlplane.shared.principal import (
+    ANONYMOUS,
+    Principal,
+    parse_principal,
+    parse_principals,
+)
 from lacuna.errors import UserError
 
 

@@ -17,7 +17,6 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.sasl import jwks
 from lacuna.agent.security.sasl.jwks import Jwks, read_jwks
 from lacuna.agent.security.sasl.jwts import (
@@ -29,6 +28,7 @@ from lacuna.agent.security.sasl.jwts import (
 from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
 from lacuna.agent.security.sasl.oauthbearer import OAuthBearerExchange, read_first_message
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer

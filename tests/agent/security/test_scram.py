@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
 from lacuna.agent.security.sasl.scram import ScramExchange
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, Verifier, verifier
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.security_pb2 import ScramCredential
 from tests.agent.security.sasl_clients import ScramClient

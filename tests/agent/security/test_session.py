@@ -3,9 +3,9 @@
 import pytest
 
 from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.principal import ANONYMOUS, Principal
 from lacuna.agent.security.sasl.mechanism import Answer, Authenticated, AuthenticationFailed
 from lacuna.agent.security.session import NotNow, Session, UnsupportedMechanism
+from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 from tests.doubles.clock import ManualClock
 
 PRODUCE, HANDSHAKE, API_VERSIONS, AUTHENTICATE = 0, 17, 18, 36

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
 from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users, verifier
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.security_pb2 import ScramCredential
 from lacuna.errors import UserError

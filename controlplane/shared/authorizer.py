@@ -10,12 +10,12 @@ few microseconds whether there are ten ACLs or 100,000. Decisions are remembered
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Final, TypeVar
 
-from lacuna.agent.security.acls import (
+from lacuna.controlplane.shared.acls import (
     EVERYBODY,
     WILDCARD,
     Operation,
@@ -23,7 +23,8 @@ from lacuna.agent.security.acls import (
     Permission,
     ResourceType,
 )
-from lacuna.agent.security.principal import Principal
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import AclEntry, Security
 
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
@@ -66,6 +67,16 @@ OPERATIONS: Final = {
         Operation.ALTER_CONFIGS,
         Operation.IDEMPOTENT_WRITE,
     ),
+}
+
+#: What a client is told that may not do something to a resource, by the resource's type.
+DENIED: Final[Mapping[int, int]] = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 
 K = TypeVar("K")

@@ -1,21 +1,20 @@
 """The log of what was denied, one line each, worded as Kafka's `kafka.authorizer.logger`.
 
 A client may ask for the same thing many times a second, or for many things: a line that was written less than a minute
-ago is not repeated, and there are at most so many in a minute. The counter `authorizations_denied` counts all.
+ago is not repeated, and there are at most so many in a minute.
 """
 
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.security.acls import Operation, PatternType, ResourceType
-from lacuna.agent.strangers import Complaints
+from lacuna.controlplane.shared.acls import Operation, PatternType, ResourceType
+from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.controlplane.shared.topic_configs import shorten
 
 if TYPE_CHECKING:
-    from lacuna.agent.metrics import AgentMetrics
-    from lacuna.agent.security.authorizer import Authorizer
-    from lacuna.agent.security.principal import Principal
+    from lacuna.controlplane.shared.authorizer import Authorizer
+    from lacuna.controlplane.shared.principal import Principal
 
 log = logging.getLogger("lacuna.authorizer")
 
@@ -24,13 +23,16 @@ _MOST_LINES: Final = 1000
 
 
 class Audit:
-    """Writes the log of one agent. `clock` returns seconds."""
+    """Writes the log of one process. `clock` returns seconds; `count` is called for each denial, logged or not."""
 
     def __init__(
-        self, authorizer: "Authorizer", metrics: "AgentMetrics", clock: Callable[[], float]
+        self,
+        authorizer: "Authorizer",
+        clock: Callable[[], float],
+        count: Callable[[], None] = lambda: None,
     ) -> None:
         self._authorizer = authorizer
-        self._metrics = metrics
+        self._count = count
         self._clock = clock
         self._said = Complaints()
         self._began = 0.0
@@ -47,7 +49,7 @@ class Audit:
         api: str,
     ) -> None:
         """Note that a client asked for something that it may not have."""
-        self._metrics.authorizations_denied += 1
+        self._count()
         now = self._clock()
         asked = f"{principal} {operation} {resource_type} {name}"
         if not log.isEnabledFor(logging.INFO) or not self._said.is_new(host, asked, now):

@@ -1,0 +1,25 @@
+"""Which messages about a host were logged a moment ago."""
+
+from collections import OrderedDict
+from typing import Final
+
+_QUIET_SECONDS: Final = 60.0
+_MOST: Final = 1000
+
+
+class Complaints:
+    """Limits repeated log messages about a host to one a minute: clients reconnect several times a second."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def is_new(self, host: str, text: str, now: float) -> bool:
+        """Whether `text` was not logged about `host` in the last minute; if so, note it. `now` is in seconds."""
+        said = self._said.get((host, text))
+        if said is not None and now - said < _QUIET_SECONDS:
+            return False
+        self._said[host, text] = now
+        self._said.move_to_end((host, text))
+        if len(self._said) > _MOST:
+            self._said.popitem(last=False)
+        return True
