@@ -1,8 +1,8 @@
 """What sessions may do that are neither an agent's nor a control plane's: read metadata, and run jobs.
 
-Jobs commit segments and swap extents of any topic, so whoever may run one may change any record. What is kept from them
-is what lets one act as an agent or as a user: the secret of agents, credentials and delegation tokens, and the verbs
-that administer the cluster or serve clients.
+What is kept from them is what lets one act as an agent or as a user: the secret of agents, credentials and delegation
+tokens, and the verbs that administer the cluster or serve clients. Of topics, ACLs decide if the control plane has an
+authorizer (`rights`); without one, whoever may run a job may change any record.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,12 @@ OF_JOBS: Final = frozenset(
         "add_offsets_to_txn",
         "add_partitions_to_txn",
         "commit_segment",
+        "describe_cluster",
         "describe_consumer_groups",
         "describe_group_configs",
         "describe_groups",
         "describe_leases",
+        "describe_merges",
         "describe_producers",
         "describe_transactions",
         "end_txn",
@@ -32,6 +34,8 @@ OF_JOBS: Final = frozenset(
         "open_lease",
         "pin_reads",
         "plan_compaction",
+        "read_as_of",
+        "read_histories",
         "read_partitions",
         "release_lease",
         "renew_lease",

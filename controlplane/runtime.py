@@ -26,12 +26,18 @@ from lacuna.controlplane.journal.journal import (
     Snapshotter,
 )
 from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.rights import Job, JobRights
 from lacuna.controlplane.session import Held, PlaneSession
+from lacuna.controlplane.shared.audit import Audit
+from lacuna.controlplane.shared.authorizer import Authorizer
+from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.tenure import LockedTenure, Tenure
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from lacuna.setting import MEBIBYTE, check_settings, setting
 
 _log = logging.getLogger("lacuna.controlplane")
@@ -94,7 +100,7 @@ class Runtime:
     `on_fatal` is called once with the error if the runtime has to stop; it cannot be started again. `prepare` is
     called with the state before the first command is decided. `replica` is what was replayed of the journal already.
     Nothing is decided once `tenure` does not hold: another control plane may have taken over. A snapshot is also made
-    after `snapshot_appends` appends.
+    after `snapshot_appends` appends. `authorizer` says whether ACLs decide what jobs may do.
     """
 
     def __init__(
@@ -108,6 +114,7 @@ class Runtime:
         replica: Replica | None = None,
         tenure: Tenure | None = None,
         snapshot_appends: int | None = None,
+        authorizer: AuthorizerSettings | None = None,
         prepare: Callable[[State], None] = lambda _: None,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
@@ -121,6 +128,10 @@ class Runtime:
         self._replica = replica or Replica()
         self._tenure = tenure or LockedTenure()
         self._snapshot_appends = snapshot_appends
+        self._authorizer_settings = authorizer or AuthorizerSettings()
+        #: None if jobs may use their verbs on every topic.
+        self._authorizer: Authorizer | None = None
+        self._audit: Audit | None = None
         self._state = State()
         self.cluster_id = ""
         self._fencing_token = 0
@@ -167,6 +178,9 @@ class Runtime:
             raise
         self._time = SteadyTime(self._clock, self._state.clock_ms)
         self._prepare(self._state)
+        self._authorizer = authorizer_of(self._authorizer_settings, self._state.security)
+        if self._authorizer is not None:
+            self._audit = Audit(self._authorizer, lambda: self._time.now_ms() / 1000)
         self._peer_secret = self._new_id()
         self._stopped = None
         if self._position == 0:
@@ -257,21 +271,31 @@ class Runtime:
 
     # Sessions
 
-    def open_session(self, receiver: Receiver, *, is_cluster: bool = True) -> PlaneSession:
+    def open_session(self, receiver: Receiver, *, job: Job | None = None) -> PlaneSession:
         """Open a session, of an agent or a control plane, or else of a job, which is told no secrets."""
         self._check_running()
         self._last_session += 1
-        session = PlaneSession(self, self._last_session, receiver, is_cluster=is_cluster)
+        rights = None if job is None else self._rights_of(job)
+        session = PlaneSession(
+            self, self._last_session, receiver, is_cluster=job is None, rights=rights
+        )
         self._sessions[session] = None
         held = Held(self._position, session)
         snapshot = self._state.cluster_snapshot()
-        if is_cluster:
+        if job is None:
             snapshot.peer_secret = self._peer_secret
         else:
             snapshot.ClearField("security")
+        if rights is not None:
+            snapshot = rights.shown(snapshot)
         held.cluster.append(snapshot)
         self._hold((held,))
         return session
+
+    def _rights_of(self, job: Job) -> JobRights | None:
+        if self._authorizer is None or self._audit is None:
+            return None
+        return JobRights(self._state, self._authorizer, self._audit, job)
 
     def close_session(self, session: PlaneSession) -> None:
         """End a session and forget its subscriptions and parked commands; nothing more is delivered to it."""
@@ -294,6 +318,10 @@ class Runtime:
         self._check_running()
         held = Held(self._position, session)
         for key in keys:
+            if session.rights is not None and (why := session.rights.refusal(key[0])):
+                self.unsubscribe(session, (key,))
+                held.partitions.append(_refused(key, why))
+                continue
             if key in session.keys:
                 self._state.unwatch(key)
             elif len(session.keys) >= self._settings.max_subscriptions:
@@ -368,6 +396,12 @@ class Runtime:
         self._last_token += 1
         token = self._last_token
         context = self._context(token, session.number)
+        rights = session.rights
+        if rights is not None and (failure := rights.failure(command)):
+            held = Held(self._position, session)
+            held.replies.append(Reply(command_id=command.command_id, failure=failure))
+            self._hold((held,))
+            return
         decision = machine.handle(self._state, command, context)
         if self._tenure.is_leased:
             decision = machine.fenced(command, decision, context)
@@ -377,6 +411,8 @@ class Runtime:
             session.parked[token] = command.command_id
             self._apply(decision, command)
             return
+        if rights is not None:
+            reply = rights.answer(reply)
         self._apply(decision, command, session, reply)
 
     def _apply(
@@ -417,11 +453,24 @@ class Runtime:
                 told = _without_security(delta) if delta.HasField("security") else delta
                 for session in self._sessions:
                     shown = delta if session.is_cluster else told
+                    if session.rights is not None:
+                        shown = session.rights.shown(delta)
+                        if delta.HasField("security"):
+                            self._look_again(session, held)
                     self._held_for(held, session).cluster.append(shown)
                 continue
             key = key_of(delta.partition)
             for session in self._watchers.get(key, ()):
                 self._held_for(held, session).partitions.append(delta)
+
+    def _look_again(self, session: PlaneSession, held: dict[PlaneSession, Held]) -> None:
+        """End the subscriptions of a job that ACLs do not allow any more."""
+        assert session.rights is not None
+        watched = {topic_id for topic_id, _ in session.keys}
+        refused = {each: why for each in watched if (why := session.rights.refusal(each))}
+        for key in [each for each in session.keys if each[0] in refused]:
+            self.unsubscribe(session, (key,))
+            self._held_for(held, session).partitions.append(_refused(key, refused[key[0]]))
 
     def _held_for(self, held: dict[PlaneSession, Held], session: PlaneSession) -> Held:
         found = held.get(session)
@@ -601,6 +650,13 @@ class Runtime:
     def _context(self, token: int, session: int = 0) -> Context:
         now_ms = self._time.now_ms()
         return Context(now_ms=now_ms, new_id=self._new_id, token=token, session=session)
+
+
+def _refused(key: PartitionKey, why: str) -> PartitionDelta:
+    """Return what a session gets of a partition that it may not read."""
+    delta = deleted_delta(key)
+    delta.refusal = why
+    return delta
 
 
 def _without_security(delta: ClusterDelta) -> ClusterDelta:

@@ -19,11 +19,13 @@ from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.health import Health
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.rights import Job
 from lacuna.controlplane.rpc.call import Call, CallError, Status
 from lacuna.controlplane.rpc.server import RpcLimits, RpcServer, only_request
 from lacuna.controlplane.rpc.tls import NO_TLS, ControlTlsSettings, made_of
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import ServedPlane, serve_stream
+from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.state.state import State
@@ -47,11 +49,12 @@ class ServiceSettings:
     """Settings of the service and its runtime.
 
     A session is ended if more than `max_outbox` deltas and replies wait for it. At a clean stop, streams may continue
-    for `stop_grace` seconds. `tls` is for addresses of TCP.
+    for `stop_grace` seconds. `tls` is for addresses of TCP. `authorizer` says whether ACLs decide what jobs may do.
     """
 
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
     tls: ControlTlsSettings = NO_TLS
+    authorizer: AuthorizerSettings = field(default_factory=AuthorizerSettings)
     max_outbox: int = 100_000
     stop_grace: float = 1.0
 
@@ -124,11 +127,11 @@ class Server:
                 ", and nothing is encrypted" if self._tls is None else "",
             )
 
-    def _is_cluster(self, call: Call) -> bool:
-        """Return whether an agent or a control plane calls. Without certificates, everybody is taken for one."""
+    def _job_of(self, call: Call) -> Job | None:
+        """Return who calls; None for an agent or a control plane, which everybody is taken for without certificates."""
         if self._tls is None or self.address.startswith("unix:"):
-            return True
-        return self._tls.is_cluster(call.peer)
+            return None
+        return None if self._tls.is_cluster(call.peer) else Job(call.peer, call.host)
 
     async def show_state(self) -> None:
         """Tell health checks whether it is ready and whether it leads now."""
@@ -151,14 +154,14 @@ class Server:
                 _requests(call),
                 write,
                 self._settings.max_outbox,
-                is_cluster=self._is_cluster(call),
+                job=self._job_of(call),
             )
         except ControlPlaneUnavailable as error:
             raise CallError(Status.UNAVAILABLE, str(error)) from error
 
     async def _status(self, call: Call) -> None:
         request = await only_request(call, StatusRequest)
-        is_standby = request.HasField("standby") and self._is_cluster(call)
+        is_standby = request.HasField("standby") and self._job_of(call) is None
         status = self._served.status(request.standby if is_standby else None)
         await call.write(status.SerializeToString())
 
@@ -231,6 +234,7 @@ async def serve(
         new_id,
         settings.runtime,
         snapshotter=SnapshotProcess(journal),
+        authorizer=settings.authorizer,
         prepare=prepare,
         on_fatal=failed.set_exception,
     )

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import HostSession
+from lacuna.controlplane.rights import Job
 from lacuna.controlplane.roles import refusals
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.contract import own_contract, why_not
@@ -68,7 +69,7 @@ async def serve_stream(
     write: Callable[[SessionResponse], Awaitable[None]],
     max_outbox: int,
     *,
-    is_cluster: bool = True,
+    job: Job | None = None,
 ) -> None:
     """Say who leads until this control plane does, then serve a session as `serve_session` does."""
     while (plane := served.plane) is None:
@@ -79,7 +80,7 @@ async def serve_stream(
         with suppress(TimeoutError):
             async with asyncio.timeout(BEAT_SECONDS):
                 await changed.wait()
-    await serve_session(plane, requests, write, max_outbox, is_cluster=is_cluster)
+    await serve_session(plane, requests, write, max_outbox, job=job)
 
 
 async def serve_session(
@@ -88,17 +89,17 @@ async def serve_session(
     write: Callable[[SessionResponse], Awaitable[None]],
     max_outbox: int,
     *,
-    is_cluster: bool = True,
+    job: Job | None = None,
 ) -> None:
     """Serve a session of `plane` until it ends. Raises ControlPlaneUnavailable with the reason, always.
 
-    `is_cluster` if it is of an agent or a control plane; others may do what jobs do (`roles`).
+    `job` is who asks, if that is neither an agent nor a control plane (`roles`, `rights`).
 
     A session is ended if more than `max_outbox` deltas and replies wait for `write`.
     """
     outbox = _Outbox(max_outbox, plane.epoch)
-    session = plane.open_session(outbox, is_cluster=is_cluster)
-    reader = asyncio.create_task(_read(plane, requests, session, outbox, is_cluster))
+    session = plane.open_session(outbox, job=job)
+    reader = asyncio.create_task(_read(plane, requests, session, outbox, job))
     beating = asyncio.create_task(_beat(outbox))
     try:
         while True:
@@ -121,7 +122,7 @@ async def _read(
     requests: AsyncIterator[SessionRequest],
     session: HostSession,
     outbox: "_Outbox",
-    is_cluster: bool,
+    job: Job | None,
 ) -> None:
     """Pass requests to the session, as fast as the runtime decides them."""
     is_first = True
@@ -136,7 +137,7 @@ async def _read(
             if request.subscribe:
                 session.subscribe(_keys(request.subscribe))
             commands: Sequence[Command] = request.commands
-            if not is_cluster and (refused := refusals(commands)):
+            if job is not None and (refused := refusals(commands)):
                 outbox.deliver((), (), refused, plane.durable_position)
                 ids = {each.command_id for each in refused}
                 commands = [each for each in commands if each.command_id not in ids]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lacuna.controlplane.client.host import Receiver
+from lacuna.controlplane.rights import JobRights
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
@@ -46,14 +47,30 @@ class Held:
 class PlaneSession:
     """The control plane's end of a session (`lacuna.controlplane.client.host.HostSession`)."""
 
-    __slots__ = ("_plane", "is_closed", "is_cluster", "keys", "number", "parked", "receiver")
+    __slots__ = (
+        "_plane",
+        "is_closed",
+        "is_cluster",
+        "keys",
+        "number",
+        "parked",
+        "receiver",
+        "rights",
+    )
 
     def __init__(
-        self, plane: Plane, number: int, receiver: Receiver, *, is_cluster: bool = True
+        self,
+        plane: Plane,
+        number: int,
+        receiver: Receiver,
+        *,
+        is_cluster: bool = True,
+        rights: JobRights | None = None,
     ) -> None:
-        """`is_cluster` if its client is an agent or a control plane."""
+        """`is_cluster` if its client is an agent or a control plane; `rights` if ACLs say what it may do."""
         self._plane = plane
         self.is_cluster = is_cluster
+        self.rights = rights
         self.number = number  # counted from 1 since the control plane started
         self.receiver = receiver
         self.is_closed = False

@@ -4,8 +4,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from weakref import WeakValueDictionary
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
@@ -61,7 +62,11 @@ class Subscriptions:
         for delta in partitions:
             key = key_of(delta.partition)
             view = self._subscribed.get(key)
-            if view is not None and not view.apply(delta):
+            if view is not None and delta.refusal:
+                del self._subscribed[key]
+                view.forget()
+                view.fail(CommandRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, delta.refusal))
+            elif view is not None and not view.apply(delta):
                 self._subscribe((key,))
         for cluster_delta in cluster:
             self.cluster.apply(cluster_delta)

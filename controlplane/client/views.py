@@ -136,7 +136,7 @@ class PartitionView:
         self._ready = _Ready()
 
     async def ready(self) -> None:
-        """Wait until the view is current. Raises ControlPlaneUnavailable."""
+        """Wait until the view is current. Raises ControlPlaneUnavailable; CommandRefused if ACLs do not allow it."""
         while not self.is_current:
             self._feed.want(self)
             if not self.is_current:
@@ -208,7 +208,7 @@ class PartitionView:
             self.dead.drop_below(below)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in everyone who waits in `ready`, since no snapshot can come for now."""
+        """Raise `error` in everyone who waits in `ready`, since no snapshot comes."""
         self._ready.settle(error)
 
 

@@ -84,6 +84,8 @@ class Call:
         self.has_ended = False
         #: The subject of the peer's certificate, "" without one.
         self.peer = ""
+        #: Its address, without the port; "" on a Unix socket.
+        self.host = ""
 
     async def read(self) -> bytes | None:
         """Return the next message, or None once the peer has sent its last one. Raises CallError."""

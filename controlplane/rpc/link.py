@@ -83,6 +83,8 @@ class Link(asyncio.Protocol):
         self.is_encrypted = False
         #: The subject of the certificate that the peer has presented, "" if it has presented none.
         self.peer = ""
+        #: Its address, without the port; "" on a Unix socket.
+        self.host = ""
 
     # Called by the transport.
 
@@ -93,6 +95,8 @@ class Link(asyncio.Protocol):
         self._transport.write(opening)
         self.is_encrypted = transport.get_extra_info("ssl_object") is not None
         self.peer = subject_of(transport.get_extra_info("peercert") or {})
+        name = transport.get_extra_info("peername")
+        self.host = str(name[0]) if isinstance(name, tuple) else ""
         self._timer = self._loop.call_later(self._ping_after, self._look)
         self._on_made(self)
 
@@ -394,6 +398,7 @@ class Link(asyncio.Protocol):
         call = self._calls[stream] = Call(self, stream, self._max_message)
         call.window = self._peer_window
         call.peer = self.peer
+        call.host = self.host
         return call
 
     def _peer_ended(self, call: Call) -> None:

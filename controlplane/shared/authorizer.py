@@ -98,7 +98,7 @@ class Authorizer:
         """`allows_without_acls` is allow.everyone.if.no.acl.found: resources without any ACL are open to all."""
         self._security = security
         self._super_users = frozenset(super_users)
-        self._allows_without_acls = allows_without_acls
+        self.allows_without_acls = allows_without_acls
         self._version = -1
         #: A dict as an ordered set of what is in the index.
         self._acls: dict[AclEntry, None] = {}
@@ -191,7 +191,7 @@ class Authorizer:
                         allowing = acl
         if allowing is not None:
             return True, allowing
-        return self._allows_without_acls and not has_acls, None
+        return self.allows_without_acls and not has_acls, None
 
     def _patterns_of(self, resource_type: int, name: str) -> Iterator[_Pattern]:
         yield resource_type, _LITERAL, name

@@ -68,7 +68,7 @@ class ExtentColumns(_message.Message):
     def __init__(self, lease_ids: _Optional[bytes] = ..., sequences: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., sizes: _Optional[bytes] = ..., base_offsets: _Optional[bytes] = ..., next_offsets: _Optional[bytes] = ..., max_timestamps: _Optional[bytes] = ..., producer_ids: _Optional[bytes] = ..., producer_epochs: _Optional[bytes] = ..., transactions: _Optional[bytes] = ..., flags: _Optional[bytes] = ...) -> None: ...
 
 class PartitionDelta(_message.Message):
-    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to", "history")
+    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to", "history", "refusal")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +84,7 @@ class PartitionDelta(_message.Message):
     DROPPED_BELOW_FIELD_NUMBER: _ClassVar[int]
     VACATED_TO_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     from_version: int
     version: int
@@ -99,7 +100,8 @@ class PartitionDelta(_message.Message):
     dropped_below: int
     vacated_to: int
     history: StableHistory
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[StableHistory, _Mapping]] = ...) -> None: ...
+    refusal: str
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[StableHistory, _Mapping]] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class StableHistory(_message.Message):
     __slots__ = ("seconds", "offsets", "settled_ms", "thinned_at")
@@ -294,20 +296,22 @@ class MergePlan(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[MergePlanPartition, _Mapping]]] = ...) -> None: ...
 
 class PlanCompaction(_message.Message):
-    __slots__ = ("partitions", "small_bytes", "rewrites_all", "max_extents", "min_age_ms", "from_offsets")
+    __slots__ = ("partitions", "small_bytes", "rewrites_all", "max_extents", "min_age_ms", "from_offsets", "is_for_swap")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SMALL_BYTES_FIELD_NUMBER: _ClassVar[int]
     REWRITES_ALL_FIELD_NUMBER: _ClassVar[int]
     MAX_EXTENTS_FIELD_NUMBER: _ClassVar[int]
     MIN_AGE_MS_FIELD_NUMBER: _ClassVar[int]
     FROM_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    IS_FOR_SWAP_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
     small_bytes: int
     rewrites_all: bool
     max_extents: int
     min_age_ms: int
     from_offsets: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., small_bytes: _Optional[int] = ..., rewrites_all: _Optional[bool] = ..., max_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., from_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+    is_for_swap: bool
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., small_bytes: _Optional[int] = ..., rewrites_all: _Optional[bool] = ..., max_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., from_offsets: _Optional[_Iterable[int]] = ..., is_for_swap: _Optional[bool] = ...) -> None: ...
 
 class CompactionRange(_message.Message):
     __slots__ = ("partition", "version", "first_offset", "end_offset", "extents", "dead", "fence", "log_start_offset", "last_stable_offset", "cleanup_policy", "retention_ms", "delete_retention_ms", "min_compaction_lag_ms", "has_more", "compacted_to")

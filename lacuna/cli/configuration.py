@@ -27,6 +27,7 @@ from lacuna.cli.lazy import LazyGroup
 from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings
+from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.errors import UserError
 from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
@@ -42,7 +43,7 @@ AGENT: Final = (
     MergeSettings,
     ControlTlsSettings,
 )
-CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings, ControlTlsSettings)
+CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings, ControlTlsSettings, AuthorizerSettings)
 
 #: The settings by command, key by key.
 TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -93,7 +94,9 @@ class Configuration:
     def service(self) -> ServiceSettings:
         """The settings of the control plane's service; those of consumer groups are made separately."""
         return ServiceSettings(
-            runtime=self.make(RuntimeSettings), tls=self.make(ControlTlsSettings)
+            runtime=self.make(RuntimeSettings),
+            tls=self.make(ControlTlsSettings),
+            authorizer=self.make(AuthorizerSettings),
         )
 
     def arguments(self, command: str) -> list[str]:

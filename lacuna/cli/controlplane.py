@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import click
 
 from lacuna.addresses import parse_address
-from lacuna.cli.agent_options import control_tls_given
+from lacuna.cli.agent_options import control_tls_given, given_rights
 from lacuna.cli.command_line import make_group, option
 from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
@@ -24,6 +24,7 @@ from lacuna.cli.options import (
     DEFAULT_DATA,
     LEASE_MS,
     AcceptLoss,
+    Authorizer,
     ControlTlsCa,
     ControlTlsCert,
     ControlTlsKey,
@@ -34,14 +35,17 @@ from lacuna.cli.options import (
     LeaseMs,
     LogFormat,
     OneControl,
+    SuperUser,
     Verbose,
     folder,
 )
 from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say
 from lacuna.cli.sizes import show_count
 from lacuna.cli.workers import siblings
-from lacuna.controlplane.client import made_of
+from lacuna.controlplane.client import ControlTlsSettings, made_of
 from lacuna.controlplane.service import RunningControlPlane, serve
+from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
+from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
@@ -108,6 +112,8 @@ def controlplane(
     control_tls_cert: ControlTlsCert = None,
     control_tls_key: ControlTlsKey = None,
     control_tls_ca: ControlTlsCa = None,
+    authorizer: Authorizer = False,
+    super_user: SuperUser = None,
     accept_loss: AcceptLoss = False,
     health: Health = None,
     assignments: Assignments = None,
@@ -122,11 +128,13 @@ def controlplane(
     of them: `lacuna agent --control A,B`. One leads, and if it ends, another one takes over within seconds.
     """
     log_to_stderr(verbose, log_format)
-    tls = control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
-    configuration = configure(context, assignments, tls)
+    given = control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
+    given |= given_rights(authorizer, super_user)
+    configuration = configure(context, assignments, given)
     if print_config:
         print_configuration(context, configuration)
         return
+    _check_rights(listen, configuration)
     if not listen.startswith("unix:"):
         parse_address(listen)
     if advertise:
@@ -145,6 +153,24 @@ def controlplane(
     if accept_loss:
         go_on_without(data)
     run(partial(_controlplane, listen, data, configuration, health))
+
+
+def _check_rights(listen: str, configuration: Configuration) -> None:
+    """Raises UserError for an authorizer that would be asked about nobody, or half of one."""
+    settings = configuration.make(AuthorizerSettings)
+    if authorizer_of(settings, Security()) is None:
+        return
+    tls = configuration.make(ControlTlsSettings)
+    if listen.startswith("unix:") or not tls.authorities:
+        fail(
+            "--authorizer of a control plane is for jobs, which it knows by their certificates: listen on HOST:PORT "
+            "with --control-tls-ca, -cert and -key, or leave --authorizer out"
+        )
+    if not tls.principals:
+        fail(
+            "--authorizer of a control plane is for jobs, and without controlplane.cluster.principals everybody with a "
+            "certificate is part of the cluster: name agents and control planes there"
+        )
 
 
 async def _controlplane(

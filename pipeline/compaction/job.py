@@ -192,6 +192,7 @@ class Compaction:
             max_extents=settings.max_extents,
             min_age_ms=settings.min_age_ms,
             from_offsets=[reached.get(key, 0) for key in group],
+            is_for_swap=True,
         )
         reply = self._control.call(Command(plan_compaction=request)).compaction_plan
         check(reply.error_code, "a plan")

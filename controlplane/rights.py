@@ -1,0 +1,393 @@
+"""What a job may do where ACLs decide: what each of its verbs needs, and what it is shown of an answer.
+
+A job is a session of somebody who is not part of the cluster (`roles`). The table below says what a verb needs; a verb
+that is not in it is refused. What a job may not describe is left out of what it is told.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from shlex import quote
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import Message
+
+from lacuna.controlplane.shared.acls import (
+    CLUSTER_NAME,
+    EVERYBODY,
+    WILDCARD,
+    Operation,
+    ResourceType,
+)
+from lacuna.controlplane.shared.audit import Audit
+from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import USER, Principal
+from lacuna.controlplane.state.state import NO_NODE, State
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
+from lacuna.controlplane.v1.log_pb2 import SegmentId
+
+_READ, _WRITE, _ALTER = Operation.READ, Operation.WRITE, Operation.ALTER
+_DESCRIBE, _DESCRIBE_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS
+_TOPIC, _GROUP = ResourceType.TOPIC, ResourceType.GROUP
+_CLUSTER, _TRANSACTIONAL_ID = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
+
+
+class Job(NamedTuple):
+    """Whose session it is: the subject of the certificate, and the address that it comes from."""
+
+    subject: str
+    host: str
+
+
+class Need(NamedTuple):
+    """One of the operations on a resource. Without a name, on any resource of the type; "" if it is not told."""
+
+    operations: tuple[Operation, ...]
+    resource_type: ResourceType
+    name: str | None
+
+    def words(self) -> str:
+        """Say what is not allowed."""
+        what = " or ".join(each.name for each in self.operations)
+        kind = self.resource_type.name.lower().replace("_", " ")
+        if self.name is None:
+            return f"{what} any {kind}"
+        if not self.name:
+            return f"{what} a {kind} that it may not describe"
+        return (
+            f"{what} the cluster"
+            if self.resource_type is _CLUSTER
+            else f"{what} {kind} {self.name}"
+        )
+
+    def remedy(self, principal: str) -> str:
+        """Return the command that allows it."""
+        option = f"--{self.resource_type.name.lower().replace('_', '-')}"
+        named = "" if self.resource_type is _CLUSTER else f" {quote(self.name or 'NAME')}"
+        operation = "".join(word.capitalize() for word in self.operations[0].name.split("_"))
+        return f"lacuna acls add --allow-principal {quote(principal)} --operation {operation} {option}{named}"
+
+
+#: What a command needs; messages differ, and each rule knows those of its verb.
+_Rule = Callable[[Any, State], Iterator[Need]]
+
+
+def _topics(*operations: Operation) -> Callable[[Iterable[TopicPartition], State], Iterator[Need]]:
+    """Return what makes needs of partitions; one that does not exist needs nothing, and is answered as such."""
+
+    def needs(partitions: Iterable[TopicPartition], state: State) -> Iterator[Need]:
+        for topic_id in {each.topic_id: None for each in partitions}:
+            if name := state.topic_name(topic_id):
+                for operation in operations:
+                    yield Need((operation,), _TOPIC, name)
+
+    return needs
+
+
+def _partitions(*operations: Operation) -> _Rule:
+    needs = _topics(*operations)
+    return lambda command, state: needs(command.partitions, state)
+
+
+def _works_with_records(_command: Message, _state: State) -> Iterator[Need]:
+    yield Need((_READ, _WRITE, _ALTER), _TOPIC, None)
+
+
+def _reads_all(_command: Message, _state: State) -> Iterator[Need]:
+    """Whoever audits the whole bucket would take the objects of topics that it does not know for lost ones."""
+    yield Need((_READ,), _TOPIC, WILDCARD)
+
+
+def _own_leases(lease_ids: Iterable[int], state: State) -> Iterator[Need]:
+    """An agent's lease is for who is part of the cluster."""
+    for lease_id in set(lease_ids):
+        lease = state.leases.get(lease_id)
+        if lease is not None and lease.node_id != NO_NODE:
+            yield Need((Operation.CLUSTER_ACTION,), _CLUSTER, CLUSTER_NAME)
+
+
+def _lease(command: Any, state: State) -> Iterator[Need]:
+    yield from _works_with_records(command, state)
+    yield from _own_leases([command.lease_id], state)
+
+
+def _segments(segments: Iterable[SegmentId], state: State) -> Iterator[Need]:
+    return _own_leases((each.lease_id for each in segments), state)
+
+
+def _commit_segment(command: Any, state: State) -> Iterator[Need]:
+    yield from _segments([command.segment], state)
+    for transactional_id in command.transactional_ids:
+        yield Need((_WRITE,), _TRANSACTIONAL_ID, transactional_id)
+    yield from _topics(_WRITE)((each.partition for each in command.slices), state)
+
+
+def _swap_extents(command: Any, state: State) -> Iterator[Need]:
+    yield from _segments((each.segment for each in command.segments), state)
+    yield from _topics(_ALTER)((each.partition for each in command.partitions), state)
+
+
+def _plan_compaction(command: Any, state: State) -> Iterator[Need]:
+    operations = (_READ, _ALTER) if command.is_for_swap else (_READ,)
+    return _topics(*operations)(command.partitions, state)
+
+
+def _init_producer_id(command: Any, state: State) -> Iterator[Need]:
+    if command.has_transactional_id:
+        yield from _of_transaction(command, state)
+    else:
+        yield Need((_WRITE,), _TOPIC, None)
+
+
+def _of_transaction(command: Any, _state: State) -> Iterator[Need]:
+    yield Need((_WRITE,), _TRANSACTIONAL_ID, command.transactional_id)
+
+
+def _add_partitions_to_txn(command: Any, state: State) -> Iterator[Need]:
+    yield from _of_transaction(command, state)
+    yield from _topics(_WRITE)(command.partitions, state)
+
+
+def _add_offsets_to_txn(command: Any, state: State) -> Iterator[Need]:
+    yield from _of_transaction(command, state)
+    yield Need((_READ,), _GROUP, command.group_id)
+
+
+def _txn_offset_commit(command: Any, state: State) -> Iterator[Need]:
+    """Kafka asks for READ on the topics; the sink keeps its progress under topics that it only writes to."""
+    yield from _add_offsets_to_txn(command, state)
+    yield from _topics(_DESCRIBE)((each.partition for each in command.offsets), state)
+
+
+def _offset_fetch(command: Any, state: State) -> Iterator[Need]:
+    for group in command.groups:
+        yield Need((_DESCRIBE,), _GROUP, group.group_id)
+        yield from _topics(_DESCRIBE)(group.partitions, state)
+
+
+def _groups(operation: Operation) -> _Rule:
+    def needs(command: Any, _state: State) -> Iterator[Need]:
+        for group_id in command.group_ids:
+            yield Need((operation,), _GROUP, group_id)
+
+    return needs
+
+
+def _describe_transactions(command: Any, _state: State) -> Iterator[Need]:
+    for transactional_id in command.transactional_ids:
+        yield Need((_DESCRIBE,), _TRANSACTIONAL_ID, transactional_id)
+
+
+def _describes_cluster(_command: Message, _state: State) -> Iterator[Need]:
+    yield Need((_DESCRIBE,), _CLUSTER, CLUSTER_NAME)
+
+
+def _nothing(_command: Message, _state: State) -> Iterator[Need]:
+    """Lists need nothing: what may not be described is left out of them."""
+    return iter(())
+
+
+#: What each verb of jobs needs.
+NEEDS: Final[Mapping[str, _Rule]] = {
+    "add_offsets_to_txn": _add_offsets_to_txn,
+    "add_partitions_to_txn": _add_partitions_to_txn,
+    "commit_segment": _commit_segment,
+    "describe_cluster": _describes_cluster,
+    "describe_consumer_groups": _groups(_DESCRIBE),
+    "describe_group_configs": _groups(_DESCRIBE_CONFIGS),
+    "describe_groups": _groups(_DESCRIBE),
+    "describe_leases": _works_with_records,
+    "describe_merges": _describes_cluster,
+    "describe_producers": _partitions(_READ),
+    "describe_transactions": _describe_transactions,
+    "end_txn": _of_transaction,
+    "filter_uncommitted": _reads_all,
+    "init_producer_id": _init_producer_id,
+    "list_groups": _nothing,
+    "list_transactions": _nothing,
+    "offset_fetch": _offset_fetch,
+    "open_lease": _works_with_records,
+    "pin_reads": _works_with_records,
+    "plan_compaction": _plan_compaction,
+    "read_as_of": _partitions(_DESCRIBE),
+    "read_histories": _partitions(_DESCRIBE),
+    "read_partitions": _partitions(_DESCRIBE),
+    "release_lease": _lease,
+    "renew_lease": _lease,
+    "swap_extents": _swap_extents,
+    "txn_offset_commit": _txn_offset_commit,
+    "unpin_reads": _works_with_records,
+}
+
+
+class JobRights:
+    """The rights of one session, by the ACLs as they are when it asks."""
+
+    def __init__(self, state: State, authorizer: Authorizer, audit: Audit, job: Job) -> None:
+        self._state = state
+        self._authorizer = authorizer
+        self._audit = audit
+        self._principal = Principal(USER, job.subject)
+        self._host = job.host
+        #: The ids of the topics that it was told of.
+        self._told: set[bytes] = set()
+
+    def failure(self, command: Command) -> Failure | None:
+        """Return why a command is refused, or None if it is allowed."""
+        verb = str(command.WhichOneof("verb"))
+        rule = NEEDS.get(verb)
+        if rule is None:
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return Failure(error_code=code, message=f"jobs may not {verb.replace('_', ' ')}")
+        for need in rule(getattr(command, verb), self._state):
+            if not self._may(need):
+                return self._denied(need, verb)
+        return None
+
+    def refusal(self, topic_id: bytes) -> str:
+        """Return why the partitions of a topic are not shown, or "" if they are."""
+        name = self._state.topic_name(topic_id)
+        need = Need((_READ,), _TOPIC, name)
+        if not name or self._may(need):
+            return ""
+        return self._denied(need, "subscribe").message
+
+    def shown(self, delta: ClusterDelta) -> ClusterDelta:
+        """Return what is told of a change of the cluster, which has no users and no ACLs."""
+        told = ClusterDelta()
+        told.CopyFrom(delta)
+        told.ClearField("security")
+        del told.topics[:], told.deleted_topic_ids[:]
+        gone = [each for each in delta.deleted_topic_ids if each in self._told]
+        if self._concerns(delta):
+            topics = {each: topic.message() for each, topic in self._state.topics.items()}
+            seen = {each: topic for each, topic in topics.items() if self._sees(topic.name)}
+            gone += self._told & topics.keys() - seen.keys()
+            changed = {each.topic_id for each in delta.topics}
+            new = [seen[each] for each in seen if each in changed or each not in self._told]
+        else:
+            new = [each for each in delta.topics if self._sees(each.name)]
+        told.deleted_topic_ids.extend(gone)
+        told.topics.extend(new)
+        self._told.difference_update(gone)
+        self._told.update(each.topic_id for each in new)
+        return told
+
+    def answer(self, reply: Reply) -> Reply:
+        """Return what is told of an answer."""
+        keep = _SHOWN.get(str(reply.WhichOneof("result")))
+        if keep is None or self._authorizer.is_super(self._principal):
+            return reply
+        told = Reply()
+        told.CopyFrom(reply)
+        keep(self, told)
+        return told
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Return whether the job may do something; nothing is logged."""
+        return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)
+
+    def may_see(self, topic_id: bytes) -> bool:
+        """Return whether the job may know of a topic. A topic that is gone has no name that it could learn."""
+        name = self._state.topic_name(topic_id)
+        return not name or self._sees(name)
+
+    def _knows(self, topic: str | None) -> bool:
+        return topic is None or topic == WILDCARD or self._sees(topic)
+
+    def _sees(self, topic: str) -> bool:
+        return self.may(_DESCRIBE, _TOPIC, topic)
+
+    def _may(self, need: Need) -> bool:
+        if need.name is not None:
+            return any(self.may(each, need.resource_type, need.name) for each in need.operations)
+        return any(
+            self._authorizer.allows_somewhere(self._principal, self._host, each, need.resource_type)
+            for each in need.operations
+        )
+
+    def _denied(self, need: Need, verb: str) -> Failure:
+        api = "".join(word.capitalize() for word in verb.split("_"))
+        kind = need.resource_type
+        self._audit.denied(
+            self._principal, self._host, need.operations[0], kind, need.name or WILDCARD, api
+        )
+        who = str(self._principal)
+        # Topics come as ids, which objects in the bucket have too: the name is for those who may describe it.
+        shown = need if kind is not _TOPIC or self._knows(need.name) else need._replace(name="")
+        message = (
+            f"{who} may not {shown.words()}: an operator can allow it with `{shown.remedy(who)}`"
+        )
+        return Failure(error_code=DENIED[kind], message=message)
+
+    def _concerns(self, delta: ClusterDelta) -> bool:
+        """Return whether ACLs have changed that say what this job may see."""
+        changed = [*delta.security.added_acls, *delta.security.removed_acls]
+        if not changed or delta.is_snapshot:
+            return False
+        if self._authorizer.allows_without_acls:
+            return True
+        return any(each.principal in (str(self._principal), EVERYBODY) for each in changed)
+
+
+def _keep(items: Any, is_shown: Callable[[Any], bool]) -> None:
+    """Leave in a repeated field what is shown."""
+    kept = [each for each in items if is_shown(each)]
+    if len(kept) < len(items):
+        del items[:]
+        items.extend(kept)
+
+
+def _shown_groups(rights: JobRights, reply: Reply) -> None:
+    if not rights.may(_DESCRIBE, _CLUSTER, CLUSTER_NAME):
+        _keep(reply.groups_listed.groups, lambda each: rights.may(_DESCRIBE, _GROUP, each.group_id))
+
+
+def _shown_configs(rights: JobRights, reply: Reply) -> None:
+    _keep(
+        reply.group_configs_described.groups,
+        lambda each: rights.may(_DESCRIBE_CONFIGS, _GROUP, each.group_id),
+    )
+
+
+def _shown_offsets(rights: JobRights, reply: Reply) -> None:
+    for group in reply.offsets_fetched.groups:
+        _keep(group.offsets, lambda each: rights.may_see(each.partition.topic_id))
+
+
+def _shown_transactions(rights: JobRights, reply: Reply) -> None:
+    _keep(
+        reply.transactions_listed.transactions,
+        lambda each: rights.may(_DESCRIBE, _TRANSACTIONAL_ID, each.transactional_id),
+    )
+
+
+def _shown_descriptions(rights: JobRights, reply: Reply) -> None:
+    for transaction in reply.transactions_described.transactions:
+        _keep(transaction.partitions, lambda each: rights.may_see(each.topic_id))
+
+
+def _shown_members(rights: JobRights, reply: Reply) -> None:
+    """Leave out the members of a group one of which has a topic that may not be described, as Kafka does (KIP-848)."""
+    for group in reply.consumer_groups_described.groups:
+        has_hidden = any(
+            not all(rights.may(_DESCRIBE, _TOPIC, each) for each in member.topic_names)
+            or not all(
+                rights.may_see(each.topic_id) for each in (*member.assignment, *member.target)
+            )
+            for member in group.members
+        )
+        if has_hidden:
+            del group.members[:]
+            group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            group.error_message = "The group has topics that may not be described."
+
+
+_SHOWN: Final[Mapping[str, Callable[[JobRights, Reply], None]]] = {
+    "consumer_groups_described": _shown_members,
+    "group_configs_described": _shown_configs,
+    "groups_listed": _shown_groups,
+    "offsets_fetched": _shown_offsets,
+    "transactions_described": _shown_descriptions,
+    "transactions_listed": _shown_transactions,
+}

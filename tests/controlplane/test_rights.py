@@ -1,0 +1,377 @@
+"""What ACLs let jobs do: each of their verbs with what it needs, and without any part of that."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from lacuna.controlplane.rights import NEEDS, Job, JobRights
+from lacuna.controlplane.roles import OF_JOBS
+from lacuna.controlplane.shared.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from lacuna.controlplane.shared.audit import Audit
+from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
+from lacuna.controlplane.shared.internal_topics import INTERNAL_TOPICS
+from lacuna.controlplane.shared.principal import Principal
+from lacuna.controlplane.shared.security import AclEntry
+from lacuna.controlplane.state.state import NO_NODE, Lease, State, TopicState
+from lacuna.controlplane.v1.cluster_pb2 import (
+    ClusterDelta,
+    DescribeCluster,
+    DescribeLeases,
+    OpenLease,
+    ReleaseLease,
+    RenewLease,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    ConsumerGroupsDescribed,
+    DescribeConsumerGroups,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    DescribeGroupConfigs,
+    GroupConfigs,
+    GroupConfigsDescribed,
+)
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.groups_pb2 import (
+    CommittedOffset,
+    DescribeGroups,
+    FetchedGroup,
+    GroupsListed,
+    ListedGroup,
+    ListGroups,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetsFetched,
+    TxnOffsetCommit,
+)
+from lacuna.controlplane.v1.log_pb2 import (
+    CommitSegment,
+    DescribeMerges,
+    FilterUncommitted,
+    PinReads,
+    PlanCompaction,
+    ReadAsOf,
+    ReadHistories,
+    ReadPartitions,
+    SegmentId,
+    SegmentSlice,
+    SwapExtents,
+    SwapPartition,
+    SwapSegment,
+    UnpinReads,
+)
+from lacuna.controlplane.v1.security_pb2 import SecurityChanges
+from lacuna.controlplane.v1.transactions_pb2 import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    DescribeProducers,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListTransactions,
+    TransactionDescription,
+    TransactionListing,
+    TransactionsDescribed,
+    TransactionsListed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+JOB: Final = Job("CN=job,O=tests", "10.0.0.7")
+ORDERS, SECRET = b"o" * 16, b"s" * 16
+AGENTS_LEASE, JOBS_LEASE = 1, 2
+
+READ, WRITE, ALTER = Operation.READ, Operation.WRITE, Operation.ALTER
+DESCRIBE, DESCRIBE_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+CLUSTER, TXN = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
+
+#: An operation, a type of resource and a name.
+Grant = tuple[Operation, ResourceType, str]
+
+ORDER: Final = TopicPartition(topic_id=ORDERS, partition=0)
+OWN: Final = SegmentId(lease_id=JOBS_LEASE, sequence=1)
+ANY_WORK: Final[Sequence[Grant]] = [(ALTER, TOPIC, "orders")]
+READS: Final[Sequence[Grant]] = [(READ, TOPIC, "orders")]
+SEES: Final[Sequence[Grant]] = [(DESCRIBE, TOPIC, "orders")]
+ON_CLUSTER: Final[Sequence[Grant]] = [(DESCRIBE, CLUSTER, CLUSTER_NAME)]
+OF_TXN: Final[Sequence[Grant]] = [(WRITE, TXN, "tx")]
+OF_AGENT: Final[Sequence[Grant]] = [(Operation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)]
+
+#: A command, and all that it needs.
+CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
+    (
+        Command(add_offsets_to_txn=AddOffsetsToTxn(transactional_id="tx", group_id="g")),
+        [*OF_TXN, (READ, GROUP, "g")],
+    ),
+    (
+        Command(
+            add_partitions_to_txn=AddPartitionsToTxn(transactional_id="tx", partitions=[ORDER])
+        ),
+        [*OF_TXN, (WRITE, TOPIC, "orders")],
+    ),
+    (
+        Command(
+            commit_segment=CommitSegment(
+                segment=OWN, slices=[SegmentSlice(partition=ORDER)], transactional_ids=["tx"]
+            )
+        ),
+        [*OF_TXN, (WRITE, TOPIC, "orders")],
+    ),
+    (
+        Command(commit_segment=CommitSegment(segment=SegmentId(lease_id=AGENTS_LEASE))),
+        OF_AGENT,
+    ),
+    (Command(describe_cluster=DescribeCluster()), ON_CLUSTER),
+    (
+        Command(describe_consumer_groups=DescribeConsumerGroups(group_ids=["g"])),
+        [(DESCRIBE, GROUP, "g")],
+    ),
+    (
+        Command(describe_group_configs=DescribeGroupConfigs(group_ids=["g"])),
+        [(DESCRIBE_CONFIGS, GROUP, "g")],
+    ),
+    (Command(describe_groups=DescribeGroups(group_ids=["g"])), [(DESCRIBE, GROUP, "g")]),
+    (Command(describe_leases=DescribeLeases()), ANY_WORK),
+    (Command(describe_merges=DescribeMerges(topic_ids=[ORDERS])), ON_CLUSTER),
+    (Command(describe_producers=DescribeProducers(partitions=[ORDER])), READS),
+    (
+        Command(describe_transactions=DescribeTransactions(transactional_ids=["tx"])),
+        [(DESCRIBE, TXN, "tx")],
+    ),
+    (Command(end_txn=EndTxn(transactional_id="tx")), OF_TXN),
+    (Command(filter_uncommitted=FilterUncommitted(segments=[OWN])), [(READ, TOPIC, "*")]),
+    (
+        Command(init_producer_id=InitProducerId(transactional_id="tx", has_transactional_id=True)),
+        OF_TXN,
+    ),
+    (Command(init_producer_id=InitProducerId()), [(WRITE, TOPIC, "orders")]),
+    (Command(list_groups=ListGroups()), []),
+    (Command(list_transactions=ListTransactions()), []),
+    (
+        Command(
+            offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g", partitions=[ORDER])])
+        ),
+        [(DESCRIBE, GROUP, "g"), *SEES],
+    ),
+    (Command(open_lease=OpenLease()), ANY_WORK),
+    (Command(pin_reads=PinReads()), READS),
+    (Command(plan_compaction=PlanCompaction(partitions=[ORDER])), READS),
+    (
+        Command(plan_compaction=PlanCompaction(partitions=[ORDER], is_for_swap=True)),
+        [*READS, (ALTER, TOPIC, "orders")],
+    ),
+    (Command(read_as_of=ReadAsOf(partitions=[ORDER])), SEES),
+    (Command(read_histories=ReadHistories(partitions=[ORDER])), SEES),
+    (Command(read_partitions=ReadPartitions(partitions=[ORDER])), SEES),
+    (Command(release_lease=ReleaseLease(lease_id=JOBS_LEASE)), ANY_WORK),
+    (Command(release_lease=ReleaseLease(lease_id=AGENTS_LEASE)), [*ANY_WORK, *OF_AGENT]),
+    (Command(renew_lease=RenewLease(lease_id=JOBS_LEASE)), ANY_WORK),
+    (
+        Command(
+            swap_extents=SwapExtents(
+                partitions=[SwapPartition(partition=ORDER)], segments=[SwapSegment(segment=OWN)]
+            )
+        ),
+        [(ALTER, TOPIC, "orders")],
+    ),
+    (
+        Command(
+            txn_offset_commit=TxnOffsetCommit(
+                transactional_id="tx", group_id="g", offsets=[CommittedOffset(partition=ORDER)]
+            )
+        ),
+        [*OF_TXN, (READ, GROUP, "g"), *SEES],
+    ),
+    (Command(unpin_reads=UnpinReads()), READS),
+]
+
+
+class Bench:
+    """The rights of a job in a cluster with two topics and the leases of an agent and of a job."""
+
+    def __init__(self, grants: Sequence[Grant] = (), super_user: str = "admin") -> None:
+        self.state = State()
+        for topic_id, name in ((ORDERS, "orders"), (SECRET, "secret")):
+            topic = TopicState(topic_id, name, {}, {})
+            self.state.topics[topic_id] = self.state.topics_by_name[name] = topic
+        self.state.leases[AGENTS_LEASE] = Lease(AGENTS_LEASE, 1)
+        self.state.leases[JOBS_LEASE] = Lease(JOBS_LEASE, NO_NODE)
+        authorizer = Authorizer(self.state.security, [Principal("User", super_user)])
+        self.rights = JobRights(self.state, authorizer, Audit(authorizer, lambda: 0.0), JOB)
+        self.change(added=grants)
+
+    def change(
+        self, *, added: Sequence[Grant] = (), removed: Sequence[Grant] = ()
+    ) -> SecurityChanges:
+        changes = SecurityChanges(
+            added_acls=[_acl(*each).message() for each in added],
+            removed_acls=[_acl(*each).message() for each in removed],
+        )
+        self.state.security.apply(changes)
+        return changes
+
+    def topics(self, **delta: object) -> tuple[list[str], list[bytes]]:
+        """Return the names of the topics that a delta shows, and the ids of those that it takes away."""
+        shown = self.rights.shown(ClusterDelta(**delta))  # type: ignore[arg-type]
+        assert not shown.HasField("security")
+        return [each.name for each in shown.topics], list(shown.deleted_topic_ids)
+
+
+def _acl(operation: Operation, resource_type: ResourceType, name: str) -> AclEntry:
+    return AclEntry(
+        resource_type,
+        name,
+        PatternType.LITERAL,
+        f"User:{JOB.subject}",
+        "*",
+        operation,
+        Permission.ALLOW,
+    )
+
+
+def test_the_table_has_every_verb_of_jobs() -> None:
+    assert set(NEEDS) == OF_JOBS
+    assert {case.WhichOneof("verb") for case, _ in CASES} == OF_JOBS
+
+
+def _verb(value: object) -> str | None:
+    return str(value.WhichOneof("verb")) if isinstance(value, Command) else None
+
+
+@pytest.mark.parametrize(("command", "needs"), CASES, ids=_verb)
+def test_a_verb_needs_all_that_the_table_says(command: Command, needs: Sequence[Grant]) -> None:
+    assert Bench(needs).rights.failure(command) is None
+    assert Bench(super_user=JOB.subject).rights.failure(command) is None
+    for missing in needs:
+        failure = Bench([each for each in needs if each != missing]).rights.failure(command)
+        assert failure is not None, f"without {missing}"
+        assert failure.error_code == DENIED[missing[1]]
+        assert failure.message.startswith(f"User:{JOB.subject} may not ")
+
+
+#: Verbs that need an operation on some topic, whichever.
+ANYWHERE: Final = frozenset(
+    {"describe_leases", "open_lease", "pin_reads", "release_lease", "renew_lease", "unpin_reads"}
+)
+
+
+def test_what_is_allowed_elsewhere_does_not_count() -> None:
+    for command, needs in CASES:
+        named = [each for each in needs if each[1] is not CLUSTER]
+        verb = command.WhichOneof("verb")
+        if not named or verb in ANYWHERE or command == Command(init_producer_id=InitProducerId()):
+            continue
+        elsewhere = Bench([(operation, resource, "other") for operation, resource, _ in needs])
+        assert elsewhere.rights.failure(command) is not None, verb
+
+
+def test_another_verb_is_refused() -> None:
+    failure = Bench(super_user=JOB.subject).rights.failure(Command())
+    assert failure is not None
+    assert failure.message.startswith("jobs may not")
+
+
+def test_a_denial_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lacuna.authorizer")
+    swap = Command(swap_extents=SwapExtents(partitions=[SwapPartition(partition=ORDER)]))
+    failure = Bench(SEES).rights.failure(swap)
+    assert failure is not None
+    assert failure.message == (
+        "User:CN=job,O=tests may not ALTER topic orders: an operator can allow it with `lacuna acls add "
+        "--allow-principal User:CN=job,O=tests --operation Alter --topic orders`"
+    )
+    assert caplog.messages == [
+        "Principal = User:CN=job,O=tests is Denied operation = ALTER from host = 10.0.0.7 on resource = "
+        "Topic:LITERAL:orders for request = SwapExtents based on rule DefaultDeny"
+    ]
+
+
+def test_the_name_of_a_topic_is_not_told_to_who_may_not_describe_it() -> None:
+    secret = TopicPartition(topic_id=SECRET)
+    failure = Bench(READS).rights.failure(Command(read_as_of=ReadAsOf(partitions=[secret])))
+    assert failure is not None
+    assert "secret" not in failure.message
+    assert "secret" not in Bench(READS).rights.refusal(SECRET)
+    gone = TopicPartition(topic_id=b"g" * 16)
+    assert Bench().rights.failure(Command(read_as_of=ReadAsOf(partitions=[gone]))) is None
+
+
+def test_subscriptions_need_read() -> None:
+    bench = Bench(READS)
+    assert bench.rights.refusal(ORDERS) == ""
+    assert "may not READ" in bench.rights.refusal(SECRET)
+    assert "may not READ" in bench.rights.refusal(INTERNAL_TOPICS[0].topic_id)
+    assert bench.rights.refusal(b"g" * 16) == ""
+
+
+def test_the_cluster_is_shown_without_hidden_topics() -> None:
+    bench = Bench(SEES)
+    topics = [each.message() for each in bench.state.topics.values()]
+    assert bench.topics(is_snapshot=True, topics=topics) == (["orders"], [])
+    assert bench.topics(topics=topics[1:]) == ([], [])
+    others = _acl(DESCRIBE, TOPIC, "secret")._replace(principal="User:other").message()
+    unrelated = SecurityChanges(added_acls=[others])
+    bench.state.security.apply(unrelated)
+    assert bench.topics(security=unrelated) == ([], [])
+    secret: Grant = (DESCRIBE, TOPIC, "secret")
+    assert bench.topics(security=bench.change(added=[secret])) == (["secret"], [])
+    assert bench.topics(security=bench.change(removed=[secret])) == ([], [SECRET])
+    assert bench.topics(deleted_topic_ids=[ORDERS, SECRET]) == ([], [ORDERS])
+
+
+def test_lists_leave_out_what_may_not_be_described() -> None:
+    grants: Sequence[Grant] = [
+        *SEES,
+        (DESCRIBE, GROUP, "g"),
+        (DESCRIBE_CONFIGS, GROUP, "g"),
+        (DESCRIBE, TXN, "tx"),
+    ]
+    answer = Bench(grants).rights.answer
+    groups = GroupsListed(groups=[ListedGroup(group_id=each) for each in ("g", "h")])
+    told = answer(Reply(groups_listed=groups)).groups_listed
+    assert [each.group_id for each in told.groups] == ["g"]
+    of_cluster = Bench(ON_CLUSTER).rights.answer(Reply(groups_listed=groups))
+    assert of_cluster.groups_listed == groups
+
+    configs = GroupConfigsDescribed(groups=[GroupConfigs(group_id=each) for each in ("g", "h")])
+    shown = answer(Reply(group_configs_described=configs)).group_configs_described
+    assert [each.group_id for each in shown.groups] == ["g"]
+
+    listing = TransactionsListed(
+        transactions=[TransactionListing(transactional_id=each) for each in ("tx", "ty")]
+    )
+    listed = answer(Reply(transactions_listed=listing)).transactions_listed
+    assert [each.transactional_id for each in listed.transactions] == ["tx"]
+
+    both = [ORDER, TopicPartition(topic_id=SECRET)]
+    described = TransactionsDescribed(transactions=[TransactionDescription(partitions=both)])
+    (transaction,) = answer(
+        Reply(transactions_described=described)
+    ).transactions_described.transactions
+    assert list(transaction.partitions) == [ORDER]
+
+    offsets = [CommittedOffset(partition=each) for each in both]
+    fetched = OffsetsFetched(groups=[FetchedGroup(offsets=offsets)])
+    (group,) = answer(Reply(offsets_fetched=fetched)).offsets_fetched.groups
+    assert [each.partition for each in group.offsets] == [ORDER]
+
+    members = [DescribedConsumerMember(topic_names=["orders", "secret"])]
+    of_group = ConsumerGroupsDescribed(groups=[DescribedConsumerGroup(members=members)])
+    (shut,) = answer(Reply(consumer_groups_described=of_group)).consumer_groups_described.groups
+    assert not shut.members
+    assert shut.error_code == DENIED[TOPIC]
+    everything = Bench(super_user=JOB.subject).rights.answer(
+        Reply(consumer_groups_described=of_group)
+    )
+    assert everything.consumer_groups_described == of_group
