@@ -257,6 +257,8 @@ class JobRights:
         told = ClusterDelta()
         told.CopyFrom(delta)
         told.ClearField("security")
+        if delta.is_snapshot and not self._authorizer.is_super(self._principal):
+            told.principal = str(self._principal)
         del told.topics[:], told.deleted_topic_ids[:]
         gone = [each for each in delta.deleted_topic_ids if each in self._told]
         if self._concerns(delta):

@@ -55,7 +55,7 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
     found = control.cluster.topics_by_name.get(topic)
     if found is None:
         raise UserError(
-            f"there is no topic {topic!r}; `lacuna topics list` shows the topics that exist"
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
         )
     keys = [
         TopicPartition(topic_id=found.topic_id, partition=index)

@@ -72,7 +72,7 @@ async def explain_partition(
     found = control.cluster.topics_by_name.get(topic)
     if found is None:
         raise NothingToExplainError(
-            f"there is no topic {topic!r}; `lacuna topics list` shows the topics that exist"
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
         )
     if not 0 <= partition < found.partition_count:
         raise NothingToExplainError(

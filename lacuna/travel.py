@@ -35,7 +35,7 @@ async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[Pas
     found = control.cluster.topics_by_name.get(topic)
     if found is None:
         raise UserError(
-            f"there is no topic {topic!r}; `lacuna topics list` shows the topics that exist"
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
         )
     keys = [(found.topic_id, index) for index in range(found.partition_count)]
     past = await read_as_of(control, keys, at_ms)

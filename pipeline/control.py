@@ -79,6 +79,11 @@ class ControlPlane:
         """The cluster's id, with which object keys begin."""
         return self._client.cluster.cluster_id
 
+    @property
+    def whose(self) -> str:
+        """What an error adds to "there is no topic", if ACLs may hide some."""
+        return self._client.cluster.whose
+
     def journal_end(self) -> JournalEnd:
         """The current end of the journal, for comparison with segments in the store."""
         leases = self.call(Command(describe_leases=DescribeLeases())).leases_described

@@ -224,6 +224,8 @@ class ClusterView:
         #: By which agents know one another (adr/0039); empty if the control plane gives none. Never to be logged.
         self.peer_secret = b""
         self.security = Security()
+        #: Of the topics, only those are here that it may describe by ACLs; "" if all are here.
+        self.principal = ""
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
         self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
@@ -236,6 +238,15 @@ class ClusterView:
         self._feed = feed
         self._listeners = _Listeners()
         self._ready = _Ready()
+
+    @property
+    def whose(self) -> str:
+        """Return what an error adds to "there is no topic": whose topics these are, if not all are here."""
+        if not self.principal:
+            return ""
+        return (
+            f" that {self.principal} may describe (an operator can allow it with `lacuna acls add`)"
+        )
 
     async def ready(self) -> None:
         """Wait until the view is current. Raises ControlPlaneUnavailable."""
@@ -258,6 +269,7 @@ class ClusterView:
             self.topics_by_name = {}
             self.cluster_id = delta.cluster_id
             self.peer_secret = delta.peer_secret
+            self.principal = delta.principal
             self.internal_topics = frozenset()
             self.security.clear()
             self.sessions += 1

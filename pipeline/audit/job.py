@@ -177,7 +177,8 @@ class _Audit:
         missing = [name for name in names if name not in topics]
         if missing:
             raise PipelineError(
-                f"there is no topic {missing[0]!r}: `lacuna topics list` shows the topics that exist"
+                f"there is no topic {missing[0]!r}{self._source.whose}: `lacuna topics list` shows the topics that "
+                "exist"
             )
         return [
             (topics[name].topic_id, number)

@@ -255,7 +255,7 @@ def partitions_of(control: ControlPlane, topics: Sequence[str] = ()) -> dict[Par
     for wanted in topics:
         if not any(fnmatchcase(name, wanted) for name in known):
             raise PipelineError(
-                f"no topic matches {wanted}: `lacuna topics list` shows the topics that exist"
+                f"no topic{control.whose} matches {wanted}: `lacuna topics list` shows the topics that exist"
             )
     return {
         (topic.topic_id, partition): name

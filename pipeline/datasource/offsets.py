@@ -52,14 +52,14 @@ def selected(
         if each.topic in topics and each.partition < topics[each.topic].partition_count
     ]
     if len(there) < len(wanted) and not may_miss:
-        raise PipelineError(_missing(sorted(set(wanted) - set(there)), topics))
+        raise PipelineError(_missing(sorted(set(wanted) - set(there)), topics, metadata.whose))
     return {each: (topics[each.topic].topic_id, each.partition) for each in there}
 
 
-def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str]) -> str:
+def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose: str) -> str:
     without = sorted({each.topic for each in partitions} - set(topics))
     if without:
-        return f"there is no topic {', '.join(without)}: check the name, or create it first"
+        return f"there is no topic {', '.join(without)}{whose}: check the name, or create it first"
     return f"there is no partition {names_of(partitions)}: the topic has fewer"
 
 

@@ -92,7 +92,7 @@ def find_topic(control: ControlPlane, name: str) -> Topic:
     topics = control.topics()
     if name not in topics:
         raise PipelineError(
-            f"there is no topic {name!r}; `lacuna topics list` shows the topics that exist"
+            f"there is no topic {name!r}{control.whose}; `lacuna topics list` shows the topics that exist"
         )
     return topics[name]
 

@@ -23,6 +23,11 @@ class MetadataSource(Protocol):
         """The cluster's id, with which object keys begin."""
         ...
 
+    @property
+    def whose(self) -> str:
+        """What an error adds to "there is no topic", if ACLs may hide some."""
+        ...
+
     def topics(self) -> Mapping[str, Topic]:
         """The topics by name, as they are now."""
         ...

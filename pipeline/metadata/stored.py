@@ -39,6 +39,10 @@ class StoredMetadata:
         return self._cluster_id
 
     @property
+    def whose(self) -> str:
+        return ""
+
+    @property
     def name(self) -> MetadataName:
         """The snapshot that answered the last call."""
         return self._name

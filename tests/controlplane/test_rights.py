@@ -292,8 +292,10 @@ def test_a_denial_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
         "--allow-principal User:CN=job,O=tests --operation Alter --topic orders`"
     )
     assert caplog.messages == [
-        "Principal = User:CN=job,O=tests is Denied operation = ALTER from host = 10.0.0.7 on resource = "
-        "Topic:LITERAL:orders for request = SwapExtents based on rule DefaultDeny"
+        (
+            "Principal = User:CN=job,O=tests is Denied operation = ALTER from host = 10.0.0.7 on resource = "
+            "Topic:LITERAL:orders for request = SwapExtents based on rule DefaultDeny"
+        )
     ]
 
 

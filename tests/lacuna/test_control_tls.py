@@ -57,6 +57,61 @@ def test_a_cluster_with_certificates(
             )
 
 
+def test_acls_decide_for_jobs(
+    tmp_path: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+) -> None:
+    """A job sees, reads and compacts a topic once ACLs let it, and is told what is missing until then."""
+    authority = Authority(tmp_path)
+    agent, job = authority.issue("agent"), authority.issue("job")
+    principals = "--set=controlplane.cluster.principals=User:CN=agent,O=tests"
+    rights = (principals, "--authorizer", "--super-user=User:ANONYMOUS")
+    own = options(agent, authority)
+    plane = ("controlplane", "--listen=127.0.0.1:0", f"--data={tmp_path}/data", *rights, *own)
+    with running("control plane: ", *plane) as control:
+        store = f"--objects={tmp_path}/objects"
+        listening = ("agent", "--listen=127.0.0.1:0", f"--control={control}", store, *rights)
+        with running("bootstrap: ", *listening, *own) as bootstrap:
+            clients.send(clients.plain(bootstrap), "t", ["x"])
+            named = (f"--control={control}", *options(job, authority))
+            explain = ("explain", "t", *named)
+            bucket = f"--store=file://{tmp_path}/objects"
+            verify = ("verify", "--no-spark", "--topic=t", bucket, *named)
+            compact = ("compact", "--topic=t", bucket, *named)
+
+            def allow(operation: str) -> None:
+                whom = ("--allow-principal", "User:CN=job,O=tests", "--operation", operation)
+                added = lacuna("acls", "add", *whom, "--topic", "t", "-b", bootstrap)
+                assert added.code == 0, added
+
+            for command in (explain, verify, compact):
+                said = lacuna(*command).err
+                assert "User:CN=job,O=tests may " in said
+                assert "`lacuna acls add" in said
+            assert "no topic 't' that User:CN=job,O=tests may describe" in refused(*explain)
+            allow("Describe")
+            for command in (explain, verify, compact):
+                assert "User:CN=job,O=tests may not READ" in lacuna(*command).err
+            allow("Read")
+            assert [row[2] for row in lacuna(*explain).rows[1:]] == ["delivered"]
+            assert lacuna(*verify).code == 0
+            assert "User:CN=job,O=tests may not ALTER topic t" in lacuna(*compact).err
+            allow("Alter")
+            assert lacuna(*compact).code == 0
+
+
+def test_an_authorizer_that_nobody_is_asked_of_does_not_start(
+    tmp_path: Path, refused: Refusal
+) -> None:
+    authority = Authority(tmp_path)
+    own = options(authority.issue("own"), authority)
+    plane = ("controlplane", "--listen=127.0.0.1:0", f"--data={tmp_path}/data")
+    rights = ("--authorizer", "--super-user=User:CN=admin")
+    assert "--control-tls-ca" in refused(*plane, *rights)
+    assert "controlplane.cluster.principals" in refused(*plane, *rights, *own)
+    assert "--super-user User:NAME" in refused(*plane, "--authorizer", *own)
+    assert "add --authorizer" in refused(*plane, "--super-user=User:admin", *own)
+
+
 def test_a_standby_asks_the_leader_with_its_certificate(
     tmp_path: Path, bucket_url: str, lacuna: Command
 ) -> None:

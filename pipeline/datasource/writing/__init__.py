@@ -50,4 +50,4 @@ def _check_target(options: SinkOptions) -> None:
     with ControlPlane(options.location.require_control()) as control:
         check_store(options.location.store, control.cluster_id)
         if options.topic is not None:
-            Targets(control.topics()).of(options.topic)
+            Targets(control.topics(), control.whose).of(options.topic)

@@ -70,7 +70,7 @@ def write_task(
     store = shared_store(options.location.store)
     with RetryingControlPlane(options.location.require_control()) as control:
         _check_store(options.location.store, control.cluster_id)
-        targets = Targets(control.topics())
+        targets = Targets(control.topics(), control.whose)
         lease = JobLease(control)
         try:
             with SegmentPuts(store, lease, targets) as puts:

@@ -34,9 +34,13 @@ class Target:
 
 
 class Targets:
-    """The topics that a task has written to so far; `topics` are all topics of the cluster, by name."""
+    """The topics that a task has written to so far; `topics` are all topics of the cluster, by name.
 
-    def __init__(self, topics: Mapping[str, Topic]) -> None:
+    `whose` is what an error says about whose topics they are.
+    """
+
+    def __init__(self, topics: Mapping[str, Topic], whose: str = "") -> None:
+        self._whose = whose
         self._topics = topics
         self._by_name: dict[str, Target] = {}
         self._slots: list[tuple[Target, int]] = []
@@ -58,7 +62,7 @@ class Targets:
         if topic is None:
             alike = get_close_matches(name, self._topics, 1)
             raise PipelineError(
-                f"there is no topic {name!r}"
+                f"there is no topic {name!r}{self._whose}"
                 + (f" (but {alike[0]!r})" if alike else "")
                 + ": create "
                 "it first, nothing was written"

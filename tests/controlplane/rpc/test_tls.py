@@ -22,6 +22,7 @@ from lacuna.controlplane.client import (
     ControlTlsSettings,
     GrpcClient,
     SessionLimits,
+    confirm,
 )
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.roles import OF_JOBS
@@ -29,10 +30,12 @@ from lacuna.controlplane.rpc.call import Call, CallError
 from lacuna.controlplane.rpc.client import ask, connected
 from lacuna.controlplane.rpc.server import RpcLimits, RpcServer
 from lacuna.controlplane.service import ServiceSettings, serve
+from lacuna.controlplane.shared.acls import Operation, PatternType, Permission, ResourceType
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER, AuthorizerSettings
 from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DescribeLeases
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.security_pb2 import AlterSecurity, ScramCredential, SecurityChanges
+from lacuna.controlplane.v1.security_pb2 import Acl, AlterSecurity, ScramCredential, SecurityChanges
 from lacuna.errors import UserError
 from tests.certificates import Authority, Certificate
 
@@ -242,6 +245,72 @@ async def test_roles(authority: Authority, tmp_path: Path) -> None:
     assert status is not None
     assert status.is_leader
     assert await ask_status(plane.address) is None
+    await plane.close()
+
+
+async def test_acls_decide_what_a_job_is_shown(authority: Authority, tmp_path: Path) -> None:
+    """A topic appears when it may be described, can be watched when it may be read, and both end with the ACLs."""
+    agent, job = authority.issue("agent"), authority.issue("job")
+    principals = "User:CN=agent,O=tests"
+    settings = ServiceSettings(
+        tls=settings_of(agent, authority, principals),
+        authorizer=AuthorizerSettings(
+            authorizer=STANDARD_AUTHORIZER, super_users="User:CN=admin,O=tests"
+        ),
+        stop_grace=0.0,
+    )
+    plane = await serve("127.0.0.1:0", str(tmp_path / "journal"), settings)
+    of_agent = ControlTls(settings_of(agent, authority, principals))
+    of_job = ControlTls(settings_of(job, authority, principals))
+
+    def acl(operation: Operation) -> Acl:
+        return Acl(
+            resource_type=ResourceType.TOPIC,
+            resource_name="t",
+            pattern_type=PatternType.LITERAL,
+            principal="User:CN=job,O=tests",
+            host="127.0.0.1",
+            operation=operation,
+            permission=Permission.ALLOW,
+        )
+
+    async def change(**changes: list[Acl]) -> None:
+        altered = AlterSecurity(changes=SecurityChanges(**changes))  # type: ignore[arg-type]
+        await trusted.call(Command(alter_security=altered))
+        await confirm(other)
+
+    async with (
+        client_of(plane.address, of_agent) as trusted,
+        client_of(plane.address, of_job) as other,
+    ):
+        await trusted.cluster.ready()
+        await other.cluster.ready()
+        topics = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
+        created = await trusted.call(Command(create_topics=topics))
+        topic_id = created.topics_created.topics[0].topic_id
+        await confirm(other)
+        assert other.cluster.principal == "User:CN=job,O=tests"
+        assert not other.cluster.topics_by_name
+        assert trusted.cluster.principal == ""
+        assert "t" in trusted.cluster.topics_by_name
+
+        await change(added_acls=[acl(Operation.DESCRIBE)])
+        assert "t" in other.cluster.topics_by_name
+        view = other.partition(topic_id, 0)
+        for _ in range(2):
+            with pytest.raises(CommandRefused, match=r"may not READ topic t: .*acls add"):
+                await view.ready()
+        await change(added_acls=[acl(Operation.READ)])
+        await view.ready()
+        assert view.is_current
+        await change(removed_acls=[acl(Operation.READ)])
+        assert not view.is_current
+        with pytest.raises(CommandRefused, match="may not READ topic t"):
+            await view.ready()
+        await change(removed_acls=[acl(Operation.DESCRIBE)])
+        assert not other.cluster.topics_by_name
+        with pytest.raises(CommandRefused, match="may not READ or WRITE or ALTER any topic"):
+            await other.call(Command(describe_leases=DescribeLeases()))
     await plane.close()
 
 
