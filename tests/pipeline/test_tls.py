@@ -98,7 +98,7 @@ def test_acls_decide_what_the_source_and_the_sink_may_do(
                 found = spark.read.format("lacuna").options(**options, subscribe="t").load()
                 return [bytes(row.value) for row in found.collect()]
 
-            with pytest.raises(Exception, match="no topic .*that User:CN=job,O=tests may describe"):
+            with pytest.raises(Exception, match=r"no topic .*that User:CN=job,O=tests may describe"):
                 write()
             allow(ResourceType.TOPIC, "t", AclOperation.WRITE)
             with pytest.raises(Exception, match="may not WRITE transactional id tx"):
