@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
@@ -98,7 +93,9 @@ def test_acls_decide_what_the_source_and_the_sink_may_do(
                 found = spark.read.format("lacuna").options(**options, subscribe="t").load()
                 return [bytes(row.value) for row in found.collect()]
 
-            with pytest.raises(Exception, match=r"no topic .*that User:CN=job,O=tests may describe"):
+            with pytest.raises(
+                Exception, match=r"no topic .*that User:CN=job,O=tests may describe"
+            ):
                 write()
             allow(ResourceType.TOPIC, "t", AclOperation.WRITE)
             with pytest.raises(Exception, match="may not WRITE transactional id tx"):
