@@ -134,7 +134,6 @@ def controlplane(
     if print_config:
         print_configuration(context, configuration)
         return
-    _check_rights(listen, configuration)
     if not listen.startswith("unix:"):
         parse_address(listen)
     if advertise:
@@ -176,6 +175,7 @@ def _check_rights(listen: str, configuration: Configuration) -> None:
 async def _controlplane(
     listen: str, data: Path, configuration: Configuration, health: str | None
 ) -> None:
+    _check_rights(listen, configuration)
     running = await serve(
         listen,
         str(data / JOURNAL_NAME),
@@ -202,6 +202,7 @@ async def _one_of_several(
     configuration: Configuration,
     health: str | None,
 ) -> None:
+    _check_rights(listen, configuration)
     if create_bucket and shared.store_url:
         (await open_when_there(shared.store_url, create_bucket=True)).close()
     with shared.opened() as make_journal:

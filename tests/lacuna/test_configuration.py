@@ -73,6 +73,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
         _, _, configuration, _ = main.args
         yield configuration.service().runtime
         yield configuration.service().tls
+        yield configuration.service().authorizer
         yield configuration.make(GroupSettings)
         return
     options = main.args[0]
@@ -85,6 +86,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
         made = _cluster_settings(*main.args[:3])
         yield made.service.runtime
         yield made.service.tls
+        yield made.service.authorizer
         yield made.groups
 
 
