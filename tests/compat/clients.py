@@ -20,10 +20,13 @@ KAFKAS = {"4.1": "4.1.0", "3.9": "3.9.1"}
 _SECONDS = 600
 _KINDS = ("client", "tool", "framework")
 _CLIENT_KEYS = frozenset(
-    {"name", "language", "kind", "needs", "versions", "notes", "advice", "also"}
+    {"name", "language", "kind", "needs", "versions", "notes", "advice", "also", "by_hand"}
 )
 _VERSION_KEYS = frozenset(
-    {"version", "kafka", "quick", "build", "run", "not_run", "codecs", "seconds", "notes", "advice"}
+    {
+        *("version", "kafka", "quick", "secured", "build", "run", "not_run", "codecs", "seconds"),
+        *("notes", "advice"),
+    }
 )
 
 
@@ -43,6 +46,8 @@ class Row:
     version: str
     kafka: str
     quick: bool
+    secured: bool
+    by_hand: bool
     build: tuple[tuple[str, ...], ...]
     run: tuple[str, ...]
     not_run: str
@@ -146,6 +151,8 @@ def _row(folder: Path, where: str, client: dict[str, Any], version: dict[str, An
         version=version["version"],
         kafka=kafka,
         quick=version.get("quick", False),
+        secured=version.get("secured", False),
+        by_hand=client.get("by_hand", False),
         build=tuple(tuple(command) for command in version.get("build", ())),
         run=tuple(version.get("run", ())),
         not_run=version.get("not_run", ""),

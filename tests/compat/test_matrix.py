@@ -18,7 +18,7 @@ from tests.compat.run import bench
 from tests.compat.running import Result, run_row
 from tests.compat.verdicts import Outcome
 
-ROWS = rows()
+ROWS = [row for row in rows() if not row.by_hand]
 SECONDS = 1800
 #: A row waits more than it works: for groups to settle, for sessions to end.
 AT_ONCE = 3
@@ -95,7 +95,7 @@ def test_the_page_is_written_from_the_results() -> None:
 
 def test_every_row_has_a_result() -> None:
     found = {(one["name"], one["version"]) for one in kept()["clients"]}
-    assert found == {(row.name, row.version) for row in ROWS}
+    assert found == {(row.name, row.version) for row in rows()}
 
 
 def test_no_client_notices() -> None:
