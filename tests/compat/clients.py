@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,9 +110,14 @@ def rows(folder: Path = HERE) -> list[Row]:
     return found
 
 
-def chosen(names: Iterable[str], among: Sequence[Row] | None = None) -> list[Row]:
-    """The rows with these names, each a NAME, NAME@VERSION or folder. Raises ClientFileError for an unknown one."""
+def chosen(names: Sequence[str], among: Sequence[Row] | None = None) -> list[Row]:
+    """The rows with these names, each a NAME, NAME@VERSION or folder; without names, all that are not by hand only.
+
+    Raises ClientFileError for an unknown one.
+    """
     among = rows() if among is None else among
+    if not names:
+        return [row for row in among if not row.by_hand]
     found: list[Row] = []
     for name in names:
         some = [row for row in among if name in (row.name, row.title, row.folder.name)]

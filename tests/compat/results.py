@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.compat.clients import HERE, KAFKAS, ROOT, Row
+from tests.compat.expected import SECURED
 from tests.compat.expected import kept as kept_line
 from tests.compat.page import PAGE, page
 from tests.compat.programs import Line
 from tests.compat.running import Result
-from tests.compat.security import SECURED
 from tests.compat.verdicts import INSIDE_HOLES
 
 EXPECTED = HERE / "expected.json"

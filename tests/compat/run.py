@@ -128,7 +128,7 @@ def main() -> int:
     known = rows()
     try:
         names = arguments.only.split(",") if arguments.only else []
-        wanted = chosen(names, known) if names else [row for row in known if not row.by_hand]
+        wanted = chosen(names, known)
     except ClientFileError as error:
         say(str(error))
         return 2

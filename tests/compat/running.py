@@ -13,9 +13,9 @@ from pathlib import Path
 from tests.compat import programs, workload
 from tests.compat.clients import Row
 from tests.compat.clusters import Address, fetch
-from tests.compat.expected import INSIDE, inside
+from tests.compat.expected import INSIDE, SECURED, inside
 from tests.compat.feeding import stored, topics
-from tests.compat.security import SECURED, Security
+from tests.compat.security import Security
 from tests.compat.verdicts import Outcome, Side, Verdict, compare, judge, scenarios, wanted
 
 
@@ -78,7 +78,7 @@ def run_built(row: Row, bench: Bench) -> Result:
 
     addresses = {"kafka": bench.kafka(row.kafka)} if bench.kafka else {}
     addresses |= {"lacuna": bench.lacuna} if bench.lacuna else {}
-    secured = ()
+    secured: tuple[str, ...] = ()
     if row.secured and bench.security and all(each.secured for each in addresses.values()):
         secured = SECURED
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from tests.agent.security.certificates import Authority
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
 
-#: The scenarios over SASL_SSL, each by a mechanism of its own.
-SECURED = ("scram", "oauthbearer")
 MECHANISMS = "SCRAM-SHA-512,OAUTHBEARER"
 USER, PASSWORD = "alice", "secret"
 _TOKEN_SECONDS = 4 * 3600.0

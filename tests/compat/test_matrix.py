@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from tests.compat.clients import Row, rows
+from tests.compat.clients import Row, chosen, rows
 from tests.compat.composed import is_possible
 from tests.compat.expected import kept as kept_line
 from tests.compat.page import PAGE, page
@@ -18,7 +18,7 @@ from tests.compat.run import bench
 from tests.compat.running import Result, run_row
 from tests.compat.verdicts import Outcome
 
-ROWS = [row for row in rows() if not row.by_hand]
+ROWS = chosen(())
 SECONDS = 1800
 #: A row waits more than it works: for groups to settle, for sessions to end.
 AT_ONCE = 3

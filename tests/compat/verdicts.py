@@ -11,7 +11,6 @@ from typing import Any
 from tests.compat.clients import Row
 from tests.compat.expected import SCENARIOS, expected
 from tests.compat.programs import Line, Ran
-from tests.compat.security import SECURED
 from tests.compat.workload import Workload
 
 LEGACY, INSIDE_HOLES = "legacy", "holes_inside"
@@ -85,8 +84,7 @@ def wanted(workload: Workload, ran: Ran, inside: Line) -> dict[str, Line]:
     produced = ran.lines.get("produce")
     codecs = produced.facts.get("codecs") if produced else None
     lines = expected(workload, codecs) if isinstance(codecs, list) else expected(workload)
-    secured = {name: dataclasses.replace(lines["eos"], scenario=name) for name in SECURED}
-    return {**lines, "holes_inside": inside, **secured}
+    return {**lines, "holes_inside": inside}
 
 
 def scenarios(row: Row, *runs: Ran) -> list[str]:
