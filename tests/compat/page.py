@@ -47,12 +47,14 @@ _BEHAVIOUR = """\
 ## Over TLS, with SASL
 
 The clients were given the certificate of the listener's authority, and a user's password or a token signed with ES256,
-whose keys both clusters read from the same file. Kafka 4.1 and 3.9 had the same listener. sarama has no SCRAM of its
-own: its program brings it with `github.com/xdg-go/scram`.
+whose keys both clusters read from the same file. Kafka 4.1 and 3.9 had the same listener. Kafka 4.1.0 took a token
+with a broken signature until it was told `sasl.oauthbearer.jwt.validator.class` (its `BrokerJwtValidator`), without a
+listener's name in front. sarama has no SCRAM of its own: its program brings it with `github.com/xdg-go/scram`.
 
-What they cannot do, by their source: aiokafka 0.14.0 does not authenticate again over a connection whose session ends
-(KIP-368), so Lacuna cuts it off and it connects anew. kafkajs 2.2.4 does so `reauthenticationThreshold` before the end
-(10 s by default). Its SCRAM has no `tokenauth`, so it cannot log in with a delegation token (KIP-48).
+aiokafka 0.14.0 does not authenticate again over a connection whose session ends (KIP-368): it is cut off and connects
+anew. With sessions of two seconds none of its sends failed. kafkajs 2.2.4 does so, by its source,
+`reauthenticationThreshold` before the end (10 s by default), but its SCRAM has no `tokenauth`, so it cannot log in with
+a delegation token (KIP-48).
 
 ## What runs beside a cluster
 

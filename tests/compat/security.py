@@ -34,6 +34,10 @@ listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=file://{fo
 listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.issuer={issuer}
 listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.audience={audience}
 """
+#: Kafka 4.1.0 checks no signature unless it is told to; it does not heed this one with a listener's prefix.
+_CHECKED = """\
+sasl.oauthbearer.jwt.validator.class={modules}.oauthbearer.BrokerJwtValidator
+"""
 
 
 class Security:
@@ -66,8 +70,10 @@ class Security:
 
     def properties(self, kafka: str) -> str:
         """The same for a Kafka of this version; before 4.0 its class for tokens is in another package."""
-        package = "" if kafka.startswith("4.") else "secured."
-        return _filled(_KAFKA, str(self._folder), package=package)
+        folder = str(self._folder)
+        if kafka.startswith("4."):
+            return _filled(_KAFKA + _CHECKED, folder, package="")
+        return _filled(_KAFKA, folder, package="secured.")
 
     @property
     def keys(self) -> str:
