@@ -38,6 +38,7 @@ from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from lacuna.logstore.segments.audit import audit_segment
 from tests.doubles.keys import made_up, some_keys
 from tests.fuzz.credentials import jwts, sasl
+from tests.fuzz.forms import forms
 from tests.logstore.segments.samples import KEY, small_segment
 
 NOW_MS: Final = 1_700_000_000_000
@@ -319,6 +320,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "segments": Target(segments, 2_000),
         "sasl": Target(sasl, 500),
         "jwts": Target(jwts, 1_000),
+        "forms": Target(forms, 500),
         "cells": Target(cells, 500),
         "cluster_keys": Target(cluster_keys, 500),
     }
