@@ -303,10 +303,14 @@ def cluster_keys(data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A check of arbitrary bytes; inputs of more than `longest` bytes are of no interest to a search."""
+    """A check of arbitrary bytes; inputs of more than `longest` bytes are of no interest to a search.
+
+    A test searches for `runs` inputs, which should not take it more than some seconds.
+    """
 
     check: Callable[[bytes], None]
     longest: int
+    runs: int = 5_000
 
 
 TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
@@ -320,7 +324,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "segments": Target(segments, 2_000),
         "sasl": Target(sasl, 500),
         "jwts": Target(jwts, 1_000),
-        "forms": Target(forms, 500),
+        "forms": Target(forms, 500, runs=300),
         "cells": Target(cells, 500),
         "cluster_keys": Target(cluster_keys, 500),
     }
