@@ -53,6 +53,7 @@ class AgentMetrics:
     connections_closed_malformed: int = 0
     authentications_failed: int = 0
     sessions_expired: int = 0
+    authorizations_denied: int = 0
     requests_throttled: int = 0
     connections_throttled: int = 0
     requests: Counter[int] = field(default_factory=Counter)

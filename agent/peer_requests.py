@@ -7,14 +7,26 @@ request until the other agent closes them.
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from lacuna.agent.fetch.buffers import ByteBudget
+from lacuna.client_security import PLAINTEXT, ClientSecurity
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.sasl import Credentials, SaslError
 from lacuna.wire.errors import MalformedMessage
+from lacuna.wire.layout import Message
+from lacuna.wire.messages.sasl_authenticate import (
+    SASL_AUTHENTICATE_REQUEST,
+    SASL_AUTHENTICATE_RESPONSE,
+    SaslAuthenticateRequest,
+)
+from lacuna.wire.messages.sasl_handshake import (
+    SASL_HANDSHAKE_REQUEST,
+    SASL_HANDSHAKE_RESPONSE,
+    SaslHandshakeRequest,
+)
 from lacuna.wire.peers import (
-    READ_CHUNK_KEY,
     READ_CHUNK_REQUEST,
     READ_CHUNK_RESPONSE,
     ReadChunkRequest,
@@ -27,6 +39,12 @@ _CORRELATION_BYTES: Final = 4
 #: Of an answer: the correlation id, the error and the length of the data.
 _ANSWER_OVERHEAD: Final = 16
 _MOST_REQUESTS: Final = 16
+#: Of an answer while a connection is authenticated.
+_MOST_TOKEN_BYTES: Final = 4096
+
+Q = TypeVar("Q")
+#: Returns how to connect at a time of the event loop (seconds).
+ToPeers = Callable[[float], ClientSecurity]
 
 #: Node id, host and port: a node that comes back elsewhere has other connections.
 _Address = tuple[int, str, int]
@@ -52,11 +70,14 @@ class PeerRequests:
     """Connections of one agent to others. At most 16 requests to each of them are under way; others wait for these.
 
     `patience` is how long an answer is usually waited for, in seconds. The ranges that are asked for at the same time
-    have at most `max_bytes`, or else there is one.
+    have at most `max_bytes`, or else there is one. `to_peers` says how to connect.
     """
 
-    def __init__(self, patience: float, max_bytes: int) -> None:
+    def __init__(
+        self, patience: float, max_bytes: int, to_peers: ToPeers = lambda _: PLAINTEXT
+    ) -> None:
         self._patience = patience
+        self._to_peers = to_peers
         self._room = ByteBudget(max_bytes)
         self._peers: dict[_Address, _Peer] = {}
         self._is_closed = False
@@ -133,14 +154,28 @@ class PeerRequests:
             self._drop_unused(address, peer)
 
         loop = asyncio.get_running_loop()
+        security = self._to_peers(loop.time())
+        host, port = address[1:]
         try:
-            _, line = await loop.create_connection(lambda: _Line(lost), *address[1:])
+            _, line = await loop.create_connection(
+                lambda: _Line(lost),
+                host,
+                port,
+                ssl=security.context,
+                server_hostname=None if security.context is None else host,
+            )
         except OSError as error:
             raise PeerError(f"it cannot be reached: {error}") from error
         if line.is_open:
             peer.lines.add(line)
         if self._is_closed:
             line.close()
+        if security.credentials is not None:
+            try:
+                await line.authenticate(security.credentials)
+            except BaseException:
+                line.close()
+                raise
         return line
 
     def _drop_unused(self, address: _Address, peer: "_Peer") -> None:
@@ -192,17 +227,48 @@ class _Line(asyncio.BufferedProtocol):
         self._correlation_id = 0
         self._most_bytes = 0
         self._answer: asyncio.Future[bytearray] | None = None
+        self._is_authenticated = False
         self._begin(_SIZE.size)
         self._is_size = True
 
     async def ask(self, request: ReadChunkRequest) -> memoryview:
         """Send a request and return the body of its answer. Raises PeerError."""
+        if self._is_authenticated:
+            request = request._replace(peer_secret=b"")
+        most_bytes = request.size + _ANSWER_OVERHEAD
+        return await self._exchange(READ_CHUNK_REQUEST, 0, request, most_bytes)
+
+    async def authenticate(self, credentials: Credentials) -> None:
+        """Prove to the other agent who this one is, and have it do the same. Raises PeerError."""
+        exchange = credentials.begin()
+        try:
+            choice = SaslHandshakeRequest(credentials.mechanism)
+            body = await self._exchange(SASL_HANDSHAKE_REQUEST, 1, choice, _MOST_TOKEN_BYTES)
+            if SASL_HANDSHAKE_RESPONSE.read(body, 1).error_code != ErrorCode.NONE:
+                raise PeerError("its first listener does not authenticate agents")
+            token = next(exchange)
+            while True:
+                body = await self._exchange(
+                    SASL_AUTHENTICATE_REQUEST, 1, SaslAuthenticateRequest(token), _MOST_TOKEN_BYTES
+                )
+                answer = SASL_AUTHENTICATE_RESPONSE.read(body, 1)
+                if answer.error_code != ErrorCode.NONE:
+                    raise PeerError("it does not know this agent: is it of the same cluster?")
+                token = exchange.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            self._is_authenticated = True
+        except (SaslError, MalformedMessage) as error:
+            raise PeerError(f"it could not be authenticated: {error}") from error
+
+    async def _exchange(
+        self, form: Message[Q], version: int, request: Q, most_bytes: int
+    ) -> memoryview:
         self._correlation_id += 1
-        header = _HEADER.pack(READ_CHUNK_KEY, 0, self._correlation_id, len(_CLIENT_ID)) + _CLIENT_ID
-        payload = header + READ_CHUNK_REQUEST.write(request, 0)
+        header = _HEADER.pack(form.api_key, version, self._correlation_id, len(_CLIENT_ID))
+        payload = header + _CLIENT_ID + form.write(request, version)
         if not self.is_open:
             raise _UnansweredError("it closed the connection")
-        self._most_bytes = request.size + _ANSWER_OVERHEAD
+        self._most_bytes = most_bytes
         answer = self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(_SIZE.pack(len(payload)) + payload)
         frame = memoryview(await answer).toreadonly()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lacuna.agent.fetch.settings import FetchSettings
     from lacuna.agent.lease import AgentLease
     from lacuna.agent.peer_lines import PeerLines
+    from lacuna.agent.peer_requests import ToPeers
     from lacuna.controlplane.client import ControlClient
     from lacuna.wire.peers import ReadChunkRequest
 
@@ -35,6 +36,7 @@ class Zone:
         lines: "PeerLines",
         name: str,
         settings: "FetchSettings",
+        to_peers: "ToPeers",
     ) -> None:
         self.name = name
         #: How long an answer is waited for, in seconds.
@@ -42,7 +44,7 @@ class Zone:
         self._control = control
         self._lease = lease
         self._lines = lines
-        self._requests = PeerRequests(self.patience, settings.cache_bytes // 4)
+        self._requests = PeerRequests(self.patience, settings.cache_bytes // 4, to_peers)
         #: Until when (loop time) the nodes own nothing that have not answered.
         self._doubted: dict[int, float] = {}
 

@@ -257,14 +257,18 @@ class Runtime:
 
     # Sessions
 
-    def open_session(self, receiver: Receiver) -> PlaneSession:
+    def open_session(self, receiver: Receiver, *, is_cluster: bool = True) -> PlaneSession:
+        """Open a session, of an agent or a control plane, or else of a job, which is told no secrets."""
         self._check_running()
         self._last_session += 1
-        session = PlaneSession(self, self._last_session, receiver)
+        session = PlaneSession(self, self._last_session, receiver, is_cluster=is_cluster)
         self._sessions[session] = None
         held = Held(self._position, session)
         snapshot = self._state.cluster_snapshot()
-        snapshot.peer_secret = self._peer_secret
+        if is_cluster:
+            snapshot.peer_secret = self._peer_secret
+        else:
+            snapshot.ClearField("security")
         held.cluster.append(snapshot)
         self._hold((held,))
         return session
@@ -410,8 +414,10 @@ class Runtime:
     def _hold_changes(self, held: dict[PlaneSession, Held]) -> None:
         for delta in self._state.take_changes():
             if isinstance(delta, ClusterDelta):
+                told = _without_security(delta) if delta.HasField("security") else delta
                 for session in self._sessions:
-                    self._held_for(held, session).cluster.append(delta)
+                    shown = delta if session.is_cluster else told
+                    self._held_for(held, session).cluster.append(shown)
                 continue
             key = key_of(delta.partition)
             for session in self._watchers.get(key, ()):
@@ -595,3 +601,10 @@ class Runtime:
     def _context(self, token: int, session: int = 0) -> Context:
         now_ms = self._time.now_ms()
         return Context(now_ms=now_ms, new_id=self._new_id, token=token, session=session)
+
+
+def _without_security(delta: ClusterDelta) -> ClusterDelta:
+    told = ClusterDelta()
+    told.CopyFrom(delta)
+    told.ClearField("security")
+    return told

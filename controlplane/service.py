@@ -7,11 +7,13 @@ service: "" serves as long as the process does, `ready` once it leads or could t
 
 import asyncio
 import base64
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from lacuna.addresses import is_loopback
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.health import Health
@@ -19,6 +21,7 @@ from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.rpc.call import Call, CallError, Status
 from lacuna.controlplane.rpc.server import RpcLimits, RpcServer, only_request
+from lacuna.controlplane.rpc.tls import NO_TLS, ControlTlsSettings, made_of
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import ServedPlane, serve_stream
 from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
@@ -33,6 +36,8 @@ from lacuna.controlplane.v1.control_pb2 import (
     StatusRequest,
 )
 
+_log = logging.getLogger("lacuna.controlplane")
+
 _READY: Final = "ready"
 _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
 
@@ -42,10 +47,11 @@ class ServiceSettings:
     """Settings of the service and its runtime.
 
     A session is ended if more than `max_outbox` deltas and replies wait for it. At a clean stop, streams may continue
-    for `stop_grace` seconds.
+    for `stop_grace` seconds. `tls` is for addresses of TCP.
     """
 
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
+    tls: ControlTlsSettings = NO_TLS
     max_outbox: int = 100_000
     stop_grace: float = 1.0
 
@@ -85,11 +91,16 @@ class Server:
             STATUS_METHOD: self._status,
             **self._health.handlers,
         }
-        self._server = RpcServer(handlers, RpcLimits())
+        self._tls = made_of(settings.tls)
+        self._server = RpcServer(handlers, RpcLimits(), self._tls)
         self.address = ""
 
     async def start(self, address: str) -> None:
-        """Listen on `host:port` (0 for any free port) or `unix:path`. Raises OSError if the address cannot be used."""
+        """Listen on `host:port` (0 for any free port) or `unix:path`.
+
+        Raises OSError if the address cannot be used, and UserError for TLS without a certificate.
+        """
+        self._warn_of(address)
         try:
             self.address = await self._server.start(address)
         except OSError as error:
@@ -99,6 +110,25 @@ class Server:
             raise OSError(f"cannot listen on {address}: {reason}") from error
         self._health.set("", is_serving=True)
         await self.show_state()
+
+    def _warn_of(self, address: str) -> None:
+        """Say it loudly if others can connect and are not asked who they are."""
+        if address.startswith("unix:") or is_loopback(address.rpartition(":")[0]):
+            return
+        if self._tls is None or not self._tls.asks_for_certificates:
+            _log.warning(
+                "%s accepts everybody who can connect to it%s: whoever does can read, change and delete everything; "
+                "give all control planes, agents and jobs certificates with --control-tls-cert, --control-tls-key and "
+                "--control-tls-ca, or let only hosts that you trust reach it",
+                address,
+                ", and nothing is encrypted" if self._tls is None else "",
+            )
+
+    def _is_cluster(self, call: Call) -> bool:
+        """Return whether an agent or a control plane calls. Without certificates, everybody is taken for one."""
+        if self._tls is None or self.address.startswith("unix:"):
+            return True
+        return self._tls.is_cluster(call.peer)
 
     async def show_state(self) -> None:
         """Tell health checks whether it is ready and whether it leads now."""
@@ -116,13 +146,20 @@ class Server:
             await call.write(response.SerializeToString())
 
         try:
-            await serve_stream(self._served, _requests(call), write, self._settings.max_outbox)
+            await serve_stream(
+                self._served,
+                _requests(call),
+                write,
+                self._settings.max_outbox,
+                is_cluster=self._is_cluster(call),
+            )
         except ControlPlaneUnavailable as error:
             raise CallError(Status.UNAVAILABLE, str(error)) from error
 
     async def _status(self, call: Call) -> None:
         request = await only_request(call, StatusRequest)
-        status = self._served.status(request.standby if request.HasField("standby") else None)
+        is_standby = request.HasField("standby") and self._is_cluster(call)
+        status = self._served.status(request.standby if is_standby else None)
         await call.write(status.SerializeToString())
 
 

@@ -9,11 +9,13 @@ from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import HostSession
+from lacuna.controlplane.roles import refusals
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.contract import own_contract, why_not
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import (
+    Command,
     ControlPlaneStatus,
     NotLeader,
     Reply,
@@ -65,6 +67,8 @@ async def serve_stream(
     requests: AsyncIterator[SessionRequest],
     write: Callable[[SessionResponse], Awaitable[None]],
     max_outbox: int,
+    *,
+    is_cluster: bool = True,
 ) -> None:
     """Say who leads until this control plane does, then serve a session as `serve_session` does."""
     while (plane := served.plane) is None:
@@ -75,7 +79,7 @@ async def serve_stream(
         with suppress(TimeoutError):
             async with asyncio.timeout(BEAT_SECONDS):
                 await changed.wait()
-    await serve_session(plane, requests, write, max_outbox)
+    await serve_session(plane, requests, write, max_outbox, is_cluster=is_cluster)
 
 
 async def serve_session(
@@ -83,14 +87,18 @@ async def serve_session(
     requests: AsyncIterator[SessionRequest],
     write: Callable[[SessionResponse], Awaitable[None]],
     max_outbox: int,
+    *,
+    is_cluster: bool = True,
 ) -> None:
     """Serve a session of `plane` until it ends. Raises ControlPlaneUnavailable with the reason, always.
+
+    `is_cluster` if it is of an agent or a control plane; others may do what jobs do (`roles`).
 
     A session is ended if more than `max_outbox` deltas and replies wait for `write`.
     """
     outbox = _Outbox(max_outbox, plane.epoch)
-    session = plane.open_session(outbox)
-    reader = asyncio.create_task(_read(plane, requests, session, outbox))
+    session = plane.open_session(outbox, is_cluster=is_cluster)
+    reader = asyncio.create_task(_read(plane, requests, session, outbox, is_cluster))
     beating = asyncio.create_task(_beat(outbox))
     try:
         while True:
@@ -113,6 +121,7 @@ async def _read(
     requests: AsyncIterator[SessionRequest],
     session: HostSession,
     outbox: "_Outbox",
+    is_cluster: bool,
 ) -> None:
     """Pass requests to the session, as fast as the runtime decides them."""
     is_first = True
@@ -126,8 +135,13 @@ async def _read(
                 session.unsubscribe(_keys(request.unsubscribe))
             if request.subscribe:
                 session.subscribe(_keys(request.subscribe))
-            if request.commands:
-                session.submit(request.commands)
+            commands: Sequence[Command] = request.commands
+            if not is_cluster and (refused := refusals(commands)):
+                outbox.deliver((), (), refused, plane.durable_position)
+                ids = {each.command_id for each in refused}
+                commands = [each for each in commands if each.command_id not in ids]
+            if commands:
+                session.submit(commands)
         outbox.lost(ControlPlaneUnavailable("the client has ended the session"))
     except ControlPlaneUnavailable as error:
         outbox.lost(error)

@@ -46,10 +46,14 @@ class Held:
 class PlaneSession:
     """The control plane's end of a session (`lacuna.controlplane.client.host.HostSession`)."""
 
-    __slots__ = ("_plane", "is_closed", "keys", "number", "parked", "receiver")
+    __slots__ = ("_plane", "is_closed", "is_cluster", "keys", "number", "parked", "receiver")
 
-    def __init__(self, plane: Plane, number: int, receiver: Receiver) -> None:
+    def __init__(
+        self, plane: Plane, number: int, receiver: Receiver, *, is_cluster: bool = True
+    ) -> None:
+        """`is_cluster` if its client is an agent or a control plane."""
         self._plane = plane
+        self.is_cluster = is_cluster
         self.number = number  # counted from 1 since the control plane started
         self.receiver = receiver
         self.is_closed = False

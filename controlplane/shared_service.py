@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from socket import gethostname
 
 from google.protobuf.message import DecodeError
@@ -15,6 +16,7 @@ from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.rpc.call import CallError
 from lacuna.controlplane.rpc.client import ask
+from lacuna.controlplane.rpc.tls import ControlTls, made_of
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.service import Server, ServiceSettings
 from lacuna.controlplane.shared.contract import STATUS_METHOD
@@ -131,7 +133,8 @@ async def serve_shared(
         )
 
     # The address is known once the server listens, and clients may ask as soon as it does.
-    node = Node(make_plane, SystemClock(), ask_status, cluster_id=cluster_id)
+    ask_leader = partial(ask_status, tls=made_of(settings.tls))
+    node = Node(make_plane, SystemClock(), ask_leader, cluster_id=cluster_id)
     server = Server(node, settings)
     await server.start(address)
     if address.startswith("unix:"):
@@ -148,13 +151,15 @@ def local_name(what: str) -> str:
     return f"{what} on {gethostname()}, process {os.getpid()}"
 
 
-async def ask_status(address: str, standby: Standby | None = None) -> ControlPlaneStatus | None:
+async def ask_status(
+    address: str, standby: Standby | None = None, tls: ControlTls | None = None
+) -> ControlPlaneStatus | None:
     """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer."""
     if not is_address(address):
         return None
     request = StatusRequest(standby=standby).SerializeToString()
     try:
-        answer = await ask(address, STATUS_METHOD, request, _ASK_SECONDS)
+        answer = await ask(address, STATUS_METHOD, request, _ASK_SECONDS, tls)
         return ControlPlaneStatus.FromString(answer)
     except (CallError, DecodeError):
         return None

@@ -18,7 +18,7 @@ TOP: Final = {
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "README.md": "overview.md",
-    "SECURITY.md": "SECURITY.md",
+    "SECURITY.md": "reporting.md",  # security.md is another page, and file systems may ignore case
 }
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)

@@ -1,5 +1,7 @@
 """Parsing and writing of HOST:PORT addresses."""
 
+from ipaddress import ip_address
+
 from lacuna.errors import UserError
 
 
@@ -33,3 +35,11 @@ def parse_address(text: str) -> tuple[str, int]:
     if len(addresses) != 1:
         raise UserError(f"{text!r} lists several addresses: give one HOST:PORT")
     return addresses[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to a host."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lacuna.addresses import join_address
 from lacuna.agent.aside import Aside
@@ -24,6 +26,8 @@ from lacuna.agent.quotas.sharing import QuotaSharing
 from lacuna.agent.registry import discover
 from lacuna.agent.report import report_of
 from lacuna.agent.security.access import Access
+from lacuna.agent.security.guards import guarded
+from lacuna.agent.security.peers import PeerIdentity
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
@@ -32,7 +36,7 @@ from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
-from lacuna.kafka import BootstrapUnavailable, KafkaConnection
+from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.wire.messages.describe_cluster import (
@@ -127,6 +131,8 @@ class RunningAgent:
         await self._sharing.stop()
         await self._peers.stop()
         await self.context.lines.stop()
+        if self.context.access.peers is not None:
+            self.context.access.peers.stop()
 
 
 async def start_agent(
@@ -148,11 +154,16 @@ async def start_agent(
     Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
-    connect_peer = connect_peer or _connect_peer
-    context = _context(control, store, parts, clock, randomness, pace, connect_peer)
+    identity = PeerIdentity(control)
+    access = Access(
+        parts.security, parts.agent.listeners, control.cluster.security, clock, identity
+    )
+    connect_peer = connect_peer or partial(_connect_peer, access)
+    context = _context(control, store, parts, clock, randomness, pace, connect_peer, access)
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
     await server.start(reuse_port=reuse_port)
+    context.access.warn()
     try:
         await context.lease.start(*server.ports)
     except BaseException:
@@ -161,7 +172,7 @@ async def start_agent(
     housekeeping = None
     if parts.housekeeping is not None:
         housekeeping = Housekeeping(context, parts.housekeeping).start()
-    peers = Peers(control, context.lease, ask_peer or _ask_peer)
+    peers = Peers(control, context.lease, ask_peer or partial(_ask_peer, access))
     peers.start()
     context.lines.start()
     aside = Aside(control, server)
@@ -173,11 +184,18 @@ async def start_agent(
     return running
 
 
-async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":
+async def _connect_peer(access: Access, agent: Agent) -> "asyncio.Future[None]":
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
+    context = access.to_peers(loop.time()).context
     async with asyncio.timeout(_PEER_SECONDS):
-        transport, _ = await loop.create_connection(lambda: _Line(broken), agent.host, agent.port)
+        transport, _ = await loop.create_connection(
+            lambda: _Line(broken),
+            agent.host,
+            agent.port,
+            ssl=context,
+            server_hostname=None if context is None else agent.host,
+        )
     broken.add_done_callback(lambda _: transport.close())
     return broken
 
@@ -191,14 +209,15 @@ class _Line(asyncio.Protocol):
             self._broken.set_result(None)
 
 
-async def _ask_peer(agent: Agent) -> Named | None:
-    address = join_address(agent.host, agent.port)
+async def _ask_peer(access: Access, agent: Agent) -> Named | None:
+    security = access.to_peers(asyncio.get_running_loop().time())
+    address = Agents(join_address(agent.host, agent.port), security)
     try:
         async with KafkaConnection(address, _PEER_SECONDS) as connection:
             response = await connection.ask(
                 DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
             )
-    except BootstrapUnavailable:
+    except (BootstrapUnavailable, NotAuthenticated):
         return None
     return Named(response.cluster_id, [broker.broker_id for broker in response.brokers])
 
@@ -211,6 +230,7 @@ def _context(
     randomness: random.Random,
     pace: Pace,
     connect_peer: ConnectPeer,
+    access: Access,
 ) -> AgentContext:
     """Everything of one agent except its listener."""
     metrics = AgentMetrics()
@@ -223,7 +243,7 @@ def _context(
         cluster_id=lambda: control.cluster.cluster_id,
         randint=randomness.randint,
         settings=parts.fetch,
-        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch),
+        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch, access.to_peers),
     )
     produce = ProduceService(
         control=control,
@@ -240,7 +260,7 @@ def _context(
         clock=clock,
         randomness=randomness,
         settings=parts.agent,
-        registry=discover(),
+        registry=guarded(discover(), access.authorizer, metrics, time.monotonic),
         lease=lease,
         metrics=metrics,
         produce=produce,
@@ -248,5 +268,5 @@ def _context(
         members=Members(control, lease.trust),
         lines=lines,
         quotas=Quotas(control.cluster.security),
-        access=Access(parts.security, parts.agent.listeners, control.cluster.security, clock),
+        access=access,
     )

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from lacuna.addresses import parse_addresses
-from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable
+from lacuna.controlplane.client import (
+    ControlClient,
+    ControlPlace,
+    ControlPlaneUnavailable,
+    made_of,
+)
 from lacuna.controlplane.client.grpc import GrpcClient
 from lacuna.controlplane.client.session import SessionLimits
 from lacuna.errors import UserError
@@ -29,26 +34,26 @@ _TELL_SECONDS = 60.0
 
 @asynccontextmanager
 async def connect(
-    address: str, settings: SessionLimits | None = None
+    place: ControlPlace, settings: SessionLimits | None = None
 ) -> AsyncIterator[ControlClient]:
-    """Connects to the control plane at `address` and waits for its first answer.
+    """Connects to the control plane at a place and waits for its first answer.
 
-    `address` is HOST:PORT, several with commas between of which one leads, or unix:PATH. Raises UserError for a
-    malformed address, ControlPlaneUnavailable if nothing answers.
+    Raises UserError for a malformed address and for TLS files, ControlPlaneUnavailable if nothing answers.
     """
-    async with client_of(address, settings) as client:
+    async with client_of(place, settings) as client:
         await client.cluster.ready()
         yield client
 
 
 @asynccontextmanager
 async def client_of(
-    address: str, settings: SessionLimits | None = None
+    place: ControlPlace, settings: SessionLimits | None = None
 ) -> AsyncIterator[ControlClient]:
-    """A client that looks for the control plane at `address`, as `connect` does, and does not wait for it."""
-    if not address.startswith("unix:"):
-        parse_addresses(address)
-    client = GrpcClient(address, random.SystemRandom().random, settings)
+    """A client that looks for the control plane at a place, as `connect` does, and does not wait for it."""
+    if not place.address.startswith("unix:"):
+        parse_addresses(place.address)
+    tls = made_of(place.tls)
+    client = GrpcClient(place.address, random.SystemRandom().random, settings, tls=tls)
     client.start()
     try:
         yield client
@@ -71,24 +76,26 @@ async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def open_control(address: str | None, data: Path | None) -> AsyncIterator[ControlClient]:
+async def open_control(
+    place: ControlPlace | None, data: Path | None
+) -> AsyncIterator[ControlClient]:
     """Connects as `connect` does, but gives up after 5 seconds.
 
-    Without an address, it looks up that of the cluster running on the data folder (`data/` by default). Raises
+    Without a place, it looks up that of the cluster running on the data folder (`data/` by default). Raises
     UserError if none runs there.
     """
-    async with connect(find_control(address, data), _QUESTION) as client:
+    async with connect(find_control(place, data), _QUESTION) as client:
         yield client
 
 
-def find_control(address: str | None, data: Path | None) -> str:
-    """The address, or without one that of the cluster running on the data folder (`data/` by default).
+def find_control(place: ControlPlace | None, data: Path | None) -> ControlPlace:
+    """The place, or without one that of the cluster running on the data folder (`data/` by default).
 
     Raises UserError if none runs there.
     """
     folder = data or DEFAULT_DATA
-    found = address or _address_in(folder)
-    if not found:
+    found = place or ControlPlace(_address_in(folder))
+    if not found.address:
         raise UserError(
             f"no cluster is running on the data folder {folder}: give the folder of a running `lacuna "
             "up` with --data, or the address of its control plane with --control HOST:PORT"

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from lacuna.errors import UserError
+from lacuna.kafka import Agents
 
 TIMEOUT_SECONDS = 60.0
 #: librdkafka logs lines of its own about connections that end; whatever matters is reported as an error.
@@ -43,14 +44,14 @@ class Scenario:
     committed: Reading
 
 
-def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
+def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
     """Interleaves an aborted transaction, plain records and a committed transaction, and checks what is read.
 
     Raises DemoFailedError. `suffix` makes the names of the topic and the transactional ids unique.
     """
     topic = create_topic(bootstrap, f"demo-isolation-{suffix}")
     aborted = transactional(bootstrap, f"demo-aborted-{suffix}")
-    plain = Producer({"bootstrap.servers": bootstrap, **QUIET})
+    plain = Producer({**bootstrap.librdkafka(), **QUIET})
     committed = transactional(bootstrap, f"demo-committed-{suffix}")
     story = []
 
@@ -96,7 +97,7 @@ def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
     return scenario
 
 
-def wholly_aborted(bootstrap: str, suffix: str, count: int = 11) -> Scenario:
+def wholly_aborted(bootstrap: Agents, suffix: str, count: int = 11) -> Scenario:
     """Writes `count` records, aborts them all, and checks that a read_committed consumer ends at offset `count`.
 
     Raises DemoFailedError. `suffix` makes the names of the topic and the transactional id unique.
@@ -127,12 +128,12 @@ def wholly_aborted(bootstrap: str, suffix: str, count: int = 11) -> Scenario:
     return scenario
 
 
-SCENARIOS: Sequence[Callable[[str, str], Scenario]] = (isolation_levels, wholly_aborted)
+SCENARIOS: Sequence[Callable[[Agents, str], Scenario]] = (isolation_levels, wholly_aborted)
 
 
-def create_topic(bootstrap: str, topic: str) -> str:
+def create_topic(bootstrap: Agents, topic: str) -> str:
     """Creates a topic with one partition and returns its name. Raises DemoFailedError."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    admin = AdminClient({**bootstrap.librdkafka(), **QUIET})
     try:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_SECONDS)
     except (KafkaException, TimeoutError) as error:
@@ -141,11 +142,9 @@ def create_topic(bootstrap: str, topic: str) -> str:
     return topic
 
 
-def transactional(bootstrap: str, transactional_id: str) -> Any:
+def transactional(bootstrap: Agents, transactional_id: str) -> Any:
     """A producer on which `init_transactions` has been called."""
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **QUIET}
-    )
+    producer = Producer({**bootstrap.librdkafka(), "transactional.id": transactional_id, **QUIET})
     producer.init_transactions(TIMEOUT_SECONDS)
     return producer
 
@@ -163,11 +162,11 @@ def _deliver(producer: Any, topic: str, value: str) -> None:
     flush(producer)
 
 
-def read(bootstrap: str, topic: str, isolation_level: str) -> Reading:
+def read(bootstrap: Agents, topic: str, isolation_level: str) -> Reading:
     """Reads partition 0 of a topic from start to end. Raises DemoFailedError."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **bootstrap.librdkafka(),
             "group.id": "demo",
             **QUIET,
             "isolation.level": isolation_level,

@@ -6,18 +6,34 @@ join the answers.
 """
 
 import asyncio
+import ssl
 import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from lacuna.addresses import join_address, parse_addresses
+from lacuna.client_security import PLAINTEXT, ClientSecurity
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.errors import UserError
+from lacuna.sasl import Credentials, SaslError
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.describe_cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterRequest,
+)
+from lacuna.wire.messages.sasl_authenticate import (
+    SASL_AUTHENTICATE_REQUEST,
+    SASL_AUTHENTICATE_RESPONSE,
+    SaslAuthenticateRequest,
+)
+from lacuna.wire.messages.sasl_handshake import (
+    SASL_HANDSHAKE_REQUEST,
+    SASL_HANDSHAKE_RESPONSE,
+    SaslHandshakeRequest,
 )
 
 Q = TypeVar("Q")
@@ -32,17 +48,42 @@ class BootstrapUnavailable(UserError):
     """No bootstrap address accepted a connection, or the conversation failed; the message says which."""
 
 
+class NotAuthenticated(UserError):
+    """An agent, or this client, is not who it should be; another address of the cluster would say the same."""
+
+
+class MechanismRefused(NotAuthenticated):
+    """An agent does not take the SASL mechanism."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Where agents of a cluster are, HOST:PORT with commas between, and how to connect to them."""
+
+    addresses: str
+    security: ClientSecurity = PLAINTEXT
+
+    def __str__(self) -> str:
+        """Return the addresses."""
+        return self.addresses
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Return it as the settings of a client of confluent-kafka."""
+        return {"bootstrap.servers": self.addresses, **self.security.librdkafka()}
+
+
 class KafkaConnection:
     """A connection to the first agent of `bootstrap` that can be reached, as an asynchronous context manager.
 
-    Entering it raises BootstrapUnavailable if no address accepts a connection.
+    Entering it raises BootstrapUnavailable if no address accepts a connection, and NotAuthenticated.
     """
 
     def __init__(
-        self, bootstrap: str, timeout_seconds: float = 30.0, frame_limit: int = FRAME_LIMIT
+        self, bootstrap: Agents, timeout_seconds: float = 30.0, frame_limit: int = FRAME_LIMIT
     ) -> None:
         """Responses of more than `frame_limit` bytes are refused."""
-        self._addresses = parse_addresses(bootstrap)
+        self._addresses = parse_addresses(bootstrap.addresses)
+        self._security = bootstrap.security
         self._frame_limit = frame_limit
         self._timeout_seconds = timeout_seconds
         self._correlation_id = 0
@@ -54,14 +95,75 @@ class KafkaConnection:
         for host, port in self._addresses:
             try:
                 async with asyncio.timeout(self._timeout_seconds):
-                    self._reader, self._writer = await asyncio.open_connection(host, port)
+                    await self._connect(host, port)
+            except ssl.SSLError as error:
+                raise NotAuthenticated(_why_no_tls(f"{host}:{port}", error)) from error
             except (OSError, TimeoutError) as error:
-                failures.append(f"{host}:{port} ({error or 'timed out'})")
+                told = str(error) or "timed out"
+                if self._security.has_tls and isinstance(error, ConnectionError) and not error.args:
+                    told = "it ended the TLS handshake: is this a listener with TLS?"
+                failures.append(f"{host}:{port} ({told})")
+            except BootstrapUnavailable as error:  # while it was asked who it is
+                failures.append(f"{host}:{port} ({error})")
             else:
                 return self
         raise BootstrapUnavailable(
             f"no agent answers at {', '.join(failures)}: is it running? `lacuna up` starts one"
         )
+
+    async def _connect(self, host: str, port: int) -> None:
+        context = self._security.context
+        self._reader, self._writer = await asyncio.open_connection(
+            host, port, ssl=context, server_hostname=None if context is None else host
+        )
+        if not self._security.has_sasl:
+            return
+        if self._security.credentials is None:
+            self._writer.close()
+            raise NotAuthenticated(
+                f"security.protocol is {self._security.protocol}: set sasl.mechanism too, and a user and a password"
+            )
+        try:
+            await self._authenticate(self._security.credentials, f"{host}:{port}")
+        except BaseException:
+            self._writer.close()
+            raise
+
+    async def _authenticate(self, credentials: Credentials, address: str) -> None:
+        """Exchange SASL's tokens (KIP-152). Raises NotAuthenticated."""
+        mechanism = credentials.mechanism
+        chosen = await self.ask(
+            SASL_HANDSHAKE_REQUEST, SASL_HANDSHAKE_RESPONSE, 1, SaslHandshakeRequest(mechanism)
+        )
+        if chosen.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            enabled = ", ".join(chosen.mechanisms) or "none"
+            raise MechanismRefused(
+                f"{address} does not take {mechanism}: set sasl.mechanism to one of {enabled}"
+            )
+        if chosen.error_code != ErrorCode.NONE:
+            raise NotAuthenticated(
+                f"{address} is a listener without SASL: set security.protocol to PLAINTEXT or SSL"
+            )
+        exchange = credentials.begin()
+        try:
+            token = next(exchange)
+            while True:
+                answer = await self.ask(
+                    SASL_AUTHENTICATE_REQUEST,
+                    SASL_AUTHENTICATE_RESPONSE,
+                    1,
+                    SaslAuthenticateRequest(token),
+                )
+                if answer.error_code != ErrorCode.NONE:
+                    raise NotAuthenticated(
+                        f"{address} refused the credentials: "
+                        f"{answer.error_message or f'error {answer.error_code}'}; are the user and the password right?"
+                    )
+                token = exchange.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return
+        except SaslError as error:
+            raise NotAuthenticated(f"{address}: {error}") from error
 
     async def __aexit__(
         self,
@@ -96,9 +198,12 @@ class KafkaConnection:
                         else f"a response of {size} bytes is more than is taken here"
                     )
                 body = await self._reader.readexactly(size)
+        except ssl.SSLError as error:
+            raise NotAuthenticated(_why_no_tls("the agent", error)) from error
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            hint = self._hint() if isinstance(error, asyncio.IncompleteReadError) else ""
             raise BootstrapUnavailable(
-                f"the agent closed the connection or did not answer: {error}"
+                f"the agent closed the connection or did not answer: {error}{hint}"
             ) from error
         header_size = _CORRELATION_ID + answer.is_flexible(version)
         try:
@@ -108,28 +213,53 @@ class KafkaConnection:
                 f"the answer of the server cannot be read ({error}): is a Kafka server at this address?"
             ) from error
 
-    async def agents(self) -> str:
-        """The addresses of all live agents, as HOST:PORT separated by commas."""
+    def _hint(self) -> str:
+        """Return what may be missing if the agent closes the connection."""
+        security = self._security
+        if security == PLAINTEXT:
+            return "; if its listener has TLS or SASL, say how to connect with --command-config"
+        if security.protocol == "SSL" and not security.certificate:
+            return "; if it wants a certificate of this client, set ssl.certificate.location"
+        return ""
+
+    async def agents(self) -> Sequence[Agents]:
+        """Each live agent, to be connected to in the same way."""
         response = await self.ask(
             DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
         )
-        return ",".join(join_address(broker.host, broker.port) for broker in response.brokers)
+        return [
+            Agents(join_address(broker.host, broker.port), self._security)
+            for broker in response.brokers
+        ]
 
 
 async def ask_every_agent(
-    bootstrap: str, form: Message[Q], answer: Message[R], version: int, request: Q
+    bootstrap: Agents, form: Message[Q], answer: Message[R], version: int, request: Q
 ) -> list[R]:
     """Sends one request to each live agent in turn, and returns their responses.
 
     Raises BootstrapUnavailable when one of them cannot be reached.
     """
     async with KafkaConnection(bootstrap) as connection:
-        addresses = (await connection.agents()).split(",")
+        agents = await connection.agents()
     responses = []
-    for address in addresses:
-        async with KafkaConnection(address) as connection:
+    for agent in agents:
+        async with KafkaConnection(agent) as connection:
             responses.append(await connection.ask(form, answer, version, request))
     return responses
+
+
+def _why_no_tls(address: str, error: ssl.SSLError) -> str:
+    """Return what is wrong with the TLS of a connection, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {address} is not trusted ({error.verify_message}): name the authority that signed it "
+            "in ssl.ca.location, and connect by a name that it has"
+        )
+    reason = (error.reason or "").upper()
+    if "ALERT" in reason:
+        return f"{address} refused the certificate of this client, or its version of TLS: {reason}"
+    return f"{address} does not speak TLS: set security.protocol as its listener has it ({reason})"
 
 
 def _encode(form: Message[Q], version: int, request: Q, correlation_id: int) -> bytes:

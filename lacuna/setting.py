@@ -63,7 +63,7 @@ class Setting:
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):
-            return " or ".join(self.choices) or "text"
+            return " or ".join(each or "nothing" for each in self.choices) or "text"
         return f"a value from {self.least} to {self.most}{self._units()[1]}"
 
     def parse(self, given: object) -> Value:

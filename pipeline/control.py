@@ -18,11 +18,13 @@ from typing import Any, Final, Self, TypeVar
 from lacuna.controlplane.client import (
     AsOf,
     CommandRefused,
+    ControlPlace,
     ControlPlaneUnavailable,
     GrpcClient,
     SessionClient,
     SessionLimits,
     confirm,
+    made_of,
     read_as_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -45,16 +47,16 @@ _VIEWS_AT_ONCE: Final = 500
 
 
 class ControlPlane:
-    """A client of the control plane at `address` (HOST:PORT or unix:PATH); close it, or use `with`.
+    """A client of the control plane at a place; close it, or use `with`.
 
     The constructor and every call raise ControlPlaneUnavailable if nothing answers.
     """
 
-    def __init__(self, address: str, settings: SessionLimits | None = None) -> None:
+    def __init__(self, place: ControlPlace, settings: SessionLimits | None = None) -> None:
         self._settings = settings or SessionLimits(give_up_after=_GIVE_UP_AFTER)
         self._loop = _shared_loop(os.getpid())
         self._is_open = True
-        self._client = self._run(self._open(address))
+        self._client = self._run(self._open(place))
 
     def __enter__(self) -> Self:
         return self
@@ -115,8 +117,9 @@ class ControlPlane:
         found = reply.histories_read.histories
         return [History.of(each) if each.settled_ms else None for each in found]
 
-    async def _open(self, address: str) -> SessionClient:
-        client = GrpcClient(address, random.SystemRandom().random, self._settings)
+    async def _open(self, place: ControlPlace) -> SessionClient:
+        tls = made_of(place.tls)
+        client = GrpcClient(place.address, random.SystemRandom().random, self._settings, tls=tls)
         client.start()
         try:
             await client.cluster.ready()

@@ -4,9 +4,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
 
+from lacuna.controlplane.client import ControlPlace, control_tls_settings
 from lacuna.logstore.objects import StoreMisconfiguredError, check_url
 from lacuna.logstore.objects.url import KEYS_OPTION, keys_option, with_options
 from lacuna.pipeline.errors import PipelineError
@@ -23,16 +25,16 @@ _OBJECTS_NAME: Final = "objects"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLocation:
-    """Where a cluster is: `store` is its bucket's URL, `control` its control plane's address.
+    """Where a cluster is: `store` is its bucket's URL, `control` its control plane, or None if none was named.
 
-    The address is HOST:PORT or unix:PATH, or None if none was named. lacuna.logstore.objects.url describes the URL.
+    lacuna.logstore.objects.url describes the URL.
     """
 
     store: str
-    control: str | None
+    control: ControlPlace | None
 
-    def require_control(self) -> str:
-        """The control plane's address. Raises PipelineError if none was named."""
+    def require_control(self) -> ControlPlace:
+        """The control plane. Raises PipelineError if none was named."""
         if self.control is None:
             raise PipelineError(
                 "this needs the control plane: give its address with control=HOST:PORT (--control), or "
@@ -47,15 +49,16 @@ def find_cluster(
     control: str | None = None,
     store: str | None = None,
     keys: str | None = None,
+    tls: Mapping[str, str | None] = MappingProxyType({}),
     needs_control: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> ClusterLocation:
     """The location of the cluster that the options name; environment variables stand in for missing options.
 
     `data` is the folder of a running `lacuna up`, where the other two are found. It overrules LACUNA_CONTROL and
-    LACUNA_STORE; `control` and `store` overrule LACUNA_DATA. Raises PipelineError if something is missing, or if
-    `store` is not a valid URL. `keys` is the path of the file with the cluster's keys, in place of the one that the URL
-    names.
+    LACUNA_STORE; `control` and `store` overrule LACUNA_DATA. `keys` is the path of the file with the cluster's keys, in
+    place of the one that the URL names. `tls` has settings of ControlTlsSettings by key. Raises PipelineError if
+    something is missing, or if `store` is not a valid URL.
     """
     data = data or (None if control or store else environment.get(DATA_VARIABLE))
     control = control or (None if data else environment.get(CONTROL_VARIABLE))
@@ -78,7 +81,8 @@ def find_cluster(
         )
     if keys:
         store = with_options(store, **{KEYS_OPTION: keys_option(keys, "")})
-    location = ClusterLocation(store=store, control=control)
+    place = ControlPlace(control, control_tls_settings(tls, environment)) if control else None
+    location = ClusterLocation(store=store, control=place)
     if needs_control:
         location.require_control()
     return location

@@ -107,7 +107,12 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
     advertised = ",".join(f"{each.listener}://{each.host}:{each.port}" for each in endpoints)
     shown = [
         _static("advertised.listeners", ConfigType.STRING, advertised),
-        _static("authorizer.class.name", ConfigType.STRING, "", "Authorizers are not supported."),
+        _static(
+            "authorizer.class.name",
+            ConfigType.STRING,
+            context.access.settings.authorizer,
+            "What decides who may do what: ACLs by the rules of Kafka's StandardAuthorizer, or nothing.",
+        ),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),
         _static(
             "log.dirs", ConfigType.STRING, LOG_DIR, "The object store, which all agents share."

@@ -21,7 +21,7 @@ from typing import Final
 from lacuna.agent.api import Api, Call
 from lacuna.agent.fetch.answers import failed
 from lacuna.agent.fetch.message_sets import fetch_message_sets
-from lacuna.agent.fetch.sessions import INITIAL_EPOCH, NO_SESSION
+from lacuna.agent.fetch.sessions import INITIAL_EPOCH, NO_SESSION, Permission
 from lacuna.agent.quotas.limits import CONSUMED
 from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -43,15 +43,22 @@ _FIRST_STORAGE_ERROR: Final = 6
 
 async def handle(call: Call, request: FetchRequest) -> FetchResponse:
     """Answer from the views and the cache."""
+    return await serve(call, request)
+
+
+async def serve(
+    call: Call, request: FetchRequest, permission: Permission | None = None
+) -> FetchResponse:
+    """Answer what the client may read; without `permission` that is everything."""
     await _catch_up(call, request)
     service = call.context.fetch
     if call.context.quotas.are_any:
         request = _within_quota(call, request)
     if call.version < _FIRST_BATCHES:
         rotation = call.context.randomness.random()
-        response = await fetch_message_sets(service, request, call.version, rotation)
+        response = await fetch_message_sets(service, request, call.version, rotation, permission)
     else:
-        response = await service.fetch(request, call.version)
+        response = await service.fetch(request, call.version, permission)
     return _known(response) if call.version < _FIRST_STORAGE_ERROR else response
 
 

@@ -26,9 +26,9 @@ async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResp
         return refuse(call, request, ErrorCode.ILLEGAL_SASL_STATE)
     except UnsupportedMechanism:
         return SaslHandshakeResponse(
-            ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(session.mechanisms)
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=session.mechanisms
         )
-    return SaslHandshakeResponse(mechanisms=list(session.mechanisms))
+    return SaslHandshakeResponse(mechanisms=session.mechanisms)
 
 
 def refuse(_call: Call, _request: SaslHandshakeRequest, error_code: int) -> SaslHandshakeResponse:

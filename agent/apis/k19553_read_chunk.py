@@ -1,11 +1,13 @@
 """ReadChunk v0: gives another agent of the zone a range of a segment that this one reads for all of them (adr/0039).
 
 It is no API of Kafka's: agents ask one another, and no client is told of it. It is refused unless the agents of the
-zone share their reads, and to whoever does not know the secret that the control plane tells agents. Only segments of
-this cluster are given, about a chunk of them at most.
+zone share their reads, and to whoever is no agent: on a listener with SASL it must have authenticated as one, on others
+it must name the secret that the control plane tells agents. Only segments of this cluster are given, about a chunk of
+them at most.
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.security.peers import PEER
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.peers import (
     READ_CHUNK_REQUEST,
@@ -20,7 +22,11 @@ async def handle(call: Call, request: ReadChunkRequest) -> ReadChunkResponse:
     shared = call.context.fetch.shared
     if shared is None:
         return refuse(call, request, ErrorCode.INVALID_REQUEST)
-    return await shared.serve(request)
+    session = call.peer.session
+    has_sasl = session.listener.protocol.has_sasl
+    if has_sasl and session.principal != PEER:
+        return refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return await shared.serve(request, is_peer=has_sasl)
 
 
 def refuse(_call: Call, _request: ReadChunkRequest, error_code: int) -> ReadChunkResponse:

@@ -1,19 +1,40 @@
-"""DescribeAcls v0-v3: SECURITY_DISABLED, as Kafka answers without an authorizer."""
+"""DescribeAcls v0-v3: the ACLs that a filter matches (KIP-140, KIP-290), by resource.
 
-from lacuna.agent.admin.security import DISABLED
+Without an authorizer it is SECURITY_DISABLED, as in Kafka. v0 has no patterns: it is about literal names alone.
+"""
+
+from lacuna.agent.admin.security import DISABLED, filter_of, filter_problem
 from lacuna.agent.api import Api, Call
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.describe_acls import (
     DESCRIBE_ACLS_REQUEST,
     DESCRIBE_ACLS_RESPONSE,
+    AclDescription,
     DescribeAclsRequest,
+    DescribeAclsResource,
     DescribeAclsResponse,
 )
 
 
-async def handle(_call: Call, _request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Refuse, since there are no ACLs."""
+async def handle(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Look at all ACLs of the cluster."""
+    if call.context.access.authorizer is None:
+        return DescribeAclsResponse(
+            error_code=DISABLED, error_message="No Authorizer is configured on the broker"
+        )
+    wanted = filter_of(request)
+    if problem := filter_problem(wanted):
+        return DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=problem)
+    found: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for acl in sorted((await current_view(call.context)).security.acls):
+        if wanted.matches(acl):
+            resource = acl.resource_type, acl.resource_name, acl.pattern_type
+            described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+            found.setdefault(resource, []).append(described)
     return DescribeAclsResponse(
-        error_code=DISABLED, error_message="No Authorizer is configured on the broker"
+        error_message=None,
+        resources=[DescribeAclsResource(*resource, acls) for resource, acls in found.items()],
     )
 
 
@@ -28,5 +49,5 @@ API = Api(
     max_version=3,
     handle=handle,
     refuse=refuse,
-    notes="SECURITY_DISABLED",
+    notes="without an authorizer: SECURITY_DISABLED",
 )

@@ -1,7 +1,18 @@
-"""CreateAcls v0-v3: SECURITY_DISABLED for each ACL, as Kafka answers without an authorizer."""
+"""CreateAcls v0-v3 (KIP-140, KIP-290): adds ACLs, each with its own error. One that is there already is no error.
 
-from lacuna.agent.admin.security import DISABLED, NO_AUTHORIZER
+Without an authorizer each is SECURITY_DISABLED, as in Kafka.
+"""
+
+from lacuna.agent.admin.security import (
+    DISABLED,
+    MOST_AT_ONCE,
+    NO_AUTHORIZER,
+    change_acls,
+    entry_of,
+    problem_of,
+)
 from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.create_acls import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
@@ -11,10 +22,27 @@ from lacuna.wire.messages.create_acls import (
 )
 
 
-async def handle(_call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Refuse every ACL, since none would be enforced."""
-    result = AclCreationResult(DISABLED, NO_AUTHORIZER)
-    return CreateAclsResponse(results=[result] * len(request.creations))
+async def handle(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
+    """Send one command for all valid ACLs."""
+    if call.context.access.authorizer is None:
+        disabled = AclCreationResult(DISABLED, NO_AUTHORIZER)
+        return CreateAclsResponse(results=[disabled] * len(request.creations))
+    if len(request.creations) > MOST_AT_ONCE:
+        too_many = f"Cannot create more than {MOST_AT_ONCE} acls in a single operation."
+        result = AclCreationResult(ErrorCode.INVALID_REQUEST, too_many)
+        return CreateAclsResponse(results=[result] * len(request.creations))
+    acls = [entry_of(each) for each in request.creations]
+    problems = [problem_of(each) for each in acls]
+    valid = [each for each, problem in zip(acls, problems, strict=True) if not problem]
+    code, message = await change_acls(call.context, added=valid) if valid else (0, None)
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
+            if problem
+            else AclCreationResult(code, message)
+            for problem in problems
+        ]
+    )
 
 
 def refuse(_call: Call, request: CreateAclsRequest, error_code: int) -> CreateAclsResponse:
@@ -29,5 +57,6 @@ API = Api(
     max_version=3,
     handle=handle,
     refuse=refuse,
-    notes="SECURITY_DISABLED",
+    unavailable=ErrorCode.NOT_CONTROLLER,
+    notes="without an authorizer: SECURITY_DISABLED",
 )

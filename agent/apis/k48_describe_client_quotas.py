@@ -32,7 +32,6 @@ async def handle(call: Call, request: DescribeClientQuotasRequest) -> DescribeCl
         return _failed(code, message)
     quotas = (await current_view(call.context)).security.quotas
     return DescribeClientQuotasResponse(
-        error_message=None,
         entries=[
             EntryData(
                 [EntityData(kind, name) for kind, name in entity],

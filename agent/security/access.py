@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lacuna.agent.security.authorizer import Authorizer
 from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
-from lacuna.agent.security.principal import ANONYMOUS, USER, Principal
+from lacuna.agent.security.peers import PEER, PEER_MECHANISM, PeerIdentity
+from lacuna.agent.security.principal import ANONYMOUS, USER, Principal, parse_principals
 from lacuna.agent.security.sasl.jwks import Jwks
 from lacuna.agent.security.sasl.jwts import Claims, JwtValidator, UnsecuredValidator, Validator
 from lacuna.agent.security.sasl.mechanism import Exchange, Mechanisms
@@ -21,6 +23,7 @@ from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
 from lacuna.agent.security.tokens import DelegationTokens
+from lacuna.client_security import ClientSecurity
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
 
@@ -48,8 +51,12 @@ class Access:
         listeners: "Sequence[Listener]",
         security: Security,
         clock: "WallClock",
+        peers: PeerIdentity | None = None,
     ) -> None:
+        """`peers` is how agents know one another; without it, no other agent gets in where there is SASL."""
         self.settings = settings
+        self.peers = peers
+        self._first = listeners[0]
         self._clock = clock
         try:
             self._rules = PrincipalRules(
@@ -61,8 +68,9 @@ class Access:
         #: Delegation tokens.
         self.tokens = DelegationTokens(settings, security, clock)
         self._mechanisms = self._made(listeners, security)
-        for listener in listeners:
-            _warn_of(listener, settings)
+        #: None if everybody may do everything.
+        self.authorizer = _authorizer(settings, security)
+        self._listeners = listeners
 
     def _tls(self, listeners: "Sequence[Listener]") -> Tls | None:
         encrypted = [str(each) for each in listeners if each.protocol.has_tls]
@@ -107,7 +115,20 @@ class Access:
             raise UserError(
                 f"sasl.enabled.mechanisms is {self.settings.mechanisms!r}: choose among {', '.join(makers)}"
             )
-        return {name: makers[name]() for name in wanted}
+        made = {name: makers[name]() for name in wanted}
+        if self.peers is not None:
+            nobody = Users(Security())
+            made[PEER_MECHANISM] = partial(ScramExchange, SHA_256, nobody, self.peers.find)
+        return made
+
+    def to_peers(self, now: float) -> ClientSecurity:
+        """Return how this agent connects to others at `now` (loop time): their first listeners are as its own."""
+        protocol = self._first.protocol
+        return ClientSecurity(
+            protocol=protocol.value,
+            made_context=self.tls.client_context(now) if protocol.has_tls and self.tls else None,
+            credentials=self.peers.credentials() if protocol.has_sasl and self.peers else None,
+        )
 
     def _validator(self) -> Validator:
         settings = self.settings
@@ -135,6 +156,11 @@ class Access:
             )
         return JwtValidator(claims, keys)
 
+    def warn(self) -> None:
+        """Say of each listener whether others can connect and need not say who they are, or can be listened to."""
+        for listener in self._listeners:
+            _warn_of(listener, self.settings)
+
     def session(self, listener: Listener, certificate: bytes | None = None) -> Session:
         """Return the session of a new connection; `certificate` is the client's, in DER. Raises UnknownSubject."""
         principal = ANONYMOUS
@@ -153,6 +179,28 @@ class Access:
                 f"no rule in ssl.principal.mapping.rules fits the certificate of {subject}"
             )
         return Principal(USER, name)
+
+
+def _authorizer(settings: SecuritySettings, security: Security) -> Authorizer | None:
+    try:
+        super_users = parse_principals(settings.super_users)
+    except ValueError as error:
+        raise UserError(f"super.users: {error}, with semicolons between several") from error
+    if not settings.authorizer:
+        if super_users or settings.allows_without_acls:
+            given = "super.users" if super_users else "allow.everyone.if.no.acl.found"
+            raise UserError(
+                f"{given} is set, and ACLs are not heeded, so all may do everything: add --authorizer, or leave it out"
+            )
+        return None
+    if not super_users and not settings.allows_without_acls:
+        raise UserError(
+            "--authorizer without a super user lets nobody do anything, not even add the first ACL: name one with "
+            "--super-user User:NAME"
+        )
+    return Authorizer(
+        security, {*super_users, PEER}, allows_without_acls=settings.allows_without_acls
+    )
 
 
 def _listed(text: str) -> "Sequence[str]":

@@ -12,7 +12,7 @@ from enum import Enum
 from ipaddress import ip_address
 from typing import Final
 
-from lacuna.addresses import join_address, parse_address
+from lacuna.addresses import is_loopback, join_address, parse_address
 from lacuna.errors import UserError
 
 #: The name of a listener that was given as HOST:PORT.
@@ -56,10 +56,7 @@ class Listener:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
     @property
     def is_everywhere(self) -> bool:

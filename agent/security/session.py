@@ -5,10 +5,11 @@ tokens. Credentials may be valid for a time only (KIP-368): after it, the client
 connection, as the same principal with the same mechanism, or the connection ends.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.security.listeners import Listener
+from lacuna.agent.security.peers import PEER, PEER_MECHANISM
 from lacuna.agent.security.principal import ANONYMOUS, Principal
 from lacuna.agent.security.sasl.mechanism import (
     Answer,
@@ -155,7 +156,7 @@ class Session:
                 "Cannot change principals during re-authentication",
             )
         ends = [] if outcome.expiry_ms is None else [outcome.expiry_ms]
-        if self._longest_ms:
+        if self._longest_ms and outcome.principal != PEER:
             ends.append(now_ms + self._longest_ms)
         self.expiry_ms = min(ends, default=None)
         if self.expiry_ms is not None and self.expiry_ms <= now_ms:
@@ -170,6 +171,6 @@ class Session:
         return 0 if self.expiry_ms is None else self.expiry_ms - now_ms
 
     @property
-    def mechanisms(self) -> Mapping[str, object]:
-        """The mechanisms that are enabled, by name."""
-        return self._mechanisms
+    def mechanisms(self) -> Sequence[str]:
+        """The names of the mechanisms that clients may use."""
+        return [name for name in self._mechanisms if name != PEER_MECHANISM]

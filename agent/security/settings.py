@@ -5,6 +5,8 @@ from typing import Final
 
 from lacuna.setting import check_settings, setting
 
+#: The only authorizer, by the name of the class in Kafka whose rules it follows.
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
 
@@ -90,6 +92,24 @@ class SecuritySettings:
         most=10_000,
     )
 
+    authorizer: str = setting(
+        "authorizer.class.name",
+        "",
+        f"{STANDARD_AUTHORIZER} lets ACLs decide who may do what. Empty: everybody who gets in may do everything.",
+        option="--authorizer",
+        choices=("", STANDARD_AUTHORIZER),
+    )
+    super_users: str = setting(
+        "super.users",
+        "",
+        "Who may do everything, whatever ACLs say, as User:admin;User:operator.",
+        option="--super-user",
+    )
+    allows_without_acls: bool = setting(
+        "allow.everyone.if.no.acl.found",
+        False,
+        "Whether everybody may do everything to a resource for which there is no ACL.",
+    )
     token_key: str = setting(
         "delegation.token.secret.key",
         "",

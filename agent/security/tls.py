@@ -1,24 +1,19 @@
-"""TLS of an agent's listeners: contexts made from files, and made anew when these change.
+"""TLS of an agent's listeners, and of its connections to other agents: contexts made from files.
 
-A connection keeps the context that it began with. Files that cannot be read leave the earlier context in use, and the
-log says so; only at the start are they an error.
+A connection keeps the context that it began with.
 """
 
-import logging
-import os
 import ssl
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.errors import UserError
 from lacuna.secret import read_secret
-
-log = logging.getLogger("lacuna.agent")
+from lacuna.tls import Watched, first_certificate, trust_alone, trust_authorities
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {
@@ -26,76 +21,53 @@ _CLIENT_AUTH: Final = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-_LOOK_SECONDS: Final = 1.0
 
-#: What tells one content of the files from another: the modification time in ns, the size and the inode of each.
-_Stamp = tuple[tuple[int, int, int], ...]
+
+class _Contexts(NamedTuple):
+    """Of listeners without and with SASL, and of connections to other agents."""
+
+    without_sasl: ssl.SSLContext
+    with_sasl: ssl.SSLContext
+    to_peers: ssl.SSLContext
 
 
 class Tls:
-    """The TLS of listeners. `context(wants_certificate, now)` is the one for the next connection."""
+    """The contexts of one agent. `now` is always when the connection begins, in loop time (seconds)."""
 
     def __init__(self, settings: SecuritySettings) -> None:
         """Raises UserError for files or values that cannot be used."""
         self._settings = settings
-        self._files = _files_of(settings)
-        self._stamp = self._look()
-        self._looked_at = 0.0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tls")
-        #: The last look at the files, which may be under way.
-        self.look: Future[None] | None = None
-        self._contexts = self._make()
+        self.watched = Watched(_files_of(settings), self._make)
 
     def context(self, now: float, *, with_sasl: bool = False) -> ssl.SSLContext:
-        """Return the context for a connection that begins at `now` (loop time, seconds).
+        """Return the context of a listener. Clients of listeners with SASL are not asked for a certificate."""
+        contexts = self.watched.get(now)
+        return contexts.with_sasl if with_sasl else contexts.without_sasl
 
-        Clients of listeners with SASL are not asked for a certificate. Looks at the files once a second at most, in a
-        thread: a password may come from a command, which takes its time."""
-        if now >= self._looked_at + _LOOK_SECONDS and (self.look is None or self.look.done()):
-            self._looked_at = now
-            self.look = self._thread.submit(self._reload)
-        return self._contexts[with_sasl]
+    def client_context(self, now: float) -> ssl.SSLContext:
+        """Return the context with which this agent connects to others."""
+        return self.watched.get(now).to_peers
 
-    def client_context(self) -> ssl.SSLContext:
-        """Return the context with which this agent connects to others: its own certificate, its own authorities.
+    def _make(self) -> _Contexts:
+        return _Contexts(
+            self._context(self._settings.client_auth), self._context("none"), self._to_peers()
+        )
+
+    def _to_peers(self) -> ssl.SSLContext:
+        """Return a context with this agent's own certificate and authorities.
 
         Agents know each other by the authority: their certificates need not name the addresses at which they listen.
+        Without an authority, each accepts only its own certificate, which all of them may have.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
-        self._trust(context)
         certificate, key = self._pairs()[0]
-        _load(context, certificate, key, self._settings)
-        return context
-
-    def _reload(self) -> None:
-        try:
-            stamp = self._look()
-            if stamp == self._stamp:
-                return
-            self._stamp = stamp
-            self._contexts = self._make()
-        except UserError as error:
-            log.error(
-                "TLS files have changed and cannot be used, so the earlier ones stay in use: %s",
-                error,
-            )
+        own = _load(context, certificate, key, self._settings)
+        if self._settings.authorities:
+            trust_authorities(context, self._settings.authorities, "ssl.ca.location")
         else:
-            log.info("TLS files have changed: new connections use them")
-
-    def _look(self) -> _Stamp:
-        stamps = []
-        for path in self._files:
-            try:
-                found = os.stat(path)
-            except OSError as error:
-                raise UserError(f"the TLS file {path} cannot be read: {error.strerror}") from error
-            stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
-        return tuple(stamps)
-
-    def _make(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-        """Return the contexts of listeners without and with SASL."""
-        return self._context(self._settings.client_auth), self._context("none")
+            trust_alone(context, [own])
+        return context
 
     def _context(self, client_auth: str) -> ssl.SSLContext:
         if self._settings.keystore:
@@ -142,10 +114,7 @@ class Tls:
             raise UserError(
                 "certificates of others are to be checked, and no authority is known: name its PEM file with --tls-ca"
             )
-        try:
-            context.load_verify_locations(cafile=path)
-        except (OSError, ssl.SSLError) as error:
-            raise UserError(f"ssl.ca.location: {path} cannot be used: {error}") from error
+        trust_authorities(context, path, "ssl.ca.location")
 
 
 def _files_of(settings: SecuritySettings) -> Sequence[str]:
@@ -167,10 +136,10 @@ def _limit_versions(context: ssl.SSLContext, names: str) -> None:
     context.minimum_version, context.maximum_version = chosen[0], chosen[-1]
 
 
-def _load(context: ssl.SSLContext, certificate: str, key: str, settings: SecuritySettings) -> None:
+def _load(context: ssl.SSLContext, certificate: str, key: str, settings: SecuritySettings) -> str:
+    """Have a context present a certificate; return it (PEM), without its chain."""
     if settings.keystore:
-        _load_keystore(context, settings)
-        return
+        return _load_keystore(context, settings)
     password = _secret(settings.key_password, "ssl.key.password")
     try:
         # Without a password OpenSSL would ask for it on the terminal.
@@ -179,9 +148,10 @@ def _load(context: ssl.SSLContext, certificate: str, key: str, settings: Securit
         raise UserError(
             f"the certificate {certificate} and the key {key} cannot be used: {error}"
         ) from error
+    return first_certificate(certificate)
 
 
-def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> None:
+def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> str:
     with needing_extra("ssl.keystore.location"):
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -208,6 +178,7 @@ def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> None:
             context.load_cert_chain(file.name)
         except ssl.SSLError as error:
             raise UserError(f"the keystore {settings.keystore} cannot be used: {error}") from error
+    return certificate.public_bytes(Encoding.PEM).decode()
 
 
 def _secret(reference: str, setting: str) -> bytes:

@@ -9,19 +9,33 @@ from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.times import past_time_of, show_time
 from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.rpc.tls import (
+    NO_TLS,
+    ControlPlace,
+    ControlTls,
+    ControlTlsSettings,
+    control_tls_settings,
+    made_of,
+)
 
 __all__ = [
+    "NO_TLS",
     "AsOf",
     "ClusterView",
     "CommandRefused",
     "ControlClient",
+    "ControlPlace",
     "ControlPlaneUnavailable",
+    "ControlTls",
+    "ControlTlsSettings",
     "GrpcClient",
     "InProcessClient",
     "PartitionView",
     "SessionClient",
     "SessionLimits",
     "confirm",
+    "control_tls_settings",
+    "made_of",
     "not_known",
     "past_time_of",
     "read_as_of",

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -12,6 +13,7 @@ from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.streams import Sleep, StreamBroken
 from lacuna.controlplane.rpc.call import Call, CallError
 from lacuna.controlplane.rpc.client import begin, connected
+from lacuna.controlplane.rpc.tls import ControlTls
 from lacuna.controlplane.shared.contract import SESSION_METHOD
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
@@ -32,8 +34,10 @@ class GrpcClient(SessionClient):
         random: Callable[[], float],
         limits: SessionLimits | None = None,
         sleep: Sleep = asyncio.sleep,
+        tls: ControlTls | None = None,
     ) -> None:
-        super().__init__(addresses_in(address), _connect, random, limits, sleep, _resolve)
+        connect = partial(_connect, tls)
+        super().__init__(addresses_in(address), connect, random, limits, sleep, _resolve)
 
 
 def addresses_in(text: str) -> list[str]:
@@ -53,13 +57,14 @@ async def _resolve(address: str) -> Sequence[str]:
 
 
 @asynccontextmanager
-async def _connect(address: str) -> AsyncIterator["_GrpcStream"]:
+async def _connect(tls: ControlTls | None, address: str) -> AsyncIterator["_GrpcStream"]:
     async with AsyncExitStack() as stack:
-        yield _GrpcStream(address, stack)
+        yield _GrpcStream(tls, address, stack)
 
 
 class _GrpcStream:
-    def __init__(self, address: str, stack: AsyncExitStack) -> None:
+    def __init__(self, tls: ControlTls | None, address: str, stack: AsyncExitStack) -> None:
+        self._tls = tls
         self._address = address
         self._stack = stack
         self._opening: asyncio.Task[Call] | None = None
@@ -95,7 +100,7 @@ class _GrpcStream:
 
     async def _connect(self) -> Call:
         link = await self._stack.enter_async_context(
-            connected(self._address, ping_after=_PING_SECONDS)
+            connected(self._address, ping_after=_PING_SECONDS, tls=self._tls)
         )
         self._call = begin(link, SESSION_METHOD, self._address)
         return self._call

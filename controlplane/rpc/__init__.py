@@ -5,6 +5,7 @@
     call    one call on it: messages in both directions, and how it ended
     client  connects and makes calls
     server  listens and answers calls
+    tls     who may connect, and how
 
 It speaks with every other implementation of gRPC. grpcio took two fifths of the CPU of a transaction: its core runs in
 a thread of its own, and each message crosses between the two several times (adr/0038).

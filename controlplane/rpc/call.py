@@ -82,6 +82,8 @@ class Call:
         self.window = DEFAULT_WINDOW
         #: Whether this end has said that it sends no more.
         self.has_ended = False
+        #: The subject of the peer's certificate, "" without one.
+        self.peer = ""
 
     async def read(self) -> bytes | None:
         """Return the next message, or None once the peer has sent its last one. Raises CallError."""

@@ -10,6 +10,7 @@ from hpack.exceptions import HPACKError
 from lacuna.controlplane.rpc import frames
 from lacuna.controlplane.rpc.call import WINDOW, Call, CallError, Headers, Status
 from lacuna.controlplane.rpc.frames import Code, FrameError, Kind, Setting
+from lacuna.tls import subject_of
 
 #: How many bytes a peer may send in all streams together before they are read. Each stream has a bound of its own.
 _LINK_WINDOW: Final = 64 << 20
@@ -79,6 +80,9 @@ class Link(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._why_closed = ""
         self._is_leaving = False
+        self.is_encrypted = False
+        #: The subject of the certificate that the peer has presented, "" if it has presented none.
+        self.peer = ""
 
     # Called by the transport.
 
@@ -87,6 +91,8 @@ class Link(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         opening = _OPENING if self._on_call else frames.PREFACE + _OPENING
         self._transport.write(opening)
+        self.is_encrypted = transport.get_extra_info("ssl_object") is not None
+        self.peer = subject_of(transport.get_extra_info("peercert") or {})
         self._timer = self._loop.call_later(self._ping_after, self._look)
         self._on_made(self)
 
@@ -134,7 +140,7 @@ class Link(asyncio.Protocol):
             call,
             [
                 (":method", "POST"),
-                (":scheme", "http"),
+                (":scheme", "https" if self.is_encrypted else "http"),
                 (":path", path),
                 (":authority", authority),
                 ("te", "trailers"),
@@ -387,6 +393,7 @@ class Link(asyncio.Protocol):
     def _new_call(self, stream: int) -> Call:
         call = self._calls[stream] = Call(self, stream, self._max_message)
         call.window = self._peer_window
+        call.peer = self.peer
         return call
 
     def _peer_ended(self, call: Call) -> None:

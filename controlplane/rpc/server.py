@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import os
+import socket
+import stat
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from lacuna.controlplane.rpc.call import Call, CallError, Headers, Status
 from lacuna.controlplane.rpc.frames import Code
 from lacuna.controlplane.rpc.link import Link
+from lacuna.controlplane.rpc.tls import ControlTls
 
 _log = logging.getLogger("lacuna.controlplane")
 
@@ -20,6 +24,7 @@ M = TypeVar("M", bound=Message)
 _BACKLOG: Final = 1024
 #: A call that its client resets may go on for a moment, so the calls of the connections do not bound these.
 _MAX_TASKS: Final = 10_000
+_HANDSHAKE_SECONDS: Final = 10.0
 
 #: Answers one call: reads its requests and writes its responses. The call ends with OK when it returns, and with the
 #: status of a CallError that it raises.
@@ -35,10 +40,13 @@ class RpcLimits:
 
 
 class RpcServer:
-    """Serves `handlers`, by the path of their method, as in /package.Service/Method."""
+    """Serves `handlers`, by the path of their method, as in /package.Service/Method. `tls` is for addresses of TCP."""
 
-    def __init__(self, handlers: Mapping[str, Handler], limits: RpcLimits) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], limits: RpcLimits, tls: ControlTls | None = None
+    ) -> None:
         self._handlers = handlers
+        self._tls = tls
         self._limits = limits
         self._links: dict[Link, None] = {}
         self._tasks: dict[asyncio.Task[None], Call] = {}
@@ -48,16 +56,23 @@ class RpcServer:
     async def start(self, address: str) -> str:
         """Listen on `host:port` (0 for any free port) or `unix:path`, and return the address.
 
-        Raises OSError if the address cannot be used.
+        A Unix socket is its owner's alone. Raises OSError if the address cannot be used.
         """
         loop = asyncio.get_running_loop()
         if address.startswith("unix:"):
-            path = address.removeprefix("unix:")
-            self._listener = await loop.create_unix_server(self._accept, path, backlog=_BACKLOG)
+            bound = _private_socket(address.removeprefix("unix:"))
+            self._listener = await loop.create_unix_server(
+                self._accept, sock=bound, backlog=_BACKLOG
+            )
             return address
         host, _, port = address.rpartition(":")
         self._listener = await loop.create_server(
-            self._accept, host.strip("[]"), int(port), backlog=_BACKLOG
+            self._accept,
+            host.strip("[]"),
+            int(port),
+            backlog=_BACKLOG,
+            ssl=None if self._tls is None else self._tls.server,
+            ssl_handshake_timeout=None if self._tls is None else _HANDSHAKE_SECONDS,
         )
         return f"{host}:{self._listener.sockets[0].getsockname()[1]}"
 
@@ -102,6 +117,26 @@ class RpcServer:
         )
         self._tasks[task] = call
         task.add_done_callback(lambda task: self._tasks.pop(task, None))
+
+
+def _private_socket(path: str) -> socket.socket:
+    """Return a Unix socket that only processes of its owner can connect to. Raises OSError."""
+    try:
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            os.remove(path)  # of a process that has crashed, as asyncio does
+    except FileNotFoundError:
+        pass
+    bound = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o077)  # a chmod afterwards would leave a moment
+    try:
+        bound.bind(path)
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.umask(before)
+    os.chmod(path, 0o600)
+    return bound
 
 
 async def only_request(call: Call, kind: type[M]) -> M:

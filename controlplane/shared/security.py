@@ -4,6 +4,7 @@ The control plane holds it, and each agent has a copy. Both are a `Security` tha
 order.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -22,6 +23,7 @@ MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000
 MOST_TOKENS: Final = 10_000
+_MOST_NEWS: Final = 1024
 
 
 class AclEntry(NamedTuple):
@@ -60,10 +62,23 @@ Entity = tuple[tuple[str, str | None], ...]
 class Security:
     """What operators have set. `version` grows with each change, for whoever derives something from it."""
 
-    __slots__ = ("acls", "configs", "credentials", "quotas", "tokens", "version")
+    __slots__ = (
+        "acl_news",
+        "acls",
+        "acls_version",
+        "configs",
+        "credentials",
+        "quotas",
+        "tokens",
+        "version",
+    )
 
     def __init__(self) -> None:
         self.version = 0
+        #: Grows by one with each ACL that is added or removed, and when all are forgotten.
+        self.acls_version = 0
+        #: The last ACLs that were added (True) or removed, for whoever follows; nothing from before all were forgotten.
+        self.acl_news: deque[tuple[AclEntry, bool]] = deque(maxlen=_MOST_NEWS)
         #: by (user, mechanism)
         self.credentials: dict[tuple[str, int], ScramCredential] = {}
         #: A dict as an ordered set.
@@ -81,6 +96,8 @@ class Security:
         for kept in (self.credentials, self.acls, self.quotas, self.tokens, self.configs):
             kept.clear()
         self.version += 1
+        self.acls_version += 1
+        self.acl_news.clear()
 
     def apply(self, changes: SecurityChanges) -> None:
         """Apply changes. What is removed need not be there."""
@@ -91,10 +108,7 @@ class Security:
                 self.credentials[key] = credential
             else:
                 self.credentials.pop(key, None)
-        for acl in changes.removed_acls:
-            self.acls.pop(AclEntry.of(acl), None)
-        for acl in changes.added_acls:
-            self.acls[AclEntry.of(acl)] = None
+        self._apply_acls(changes)
         for quota in changes.quotas:
             self._apply_quota(quota)
         for token_id in changes.removed_token_ids:
@@ -104,6 +118,20 @@ class Security:
         for name in changes.removed_configs:
             self.configs.pop(name, None)
         self.configs.update(changes.configs)
+
+    def _apply_acls(self, changes: SecurityChanges) -> None:
+        for acl in map(AclEntry.of, changes.removed_acls):
+            if acl in self.acls:
+                del self.acls[acl]
+                self._note(acl, is_added=False)
+        for acl in map(AclEntry.of, changes.added_acls):
+            if acl not in self.acls:
+                self.acls[acl] = None
+                self._note(acl, is_added=True)
+
+    def _note(self, acl: AclEntry, *, is_added: bool) -> None:
+        self.acls_version += 1
+        self.acl_news.append((acl, is_added))
 
     def _apply_quota(self, quota: Quota) -> None:
         entity = entity_of(quota)

@@ -3,9 +3,12 @@
 Agents check what clients send, and who may send it.
 """
 
+from math import inf
 from typing import Final
 
+from lacuna.controlplane.shared.broker_configs import can_be_set, changed
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import SET, InvalidConfig
 from lacuna.controlplane.state.settings import MAX_PER_TICK
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -19,16 +22,34 @@ _EXPIRY_CHECK_MS: Final = 60_000
 
 def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
     """Apply all changes, or none if they would leave more than a cluster keeps."""
+    if wrong := _wrong(command.changes):
+        return _refused(ErrorCode.INVALID_CONFIG, wrong)
     changes = turn.state.security.news(command.changes)
     if excess := turn.state.security.excess(changes):
-        answer = SecurityAltered(
-            error_code=ErrorCode.POLICY_VIOLATION,
-            error_message=excess,
-        )
-        return Reply(security_altered=answer)
+        return _refused(ErrorCode.POLICY_VIOLATION, excess)
     if changes.ByteSize():
         turn.journal(JournalRecord(security_changed=changes))
     return Reply(security_altered=SecurityAltered())
+
+
+def _wrong(changes: SecurityChanges) -> str:
+    """Return why values cannot be kept, since what reads them could not go on; "" if they can."""
+    for quota in changes.quotas:
+        for name, value in quota.set.items():
+            if not 0 < value < inf:
+                return f"The quota {name} must be a number above 0."
+    for name, text in changes.configs.items():
+        if not can_be_set(name):
+            return f"The config {name} cannot be set for all brokers."
+        try:
+            changed({}, name, SET, text)
+        except InvalidConfig as invalid:
+            return str(invalid)
+    return ""
+
+
+def _refused(code: ErrorCode, message: str) -> Reply:
+    return Reply(security_altered=SecurityAltered(error_code=code, error_message=message))
 
 
 def tick_tokens(turn: Turn) -> None:

@@ -1,10 +1,15 @@
 """ShareQuotas: what an agent may give its clients of each quota until it asks again."""
 
+from typing import Final
+
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import entity_of
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.security_pb2 import QuotasShared, ShareQuotas
 from lacuna.controlplane.verbs.turn import Turn
+
+#: A burst may use more than its second's worth.
+_MOST_USED: Final = 100.0
 
 
 def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
@@ -13,8 +18,13 @@ def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
         return Reply(quotas_shared=QuotasShared(error_code=ErrorCode.LEASE_EXPIRED))
     shares = [
         turn.state.shares.ask(
-            (use.key, entity_of(use)), command.lease_id, use.used, use.is_short, turn.now_ms
+            (use.key, entity_of(use)), command.lease_id, _part(use.used), use.is_short, turn.now_ms
         )
         for use in command.uses
     ]
     return Reply(quotas_shared=QuotasShared(shares=shares))
+
+
+def _part(used: float) -> float:
+    """Return what was used as a part of a quota; whatever else somebody sends is nothing."""
+    return min(used, _MOST_USED) if used > 0 else 0.0

@@ -9,7 +9,13 @@ import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agents import start_agent
-from lacuna.cli.agent_options import AgentOptions, given_security, given_settings
+from lacuna.cli.agent_options import (
+    AgentOptions,
+    control_tls_given,
+    given_rights,
+    given_security,
+    given_settings,
+)
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -18,8 +24,12 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import (
     DEFAULT_LISTEN,
     Advertise,
+    Authorizer,
     Bucket,
     CacheMebibytes,
+    ControlTlsCa,
+    ControlTlsCert,
+    ControlTlsKey,
     CreateBucket,
     EncryptionKeyCommand,
     EncryptionKeys,
@@ -34,6 +44,7 @@ from lacuna.cli.options import (
     S3Sse,
     S3SseKmsKeyId,
     Store,
+    SuperUser,
     TlsAuthorities,
     TlsCertificate,
     TlsKey,
@@ -45,6 +56,7 @@ from lacuna.cli.options import (
 from lacuna.cli.running import READY, TEXT, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
 from lacuna.control import client_of, until_answered
+from lacuna.controlplane.client import ControlPlace, ControlTlsSettings
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
@@ -62,6 +74,9 @@ def agent(
             "or unix:PATH.",
         ),
     ],
+    control_tls_cert: ControlTlsCert = None,
+    control_tls_key: ControlTlsKey = None,
+    control_tls_ca: ControlTlsCa = None,
     bucket: Bucket = None,
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
@@ -80,6 +95,8 @@ def agent(
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
+    authorizer: Authorizer = False,
+    super_user: SuperUser = None,
     workers: Workers = 1,
     flush_ms: FlushInterval = None,
     cache_mib: CacheMebibytes = None,
@@ -97,6 +114,8 @@ def agent(
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
     given |= given_security(tls_cert, tls_key, tls_ca, users_file)
+    given |= given_rights(authorizer, super_user)
+    given |= control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
     configuration = configure(context, assignments, given)
     places = [each for each in (bucket, objects, store) if each is not None]
     if len(places) != 1:
@@ -130,16 +149,17 @@ def agent(
             arguments = [f"--control={control}", *options.arguments()]
             start_workers(supervisor, arguments, options.listeners(), workers)
     else:
-        run(partial(_agent, options, control))
+        place = ControlPlace(control, options.configuration.make(ControlTlsSettings))
+        run(partial(_agent, options, place))
 
 
-async def _agent(options: AgentOptions, control: str) -> None:
+async def _agent(options: AgentOptions, control: ControlPlace) -> None:
     observed = Observed(STARTING)
     async with endpoint_served(options.health, observed, siblings()):
         await _serve(options, control, observed)
 
 
-async def _serve(options: AgentOptions, control: str, observed: Observed) -> None:
+async def _serve(options: AgentOptions, control: ControlPlace, observed: Observed) -> None:
     store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
         async with client_of(control) as client:

@@ -8,11 +8,14 @@ from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener, parse_listeners
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agent.security.tls import Tls
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.cli.configuration import Configuration
+from lacuna.client_security import ClientSecurity
 from lacuna.errors import UserError
+from lacuna.kafka import Agents
 from lacuna.logstore.objects import ObjectStore
 from lacuna.setting import MEBIBYTE, Value
 from lacuna.stores import open_checked
@@ -35,6 +38,14 @@ class AgentOptions:
         """The listeners of the agent. Raises UserError."""
         protocols = str(self.configuration.chosen["listener.security.protocol.map"].value)
         return parse_listeners(self.listen, self.advertise, protocols)
+
+    def agents(self, bootstrap: str) -> Agents:
+        """How to connect to the agents that have these options, as whoever logs in if they ask. Raises UserError."""
+        protocol = self.listeners()[0].protocol
+        context = None
+        if protocol.has_tls:
+            context = Tls(self.configuration.make(SecuritySettings)).client_context(0.0)
+        return Agents(bootstrap, ClientSecurity(protocol=protocol.value, made_context=context))
 
     def open_store(self) -> ObjectStore:
         """Opens the store at `url` and checks it. Raises ObjectStoreError."""
@@ -84,6 +95,25 @@ def given_settings(
         "auto.create.topics.enable": False if no_auto_create else None,
         "produce.flush.interval.ms": flush_ms,
         "fetch.cache.bytes": None if cache_mib is None else cache_mib * MEBIBYTE,
+    }
+
+
+def given_rights(authorizer: bool, super_user: str | None) -> dict[str, Value | None]:
+    """The settings of the authorizer that have options of their own, as in `given_settings`."""
+    return {
+        "authorizer.class.name": STANDARD_AUTHORIZER if authorizer else None,
+        "super.users": super_user,
+    }
+
+
+def control_tls_given(
+    certificate: str | None, key: str | None, authorities: str | None
+) -> dict[str, Value | None]:
+    """The settings of TLS to the control plane that have options of their own, by key."""
+    return {
+        "controlplane.ssl.certificate.location": certificate,
+        "controlplane.ssl.key.location": key,
+        "controlplane.ssl.ca.location": authorities,
     }
 
 

@@ -3,7 +3,13 @@
 from lacuna.cli.errors import fail
 from lacuna.controlplane.shared.errors import ErrorCode
 
+_DENIED = "ACLs do not allow it; somebody who may can allow it with `lacuna acls add`"
 _HINTS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
+    ErrorCode.SECURITY_DISABLED: "ACLs decide nothing here: the agents run without --authorizer",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic; `lacuna topics list` shows the topics that exist",
     ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name exists already; choose another name",
     ErrorCode.GROUP_ID_NOT_FOUND: (

@@ -56,6 +56,10 @@ ENTRIES: Final = {
         "lacuna.cli.transactions:app",
         "Lists, describes and aborts transactions, and shows whom readers wait for.",
     ),
+    "acls": Entry(
+        "lacuna.cli.acls:app", "Lists, adds and removes ACLs, which say who may do what."
+    ),
+    "users": Entry("lacuna.cli.users:app", "Lists, adds and removes users and their passwords."),
     "explain": Entry(
         "lacuna.cli.explain:explain",
         "Shows which records of a partition a read_committed consumer gets, and why.",

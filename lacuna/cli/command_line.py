@@ -42,6 +42,8 @@ class Settings(TypedDict, total=False):
     show_default: bool
     parser: Callable[[str], Any]
     callback: Callable[[click.Context, click.Parameter, Any], Any]
+    #: Options that every command with this one has, too. Their values are in the context's `meta`, by name.
+    beside: "tuple[Described, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +180,11 @@ def make_command(name: str, function: Callable[..., Any], *, shows: bool = False
     parameters = inspect.signature(function).parameters.values()
     contexts = [each.name for each in parameters if hints[each.name] is click.Context]
     made = [
-        _make_parameter(each.name, hints[each.name], each.default)
+        made
         for each in parameters
         if each.name not in contexts
+        for made in _make_parameters(each.name, hints[each.name], each.default)
     ]
-
     if shows:
         made += [Option(**each) for each in output_options()]
 
@@ -235,8 +237,38 @@ def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
     return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
 
 
-_TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: _Text()}
+#: The type of text, for options whose callback makes something else of it.
+TEXT: Final = _Text()
+_TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: TEXT}
 _NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}
+
+
+def _make_parameters(name: str, hint: Any, default: Any) -> list[click.Parameter]:
+    """The parameter, and those that come with it."""
+    described = _read(name, hint)[1]
+    return [
+        _make_parameter(name, hint, default),
+        *(_make_beside(each) for each in described.settings.get("beside", ())),
+    ]
+
+
+def _make_beside(described: Described) -> click.Parameter:
+    def store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        context.meta[parameter.name or ""] = value
+
+    settings = described.settings
+    return Option(
+        list(described.names),
+        settings.get("panel", "Options"),
+        help=settings["help"],
+        type=settings.get("parser") or TEXT,
+        metavar=settings.get("metavar"),
+        envvar=settings["envvar"],
+        show_envvar=True,
+        is_eager=True,
+        expose_value=False,
+        callback=store,
+    )
 
 
 def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:

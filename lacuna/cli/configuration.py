@@ -24,6 +24,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.cli.command_line import Option
 from lacuna.cli.config_file import file_of, keys_of, unknown, variable_of
 from lacuna.cli.lazy import LazyGroup
+from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
@@ -39,8 +40,9 @@ AGENT: Final = (
     ProduceSettings,
     HousekeepingSettings,
     MergeSettings,
+    ControlTlsSettings,
 )
-CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings)
+CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings, ControlTlsSettings)
 
 #: The settings by command, key by key.
 TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -90,7 +92,9 @@ class Configuration:
 
     def service(self) -> ServiceSettings:
         """The settings of the control plane's service; those of consumer groups are made separately."""
-        return ServiceSettings(runtime=self.make(RuntimeSettings))
+        return ServiceSettings(
+            runtime=self.make(RuntimeSettings), tls=self.make(ControlTlsSettings)
+        )
 
     def arguments(self, command: str) -> list[str]:
         """What was chosen, as arguments for a process that runs `command`."""

@@ -15,8 +15,10 @@ import click
 
 from lacuna.addresses import join_address
 from lacuna.console.listening import listen
+from lacuna.controlplane.client import ControlPlace
 from lacuna.embedded import EmbeddedCluster
 from lacuna.errors import ListenError, UserError
+from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Observed, Shown
 from lacuna.observing.siblings import Siblings
 
@@ -73,7 +75,11 @@ class Wanted:
 
     @contextmanager
     def served_in_thread(
-        self, listener: socket.socket | None, control: str, bootstrap: str, siblings: Siblings
+        self,
+        listener: socket.socket | None,
+        place: ControlPlace,
+        agents: Agents,
+        siblings: Siblings,
     ) -> Iterator[None]:
         """Serves the console of other processes of this machine during the block, in an event loop of its own.
 
@@ -91,8 +97,8 @@ class Wanted:
             shown = Shown(Observed(""), siblings)
             async with console_of_others(
                 listener,
-                control,
-                bootstrap,
+                place,
+                agents,
                 names=self.names,
                 may_write=self.may_write,
                 shown=shown,

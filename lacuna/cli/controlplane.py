@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import click
 
 from lacuna.addresses import parse_address
+from lacuna.cli.agent_options import control_tls_given
 from lacuna.cli.command_line import make_group, option
 from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
@@ -19,21 +20,27 @@ from lacuna.cli.errors import fail
 from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.notifying import SERVING, notify
 from lacuna.cli.options import (
+    DEFAULT_CONTROL,
     DEFAULT_DATA,
     LEASE_MS,
     AcceptLoss,
+    ControlTlsCa,
+    ControlTlsCert,
+    ControlTlsKey,
     CreateBucket,
     EncryptionKeyCommand,
     EncryptionKeys,
     Health,
     LeaseMs,
     LogFormat,
+    OneControl,
     Verbose,
     folder,
 )
 from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say
 from lacuna.cli.sizes import show_count
 from lacuna.cli.workers import siblings
+from lacuna.controlplane.client import made_of
 from lacuna.controlplane.service import RunningControlPlane, serve
 from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
@@ -98,6 +105,9 @@ def controlplane(
             help="Folder of the journal. It is created if missing.",
         ),
     ] = DEFAULT_DATA,
+    control_tls_cert: ControlTlsCert = None,
+    control_tls_key: ControlTlsKey = None,
+    control_tls_ca: ControlTlsCa = None,
     accept_loss: AcceptLoss = False,
     health: Health = None,
     assignments: Assignments = None,
@@ -112,7 +122,8 @@ def controlplane(
     of them: `lacuna agent --control A,B`. One leads, and if it ends, another one takes over within seconds.
     """
     log_to_stderr(verbose, log_format)
-    configuration = configure(context, assignments, {})
+    tls = control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
+    configuration = configure(context, assignments, tls)
     if print_config:
         print_configuration(context, configuration)
         return
@@ -201,15 +212,13 @@ app.adds("copy")(copy)
 @app.adds("status")
 @asynchronous
 async def status(
-    control: Annotated[
-        str, option("--control", envvar="LACUNA_CONTROL", help="HOST:PORT of the one to ask.")
-    ] = "127.0.0.1:7070",
+    control: OneControl = DEFAULT_CONTROL,
     as_json: Annotated[bool, option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Asks one control plane who leads, in which epoch, and how far behind each standby is."""
-    if not control.startswith("unix:"):
-        parse_address(control)
-    answer = await ask_status(control)
+    if not control.address.startswith("unix:"):
+        parse_address(control.address)
+    answer = await ask_status(control.address, tls=made_of(control.tls))
     if answer is None:
         fail(f"no control plane answers at {control}: is it running?")
     standbys = sorted(answer.standbys, key=lambda standby: standby.address)

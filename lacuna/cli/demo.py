@@ -3,37 +3,30 @@
 import asyncio
 import secrets
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import click
 from rich.panel import Panel
 from rich.table import Table
 
 from lacuna.agents import AgentParts
-from lacuna.cli.command_line import option
 from lacuna.cli.console import out
 from lacuna.cli.errors import fail
 from lacuna.cli.explanation import print_explanation
-from lacuna.cli.options import Control, is_typed
+from lacuna.cli.options import Control, OptionalBootstrap, is_typed
 from lacuna.control import open_control
 from lacuna.explained import Explanation, explain_partition
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
+    from lacuna.controlplane.client import ControlPlace
     from lacuna.demo import Scenario
 
 
 def demo(
     context: click.Context,
-    bootstrap: Annotated[
-        str | None,
-        option(
-            "--bootstrap",
-            "-b",
-            help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
-        ),
-    ] = None,
+    bootstrap: OptionalBootstrap = None,
     control: Control = None,
 ) -> None:
     """Shows, with a real Kafka client, what aborted transactions mean for a consumer.
@@ -55,7 +48,7 @@ def demo(
     suffix = secrets.token_hex(3)
     with ExitStack() as stack:
         cluster = stack.enter_context(_throw_away()) if bootstrap is None else None
-        address = cluster.bootstrap if cluster is not None else bootstrap
+        address = Agents(cluster.bootstrap) if cluster is not None else bootstrap
         assert address is not None
         for tell in SCENARIOS:
             try:
@@ -76,13 +69,13 @@ def _throw_away() -> Cluster:
     return Cluster(parts=AgentParts(housekeeping=None))
 
 
-async def _reach(bootstrap: str) -> None:
+async def _reach(bootstrap: Agents) -> None:
     """Raises BootstrapUnavailable at once if nothing answers; librdkafka would try for half a minute."""
     async with KafkaConnection(bootstrap):
         return
 
 
-async def _explain(control: str, topic: str) -> Explanation:
+async def _explain(control: "ControlPlace", topic: str) -> Explanation:
     async with open_control(control, None) as client:
         return await explain_partition(client, topic, 0)
 

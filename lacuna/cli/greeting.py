@@ -25,7 +25,7 @@ def greeting(
     The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` is for --moto, whose data is in memory.
     `console` is HOST:PORT of the web console, if there is one.
     """
-    there = "" if bootstrap == DEFAULT_BOOTSTRAP else f" -b {bootstrap}"
+    there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
     lines = [
         f"{READY}{bootstrap}",
         f"serves  Kafka clients at {bootstrap}; {_topics(options)}",

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from lacuna.control import DEFAULT_DATA
 
 if TYPE_CHECKING:
+    from lacuna.controlplane.client import ControlPlace
     from lacuna.pipeline.location import ClusterLocation
 
 
 def locate(
     data: Path | None,
-    control: str | None,
+    control: ControlPlace | None,
     store: str | None,
     keys: Path | None,
     *,
@@ -29,8 +30,9 @@ def locate(
     folder = data if data or control or store else DEFAULT_DATA
     return find_cluster(
         data=str(folder) if folder else None,
-        control=control,
+        control=control.address if control else None,
         store=store,
+        tls=control.tls.by_key() if control else {},
         keys=str(keys) if keys else None,
         needs_control=needs_control,
     )

@@ -1,13 +1,19 @@
 """Options that several commands share."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import click
 
 from lacuna.addresses import parse_address
-from lacuna.cli.command_line import option
+from lacuna.cli.command_line import TEXT as ANY_TEXT
+from lacuna.cli.command_line import Described, Settings, option
 from lacuna.cli.running import JSON, TEXT
+from lacuna.client_security import PLAINTEXT, read_client_properties
+from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
+from lacuna.kafka import Agents
+from lacuna.setting import Setting, settings_of
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
@@ -60,28 +66,101 @@ _CLIENTS = "Clients"
 _TOPICS = "Automatic topics"
 _SPEED = "Speed"
 
+_COMMAND_CONFIG = option(
+    "--command-config",
+    envvar="LACUNA_COMMAND_CONFIG",
+    parser=Path,
+    metavar="FILE",
+    help="How to connect to the agents, for TLS and SASL: a file as Kafka's client.properties.",
+)
+
+
+def _to_agents(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
+    """Makes of the value of --bootstrap where the agents are, and how to connect to them."""
+    if value is None:
+        return None
+    file = context.meta.get("command_config")
+    return Agents(value, PLAINTEXT if file is None else read_client_properties(file))
+
+
 Bootstrap = Annotated[
-    str,
+    Agents,
     option(
         "--bootstrap",
         "-b",
         envvar="LACUNA_BOOTSTRAP",
+        parser=ANY_TEXT,
+        callback=_to_agents,
+        beside=(_COMMAND_CONFIG,),
         help="Address of any agent, HOST:PORT; several, separated by commas, are tried in turn.",
     ),
 ]
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+OptionalBootstrap = Annotated[
+    Agents | None,
+    option(
+        "--bootstrap",
+        "-b",
+        parser=ANY_TEXT,
+        callback=_to_agents,
+        beside=(_COMMAND_CONFIG,),
+        help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
+    ),
+]
+DEFAULT_BOOTSTRAP = Agents("127.0.0.1:9092")
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("data")
 
+_TLS = "TLS to the control plane"
+_CONTROL_ROWS = [row for row in settings_of(ControlTlsSettings).values() if row.option]
+
+
+def _control_tls(row: Setting, *, reads_variable: bool = False) -> Described:
+    settings: Settings = {"metavar": "FILE", "help": row.documentation, "panel": _TLS}
+    if reads_variable:
+        settings["envvar"] = row.variable
+    return option(row.option, **settings)
+
+
+def _to_place(context: click.Context, parameter: click.Parameter, value: str) -> Any:
+    """Makes of the value of --control where the control plane is, and how to connect to it."""
+    address = _typed_first(context, parameter, value)
+    if address is None:
+        return None
+    given = {
+        row.key: context.meta.get(row.option.removeprefix("--").replace("-", "_"))
+        for row in _CONTROL_ROWS
+    }
+    return ControlPlace(address, control_tls_settings(given, os.environ))
+
+
+_BESIDE_CONTROL = tuple(_control_tls(row, reads_variable=True) for row in _CONTROL_ROWS)
 Control = Annotated[
-    str | None,
+    ControlPlace | None,
     option(
         "--control",
         envvar="LACUNA_CONTROL",
-        callback=_typed_first,
+        parser=ANY_TEXT,
+        callback=_to_place,
+        beside=_BESIDE_CONTROL,
         help="Address of the control plane: HOST:PORT, or unix:PATH.",
     ),
 ]
+OneControl = Annotated[
+    ControlPlace,
+    option(
+        "--control",
+        envvar="LACUNA_CONTROL",
+        parser=ANY_TEXT,
+        callback=_to_place,
+        beside=_BESIDE_CONTROL,
+        help="HOST:PORT of the one to ask.",
+    ),
+]
+DEFAULT_CONTROL = ControlPlace("127.0.0.1:7070")
+# Of commands whose settings have other sources, too: these read the variables.
+ControlTlsCert = Annotated[str | None, _control_tls(_CONTROL_ROWS[0])]
+ControlTlsKey = Annotated[str | None, _control_tls(_CONTROL_ROWS[1])]
+ControlTlsCa = Annotated[str | None, _control_tls(_CONTROL_ROWS[2])]
 Data = Annotated[
     Path | None,
     option(
@@ -303,6 +382,23 @@ Workers = Annotated[
         max=256,
         help="Number of processes that serve the port, at most one for each core.",
         panel=_SPEED,
+    ),
+]
+Authorizer = Annotated[
+    bool,
+    option(
+        "--authorizer",
+        help="Let ACLs decide who may do what. Without it, everybody who can connect may do everything.",
+        panel=_CLIENTS,
+    ),
+]
+SuperUser = Annotated[
+    str | None,
+    option(
+        "--super-user",
+        metavar="PRINCIPALS",
+        help="Who may do everything, whatever ACLs say: User:NAME, several with semicolons.",
+        panel=_CLIENTS,
     ),
 ]
 FlushInterval = Annotated[

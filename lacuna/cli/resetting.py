@@ -12,7 +12,7 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.records.points import Kind, Point, parse_from
 from lacuna.cli.records.reading import find
 from lacuna.cli.sizes import show_count
-from lacuna.kafka import KafkaConnection, ask_every_agent
+from lacuna.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,
     LIST_GROUPS_RESPONSE,
@@ -88,7 +88,7 @@ async def reset(
     tell(f"reset {group} in {show_count(count, 'partition')}")
 
 
-async def _check_empty(bootstrap: str, group: str) -> None:
+async def _check_empty(bootstrap: Agents, group: str) -> None:
     """Raises UserError if the group has members. Each agent lists its own groups."""
     for response in await ask_every_agent(
         bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()

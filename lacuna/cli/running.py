@@ -138,7 +138,7 @@ class LinesOfJson(logging.Formatter):
 
 
 def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
-    """Logs warnings to standard error, and with `verbose` events too; one line each unless it is a terminal.
+    """Logs warnings and denials to standard error, and with `verbose` events; one line each unless it is a terminal.
 
     With the `log_format` JSON each is an object, on a terminal too.
     """
@@ -151,3 +151,4 @@ def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
         form = "%(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
     logging.getLogger("lacuna").setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger("lacuna.authorizer").setLevel(logging.INFO)

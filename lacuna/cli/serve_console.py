@@ -44,18 +44,19 @@ def console(
     """Runs the web console of a cluster that runs elsewhere.
 
     It asks the control plane for everything but messages, which it reads from an agent, so it needs both.
-    `lacuna up` serves a console by itself. It asks nobody for a password: whoever reaches it can read all records.
+    `lacuna up` serves a console by itself. Where the agents ask for passwords, it does too; elsewhere, whoever reaches
+    it can read all records.
     """
     log_to_stderr(verbose, log_format)
     check_installed()
-    address = find_control(control, data)
+    place = find_control(control, data)
     names = host_names(console_hosts)
     with listen(listen_on) as listener:
         from lacuna.console.serving import console_of_others
 
         async def serve() -> None:
             async with console_of_others(
-                listener, address, bootstrap, names=names, may_write=console_writes
+                listener, place, bootstrap, names=names, may_write=console_writes
             ) as served:
                 say_ready(f"{CONSOLE_READY}http://{served}")
                 await forever()

@@ -13,7 +13,7 @@ from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.create_partitions import (
     CREATE_PARTITIONS_REQUEST,
     CREATE_PARTITIONS_RESPONSE,
@@ -236,7 +236,7 @@ def delete_topic(
 
 
 @asynchronous
-async def _delete(name: str, bootstrap: str) -> None:
+async def _delete(name: str, bootstrap: Agents) -> None:
     request = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE, 6, request)

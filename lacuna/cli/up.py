@@ -12,7 +12,13 @@ from typing import Annotated
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.agent_options import AgentOptions, given_security, given_settings
+from lacuna.cli.agent_options import (
+    AgentOptions,
+    control_tls_given,
+    given_rights,
+    given_security,
+    given_settings,
+)
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -29,11 +35,15 @@ from lacuna.cli.options import (
     OFF,
     AcceptLoss,
     Advertise,
+    Authorizer,
     Bucket,
     CacheMebibytes,
     Console,
     ConsoleHosts,
     ConsoleWrites,
+    ControlTlsCa,
+    ControlTlsCert,
+    ControlTlsKey,
     CreateBucket,
     EncryptionKeyCommand,
     EncryptionKeys,
@@ -49,6 +59,7 @@ from lacuna.cli.options import (
     Partitions,
     S3Sse,
     S3SseKmsKeyId,
+    SuperUser,
     TlsAuthorities,
     TlsCertificate,
     TlsKey,
@@ -62,6 +73,7 @@ from lacuna.cli.options import (
 from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
+from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
@@ -92,6 +104,9 @@ def up(
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
     journal: Journal = None,
+    control_tls_cert: ControlTlsCert = None,
+    control_tls_key: ControlTlsKey = None,
+    control_tls_ca: ControlTlsCa = None,
     encryption_keys: EncryptionKeys = None,
     encryption_key_command: EncryptionKeyCommand = None,
     s3_sse: S3Sse = None,
@@ -105,6 +120,8 @@ def up(
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
+    authorizer: Authorizer = False,
+    super_user: SuperUser = None,
     workers: Workers = 1,
     flush_ms: FlushInterval = None,
     cache_mib: CacheMebibytes = None,
@@ -127,6 +144,8 @@ def up(
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
     given |= given_security(tls_cert, tls_key, tls_ca, users_file)
+    given |= given_rights(authorizer, super_user)
+    given |= control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
     configuration = configure(context, assignments, given)
     with ExitStack() as stack:
         if moto:
@@ -269,7 +288,8 @@ def _run_workers(
             leave(data, STORE_NAME, options.url)
             leave(data, ADDRESS_NAME, control)
             siblings = supervisor.siblings("console")
-            stack.enter_context(wanted.served_in_thread(listener, control, bootstrap, siblings))
+            place, agents = ControlPlace(control), options.agents(bootstrap)
+            stack.enter_context(wanted.served_in_thread(listener, place, agents, siblings))
             say_ready(greet(bootstrap, console=console))
 
         try:

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -16,6 +16,7 @@ from lacuna.console import (
     connected,
     groups,
     live,
+    login,
     merges,
     messages,
     partition,
@@ -24,8 +25,9 @@ from lacuna.console import (
 )
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
-from lacuna.console.site import NotThere, Page, Site, Turns, templates
+from lacuna.console.site import NotThere, Page, Site, Turns, link, templates
 from lacuna.console.sources import Sources
+from lacuna.observing.endpoint import Shown
 
 _PAGES: Final[dict[str, Page]] = {
     "/": cluster.page,
@@ -40,6 +42,8 @@ _PAGES: Final[dict[str, Page]] = {
     "/merges": merges.page,
     "/clients": connected.page,
 }
+#: What is answered before anybody has logged in.
+_OF_STRANGERS: Final = (login.page, login.log_in)
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
@@ -50,12 +54,17 @@ class Application:
 
     answers: ASGIApp
     streams: live.Streams
+    asks_for_passwords: bool
 
 
 def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Application:
     """Return the console. `names` are the host names that it goes by."""
+    security = sources.agents().security
+    needs_login = security.has_sasl and security.credentials is None
+    logins = login.Logins(sources.seconds) if needs_login else None
     site = Site(
         sources=sources,
+        logins=logins,
         sampler=Sampler(sources),
         tokens=Tokens(),
         may_write=may_write,
@@ -66,36 +75,54 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
 
     def answering(page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
+            if logins is not None and logins.find(request) is None and page not in _OF_STRANGERS:
+                query = f"?{request.url.query}" if request.url.query else ""
+                to = f"{request.url.path}{query}" if request.method == "GET" else "/"
+                return RedirectResponse(link("/login", to=to), 303)
             return await turns.answer(site, request, page)
+
+        return endpoint
+
+    def known(stream: Callable[[Request], Awaitable[Response]]) -> Callable[..., Any]:
+        async def endpoint(request: Request) -> Response:
+            if logins is not None and logins.find(request) is None:
+                return PlainTextResponse("log in first\n", 401)
+            return await stream(request)
 
         return endpoint
 
     routes = [Route(path, answering(page)) for path, page in _PAGES.items()]
     routes.append(Route("/transactions/abort", answering(transactions.abort), methods=["POST"]))
-    routes.append(Route("/live", streams.changes))
-    routes.append(Route("/live/{topic}/{partition:int}", streams.tail))
+    routes.append(Route("/live", known(streams.changes)))
+    routes.append(Route("/live/{topic}/{partition:int}", known(streams.tail)))
+    if logins is not None:
+        routes.append(Route("/login", answering(login.page)))
+        routes.append(Route("/login", answering(login.log_in), methods=["POST"]))
+        routes.append(Route("/logout", answering(login.log_out), methods=["POST"]))
     routes += [Route(f"/static/{name}", _static(name)) for name in _STATIC]
     if sources.shown is not None:
-        shown = sources.shown
-
-        async def healthz(_: Request) -> Response:
-            return PlainTextResponse("ok\n")
-
-        async def readyz(_: Request) -> Response:
-            why_not = shown.observed.why_not()
-            return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
-
-        async def metrics(request: Request) -> Response:
-            text, content_type = await shown.metrics(request.headers.get("accept", ""))
-            return Response(text, headers={"content-type": content_type})
-
-        routes += [
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/metrics", metrics),
-        ]
+        routes += _observed(sources.shown)
     routes.append(Route("/{path:path}", answering(_nothing)))
-    return Application(Guard(Starlette(routes=routes), names), streams)
+    return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
+
+
+def _observed(shown: Shown) -> list[Route]:
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        why_not = shown.observed.why_not()
+        return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
+
+    async def metrics(request: Request) -> Response:
+        text, content_type = await shown.metrics(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
+
+    return [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", metrics),
+    ]
 
 
 async def _nothing(_site: Site, request: Request) -> Response:

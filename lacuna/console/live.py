@@ -25,6 +25,7 @@ from lacuna.console.topics import find_partition
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.errors import UserError
+from lacuna.kafka import Agents
 from lacuna.logstore.records.batch import Record
 
 _TICK_SECONDS: Final = 2.0
@@ -66,10 +67,11 @@ class Streams:
             await view.ready()
             latest = view.last_stable_offset if isolation else view.high_watermark
             start = whole(query, "from", latest)
+            agents = self._site.agents(request)
         except (UserError, ControlPlaneUnavailable) as error:
             return PlainTextResponse(f"{error}\n", 404)
         return self._stream(
-            self._messages(topic.name, topic.topic_id, index, start, isolation, how)
+            self._messages(agents, topic.name, topic.topic_id, index, start, isolation, how)
         )
 
     def _stream(self, events: AsyncIterator[str]) -> Response:
@@ -96,12 +98,19 @@ class Streams:
             await self._pause(_TICK_SECONDS)
 
     async def _messages(
-        self, topic: str, topic_id: bytes, partition: int, offset: int, isolation: int, how: str
+        self,
+        agents: Agents,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        offset: int,
+        isolation: int,
+        how: str,
     ) -> AsyncIterator[str]:
         view = self._site.sources.control.partition(topic_id, partition)
         yield ": the messages that arrive from now on\n\n"
         try:
-            async with connection_to(self._site) as connection:
+            async with connection_to(agents) as connection:
                 while not (view.is_deleted or self._ending.is_set()):
                     data = await fetch(
                         connection, topic, partition, offset, isolation, _TAIL_WAIT_MS

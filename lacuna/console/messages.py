@@ -14,7 +14,7 @@ from lacuna.console.topics import find_partition
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import is_dead
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 from lacuna.logstore.records.batch import Record, read_batches
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.wire.messages.fetch import (
@@ -92,7 +92,7 @@ async def page(site: Site, request: Request) -> Response:
     count = min(max(whole(query, "count", 25), 1), limits.RECORDS)
     wanted = query.get("q", "")
     latest = view.last_stable_offset if ISOLATIONS[isolation] else view.high_watermark
-    async with connection_to(site) as connection:
+    async with connection_to(site.agents(request)) as connection:
         if when := query.get("time", "").strip():
             start = await _at_time(connection, topic.name, index, _milliseconds(when), isolation)
             start = latest if start < 0 else start
@@ -122,9 +122,9 @@ async def page(site: Site, request: Request) -> Response:
     )
 
 
-def connection_to(site: Site) -> KafkaConnection:
+def connection_to(agents: Agents) -> KafkaConnection:
     """A connection to an agent, which takes no response that is larger than a page may cost."""
-    return KafkaConnection(site.sources.bootstrap(), _SECONDS, limits.RESPONSE_BYTES)
+    return KafkaConnection(agents, _SECONDS, limits.RESPONSE_BYTES)
 
 
 async def _search(

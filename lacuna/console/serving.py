@@ -1,6 +1,7 @@
 """Serves the console in the event loop of its process, which keeps its own signal handlers."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -9,13 +10,16 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from lacuna.addresses import join_address
+from lacuna.addresses import is_loopback, join_address
 from lacuna.console.app import make_app
 from lacuna.console.limits import VIEWS
 from lacuna.console.sources import Sources, of_others
 from lacuna.control import client_of
-from lacuna.controlplane.client import SessionLimits
+from lacuna.controlplane.client import ControlPlace, SessionLimits
+from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Shown
+
+log = logging.getLogger("lacuna")
 
 _CONNECTIONS: Final = 128
 _HEAD_BYTES: Final = 16 << 10
@@ -61,6 +65,12 @@ async def console_served(
     """
     host, port = listener.getsockname()[:2]
     app = make_app(sources, {"localhost", *map(str.lower, names)}, may_write=may_write)
+    if app.asks_for_passwords and not is_loopback(host):
+        log.warning(
+            "the console at %s asks for passwords and has no TLS, so whoever sees the traffic can read them: put a "
+            "proxy with TLS before it, or listen on 127.0.0.1",
+            join_address(host, port),
+        )
     server = _Server(_config(app.answers))
     serving = asyncio.create_task(server.serve([listener]), name="console")
     try:
@@ -74,16 +84,16 @@ async def console_served(
 @asynccontextmanager
 async def console_of_others(
     listener: socket.socket,
-    control: str,
-    bootstrap: str,
+    place: ControlPlace,
+    agents: Agents,
     *,
     names: Sequence[str],
     may_write: bool,
     shown: Shown | None = None,
 ) -> AsyncIterator[str]:
-    """Serves as `console_served` does, for control planes at `control` and agents at `bootstrap`, both elsewhere."""
-    async with client_of(control, SessionLimits(max_partitions=VIEWS)) as client:
-        sources = of_others(client, control, bootstrap, shown)
+    """Serves as `console_served` does, for control planes at a place and agents, both elsewhere."""
+    async with client_of(place, SessionLimits(max_partitions=VIEWS)) as client:
+        sources = of_others(client, place, agents, shown)
         async with console_served(listener, sources, names=names, may_write=may_write) as served:
             yield served
 

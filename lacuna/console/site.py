@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import jinja2
@@ -17,7 +17,10 @@ from lacuna.console.sources import Sources
 from lacuna.console.strip import MEANINGS
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.errors import UserError
-from lacuna.kafka import BootstrapUnavailable
+from lacuna.kafka import Agents, BootstrapUnavailable
+
+if TYPE_CHECKING:
+    from lacuna.console.login import Logins
 
 
 class NotThere(UserError):
@@ -35,17 +38,31 @@ class Site:
     sources: Sources
     sampler: Sampler
     tokens: Tokens
+    #: Who has logged in, if users must.
+    logins: "Logins | None"
     may_write: bool
     templates: jinja2.Environment
+
+    def agents(self, request: Request) -> Agents:
+        """Return how to connect to the agents for who sends a request. Raises UserError if nobody has logged in."""
+        agents = self.sources.agents()
+        if self.logins is None:
+            return agents
+        login = self.logins.find(request)
+        if login is None:
+            raise UserError("you are not logged in any more")
+        return Agents(agents.addresses, replace(agents.security, credentials=login.credentials))
 
     def render(self, request: Request, template: str, code: int = 200, **context: Any) -> Response:
         """Return the page that a template makes of `context`."""
         browser = self.tokens.browser_of(request.headers)
+        login = self.logins.find(request) if self.logins is not None else None
         text = self.templates.get_template(template).render(
             **context,
             request_path=request.url.path,
             cluster_id=self.sources.control.cluster.cluster_id,
             may_write=self.may_write,
+            user=login.user if login is not None else "",
             now_ms=self.sources.now_ms(),
             token_for=lambda action: self.tokens.token(browser, action),
         )

@@ -1,17 +1,19 @@
 """What the console shows: the cluster's parts, wherever they run."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.console import limits
-from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.client import ControlClient, ControlPlace, made_of
 from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDescribed, DescribeCluster
 from lacuna.controlplane.v1.control_pb2 import Command, ControlPlaneStatus
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.embedded import EmbeddedCluster
+from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Shown
 
 
@@ -19,14 +21,14 @@ from lacuna.observing.endpoint import Shown
 class Sources:
     """Where the pages come from.
 
-    `control` is asked for the metadata and `bootstrap`, HOST:PORT of agents, for records. `status` asks the control
+    `control` is asked for the metadata and `agents` for records. `status` asks the control
     planes, where there may be several. `reports` are those of the agents in this process, by lease id, which are newer
     than the last ones that the control plane has. `shown` is what the process answers to /metrics, if it is part of the
     cluster.
     """
 
     control: ControlClient
-    bootstrap: Callable[[], str]
+    agents: Callable[[], Agents]
     now_ms: Callable[[], int]
     seconds: Callable[[], float]
     status: Callable[[], Awaitable[Sequence[ControlPlaneStatus]]]
@@ -51,7 +53,7 @@ async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
 
     return Sources(
         control=await cluster.connect(limits.VIEWS),
-        bootstrap=lambda: cluster.bootstraps,
+        agents=lambda: _agents_of(cluster),
         now_ms=cluster.clock.now_ms,
         seconds=time.monotonic,
         status=status,
@@ -60,21 +62,29 @@ async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
     )
 
 
+def _agents_of(cluster: EmbeddedCluster) -> Agents:
+    """Return how to connect to its agents, as whoever logs in if they ask."""
+    access = cluster.agents[0].context.access
+    security = access.to_peers(asyncio.get_running_loop().time())
+    return Agents(cluster.bootstraps, replace(security, credentials=None))
+
+
 def of_others(
-    control: ControlClient, address: str, bootstrap: str, shown: Shown | None = None
+    control: ControlClient, place: ControlPlace, agents: Agents, shown: Shown | None = None
 ) -> Sources:
-    """Return what processes elsewhere have: control planes at `address`, and agents at `bootstrap`."""
+    """Return what processes elsewhere have: control planes at a place, and agents."""
+    tls = made_of(place.tls)
 
     async def status() -> Sequence[ControlPlaneStatus]:
-        for each in address.split(","):
-            found = await ask_status(each)
+        for each in place.address.split(","):
+            found = await ask_status(each, tls=tls)
             if found is not None and found.leader:
                 return [found]
         return []
 
     return Sources(
         control=control,
-        bootstrap=lambda: bootstrap,
+        agents=lambda: agents,
         now_ms=SystemWallClock().now_ms,
         seconds=time.monotonic,
         status=status,

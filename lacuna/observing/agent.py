@@ -74,6 +74,11 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
         "Connections refused, because there were too many.",
         metrics.connections_refused,
     )
+    families.counter(
+        "lacuna_authorizations_denied",
+        "How often a client asked for something that ACLs do not let it do.",
+        metrics.authorizations_denied,
+    )
     for reason, count in (
         ("idle", metrics.connections_closed_idle),
         ("malformed", metrics.connections_closed_malformed),

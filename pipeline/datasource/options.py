@@ -12,7 +12,17 @@ from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation, find_cluster
 
 #: The options that name a cluster, for reading and for writing.
-LOCATION_OPTIONS: Final = ("data", "control", "store", "encryptionKeys")
+LOCATION_OPTIONS: Final = (
+    "data",
+    "control",
+    "store",
+    "encryptionKeys",
+    "controlplane.ssl.certificate.location",
+    "controlplane.ssl.key.location",
+    "controlplane.ssl.key.password",
+    "controlplane.ssl.ca.location",
+    "controlplane.cluster.principals",
+)
 #: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
 #: What Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when the table
@@ -140,13 +150,14 @@ class Options:
 
         Raises PipelineError.
         """
-        data, control, store, keys = (self.text(name) for name in LOCATION_OPTIONS)
+        data, control, store, keys, *_ = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(
                 data=data,
                 control=control,
                 store=store,
                 keys=keys,
+                tls={name: self.text(name) for name in LOCATION_OPTIONS[4:]},
                 needs_control=needs_control,
                 environment=os.environ,
             )

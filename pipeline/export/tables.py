@@ -36,7 +36,7 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import Identity, RunRecord
 
 OFFSETS: Final = "lacuna.offsets"
-TOKEN: Final = "lacuna.run"
+TOKEN: Final = "lacuna.run"  # noqa: S105 - the name of a property
 
 _CLUSTER_ID: Final = "lacuna.cluster-id"
 _TOPIC_ID: Final = "lacuna.topic-id"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from random import Random
+from time import monotonic
 from typing import Any, TypeVar
 
 from lacuna.agent.api import Peer
@@ -24,6 +25,7 @@ from lacuna.agent.registry import (
     response_header_version,
 )
 from lacuna.agent.security.access import Access
+from lacuna.agent.security.guards import guarded
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
@@ -126,6 +128,7 @@ def make_context(
     """An agent's context in which everything is real except `control`."""
     settings = settings or AgentSettings()
     metrics = AgentMetrics()
+    access = access or open_to_all()
     clock, store = SystemWallClock(), MemoryStore()
     lease = AgentLease(control, settings, metrics)
     fetch = FetchService(
@@ -141,14 +144,14 @@ def make_context(
         clock=clock,
         randomness=Random(1),
         settings=settings,
-        registry=registry or discover(),
+        registry=guarded(registry or discover(), access.authorizer, metrics, monotonic),
         lease=lease,
         metrics=metrics,
         produce=ProduceService(control=control, store=store, lease=lease, clock=clock, fetch=fetch),
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=PeerLines(control, lease, unreachable),
-        access=access or open_to_all(),
+        access=access,
         quotas=Quotas(control.cluster.security),
     )
 

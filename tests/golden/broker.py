@@ -91,8 +91,12 @@ def kafka(
     heap: str = "1G",
     version: str = VERSION,
     secured: Secured | None = None,
+    extra: str = "",
 ) -> Iterator[str]:
-    """Runs the broker with fresh data under `directory`; yields its bootstrap address."""
+    """Runs the broker with fresh data under `directory`; yields its bootstrap address.
+
+    Properties in `extra` take the place of those in PROPERTIES, and may have the same fields.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     libs = jars(directory, version)
     data = directory / "data"
@@ -102,7 +106,7 @@ def kafka(
     port = port or free
     properties = directory / "server.properties"
     second = f",SASL_SSL://127.0.0.1:{secured.port}" if secured else ""
-    text = PROPERTIES.format(port=port, controller=controller, data=data, second=second)
+    text = (PROPERTIES + extra).format(port=port, controller=controller, data=data, second=second)
     properties.write_text(text + (secured.properties if secured else ""))
     # It lives for minutes: to compile thoroughly would take more time than it saves.
     java = [

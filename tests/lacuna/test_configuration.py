@@ -23,10 +23,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from lacuna.addresses import parse_address
 from lacuna.agent.fetch.settings import FetchSettings
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.cli.app import ENTRIES, app
 from lacuna.cli.configuration import TABLES, all_keys, keyed_options, options_of
 from lacuna.cli.up import _cluster_settings
+from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import EmbeddedCluster
 from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
@@ -70,15 +71,19 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
     if command == "controlplane":
         _, _, configuration, _ = main.args
         yield configuration.service().runtime
+        yield configuration.service().tls
         yield configuration.make(GroupSettings)
         return
     options = main.args[0]
     parts = options.parts()
     yield from (parts.agent, parts.security, parts.fetch, parts.produce, parts.housekeeping)
     yield parts.housekeeping.merge
+    if command == "agent":
+        yield main.args[1].tls
     if command == "up":
         made = _cluster_settings(*main.args[:3])
         yield made.service.runtime
+        yield made.service.tls
         yield made.groups
 
 
@@ -123,6 +128,9 @@ def test_every_setting_reaches_its_part(
 
 
 OPTIONS = {
+    "controlplane.ssl.certificate.location": (["--control-tls-cert=c"], "c"),
+    "controlplane.ssl.key.location": (["--control-tls-key=k"], "k"),
+    "controlplane.ssl.ca.location": (["--control-tls-ca=a"], "a"),
     "broker.rack": (["--zone=a"], "a"),
     "auto.create.topics.enable": (["--no-auto-create"], False),
     "num.partitions": (["--partitions=7"], 7),
@@ -132,6 +140,8 @@ OPTIONS = {
     "ssl.key.location": (["--tls-key=k.pem"], "k.pem"),
     "ssl.ca.location": (["--tls-ca=a.pem"], "a.pem"),
     "sasl.users.file": (["--users-file=u.toml"], "u.toml"),
+    "authorizer.class.name": (["--authorizer"], STANDARD_AUTHORIZER),
+    "super.users": (["--super-user=User:a"], "User:a"),
 }
 
 
@@ -152,7 +162,11 @@ async def test_a_cluster_runs_with_what_the_file_says(
 ) -> None:
     """All settings at once but those of security, which need files, read from the parts of a running cluster."""
     monkeypatch.chdir(tmp_path)
-    of_security = {row.key for row in settings_of(SecuritySettings).values()}
+    of_security = {
+        row.key
+        for kind in (SecuritySettings, ControlTlsSettings)
+        for row in settings_of(kind).values()
+    }
     wanted = {key: other(row) for key, row in ROWS.items() if key not in of_security}
     arguments = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
     *given, _, _ = started(monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments).args

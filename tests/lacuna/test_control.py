@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lacuna.control import client_of, until_answered
+from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.client.session import SessionLimits
 from lacuna.controlplane.service import ServiceSettings, serve
 from lacuna.testing.ports import lasting_ports
@@ -27,7 +28,7 @@ async def test_a_control_plane_that_comes_late_is_awaited(
     handler = Told()
     logging.getLogger("lacuna").addHandler(handler)
     try:
-        async with client_of(address, SessionLimits(give_up_after=0.05)) as client:
+        async with client_of(ControlPlace(address), SessionLimits(give_up_after=0.05)) as client:
             waiting = asyncio.create_task(until_answered(client.cluster.ready))
             await told.wait()
             assert not waiting.done()

@@ -25,7 +25,7 @@ MISTAKES = [
         1,
         "'nine' is not of the form HOST:PORT, for example 127.0.0.1:9092",
     ),
-    (("up", "--listen", "a:1,b:2"), 1, "give one HOST:PORT"),
+    (("up", "--listen", "a:1,b:2"), 1, "two listeners are called PLAINTEXT"),
     (
         ("up", "--listen", "0.0.0.0:0"),
         1,

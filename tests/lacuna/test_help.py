@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
 CLUSTER = ["demo", "up", "status", "console", "topics", "produce", "consume"]
-SHOWING = ["time-travel", "groups", "transactions", "explain", "doctor"]
+SHOWING = ["time-travel", "groups", "transactions", "acls", "users", "explain", "doctor"]
 JOBS = ["compact", "export", "verify", "metadata"]
 NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "config", "completion"]
 

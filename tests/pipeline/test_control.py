@@ -16,10 +16,11 @@ from lacuna.testing import Cluster
 
 CLIENTS = """
 import gc, sys
+from lacuna.controlplane.client import ControlPlace
 from lacuna.pipeline.control import ControlPlane
 
 for _ in range(5):
-    with ControlPlane(sys.argv[1]) as control:
+    with ControlPlane(ControlPlace(sys.argv[1])) as control:
         control.topics()
     gc.collect()
 """
@@ -28,7 +29,7 @@ for _ in range(5):
 def test_clients_come_and_go_in_silence(cluster: Cluster) -> None:
     address = find_cluster(data=str(cluster.data)).require_control()
     ran = subprocess.run(
-        [sys.executable, "-c", CLIENTS, address], capture_output=True, text=True, check=False
+        [sys.executable, "-c", CLIENTS, str(address)], capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 

@@ -41,7 +41,7 @@ def test_spark_reads_writes_and_compacts_with_the_keys(
     committed = [(b"%d" % number, b"secret %d" % number) for number in range(10)]
     transact(encrypted, topic, [(True, committed), (False, aborted)] * 3)
     control = find_cluster(data=str(encrypted.data)).require_control()
-    bare = {"control": control, "store": folder_url(encrypted.data / "objects")}
+    bare = {"control": control.address, "store": folder_url(encrypted.data / "objects")}
 
     def read(**options: str) -> list[tuple[bytes, bytes]]:
         rows = spark.read.format("lacuna").options(subscribe=topic, **options).load()

@@ -1,5 +1,6 @@
 """Arbitrary commands: every field of every message, with values that are right often enough to get far."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
@@ -21,6 +22,7 @@ _BITS = {
 }
 _EDGES = (-(2**63), -(2**31), -1002, -2, -1, 0, 1, 2, 3, 5, 100, 255, 256, 32766, 32767, 32768)
 _HUGE = (2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
+_CONFIGS = ("retention.ms", "max.message.bytes", "log.retention.ms", "max.connections", "nonsense")
 _TEXTS = (
     "",
     "x",
@@ -154,8 +156,9 @@ class Arbitrary:
                 continue
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
                 for _ in range(self.random.choice((0, 0, 1, 2))):
-                    name = self.random.choice(("retention.ms", "max.message.bytes", "nonsense"))
-                    getattr(message, field.name)[name] = self.random.choice(_TEXTS)
+                    name = self.random.choice(_CONFIGS)
+                    value = field.message_type.fields_by_name["value"]
+                    getattr(message, field.name)[name] = self._value(value)
             elif field.is_repeated:
                 self._fill_repeated(getattr(message, field.name), field, depth)
             elif field.message_type is not None:
@@ -241,6 +244,8 @@ class Arbitrary:
             return self.random.choice(_TEXTS)
         if field.type == FieldDescriptor.TYPE_BYTES:
             return self.random.choice((b"", b"\0" * 16, b"short", b"\xff" * 17))
+        if field.type == FieldDescriptor.TYPE_DOUBLE:
+            return self.random.choice((0.0, 0.5, 1.0, 1e300, -1.0, math.inf, math.nan))
         lowest, highest = _BITS[field.type]
         number = self.random.choice(self.random.choice((_EDGES, _EDGES, _HUGE)))
         return min(max(number, lowest), highest)

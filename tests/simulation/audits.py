@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 from unittest import mock
 
-from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.pipeline.audit import job
 from lacuna.pipeline.audit.findings import NOTES, Finding
@@ -29,9 +29,9 @@ class SimulatedControlPlane(ControlPlane):
         self._around = around
         self.process = around.loop.process("audit")
         self._is_open = True
-        self._client = self._run(self._open(""))
+        self._client = self._run(self._open(ControlPlace("")))
 
-    async def _open(self, _: str) -> SessionClient:
+    async def _open(self, _: ControlPlace) -> SessionClient:
         client = new_client(self._around, lambda: 0.5)
         await client.cluster.ready()
         return client
@@ -52,7 +52,7 @@ def audit(around: Surroundings) -> list[Finding]:
     """What is wrong with the bucket, as `lacuna verify` would say. Raises PipelineError, ControlPlaneUnavailable."""
     control = SimulatedControlPlane(around)
     store = SimulatedStore(around.bucket, control.process)
-    location = ClusterLocation(store="memory:", control=",".join(around.controls))
+    location = ClusterLocation(store="memory:", control=ControlPlace(",".join(around.controls)))
     with (
         mock.patch.object(job, "open_metadata", return_value=control),
         mock.patch.object(job, "shared_store", return_value=store),

@@ -23,7 +23,7 @@ from lacuna.controlplane.client import not_known
 from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.errors import UserError
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 
 #: A stop that no offset reaches.
 NEVER: Final = (1 << 63) - 1
@@ -59,7 +59,7 @@ class Wanted:
 
 
 async def find(
-    bootstrap: str,
+    bootstrap: Agents,
     topic: str,
     partitions: Sequence[int],
     begin: Point,
@@ -164,7 +164,7 @@ def check_partition(topic: str, partition: int, count: int) -> None:
 
 
 def read(
-    bootstrap: str,
+    bootstrap: Agents,
     topic: str,
     wanted: Sequence[Wanted],
     *,
@@ -188,7 +188,7 @@ def read(
 
     config: dict[str, Any] = {
         **_CONFIG,
-        "bootstrap.servers": bootstrap,
+        **bootstrap.librdkafka(),
         "fetch.wait.max.ms": 500 if any(each.stop == NEVER for each in wanted) else _END_MS,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
         "error_cb": hear,

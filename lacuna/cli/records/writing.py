@@ -16,7 +16,7 @@ from lacuna.cli.records.reading import check_partition
 from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import topic_configs, topic_metadata
 from lacuna.errors import UserError
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 
 _ANSWER_SECONDS: Final = 60.0
 #: What the cluster allows at most: somebody may type the records of a transaction.
@@ -58,7 +58,7 @@ class Written:
     last: int
 
 
-async def find_limit(bootstrap: str, topic: str, partition: int | None) -> int:
+async def find_limit(bootstrap: Agents, topic: str, partition: int | None) -> int:
     """The topic's max.message.bytes; creates the topic if there is none and the cluster does that.
 
     Raises UserError if the topic or its partition does not exist.
@@ -83,7 +83,7 @@ class Writer:
 
     def __init__(
         self,
-        bootstrap: str,
+        bootstrap: Agents,
         topic: str,
         *,
         limit: int = _BATCH_BYTES,
@@ -109,7 +109,7 @@ class Writer:
         self._failure: tuple[int, KafkaError] | None = None
         config: dict[str, Any] = {
             **_CONFIG,
-            "bootstrap.servers": bootstrap,
+            **bootstrap.librdkafka(),
             "compression.type": compression,
             "batch.size": max(1, min(limit, _BATCH_BYTES)),
         }

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from lacuna.controlplane.client import ControlPlaneUnavailable, SessionLimits
+from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, SessionLimits
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.pipeline.control import ControlPlane
 
@@ -18,8 +18,8 @@ _LONGEST_PAUSE: Final = 1.0
 class RetryingControlPlane(ControlPlane):
     """A ControlPlane with `ask` and `ask_all`, which may send a command more than once: it must tolerate that."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address, SessionLimits(give_up_after=RETRY_SECONDS))
+    def __init__(self, place: ControlPlace) -> None:
+        super().__init__(place, SessionLimits(give_up_after=RETRY_SECONDS))
 
     def ask(self, command: Command) -> Reply:
         """Sends a command and returns its reply.

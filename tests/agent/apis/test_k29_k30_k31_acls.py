@@ -1,7 +1,11 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: as a Kafka without an authorizer answers."""
+"""DescribeAcls, CreateAcls and DeleteAcls: with an authorizer, and without one, as Kafka answers then."""
+
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.create_acls import (
     CREATE_ACLS_REQUEST,
@@ -21,6 +25,8 @@ from lacuna.wire.messages.describe_acls import (
     DescribeAclsRequest,
 )
 from tests.agent.apis.clusters import Setup
+from tests.agent.harness import RawClient
+from tests.agent.plane import cluster
 
 TOPIC, ALLOW, READ = 2, 3, 3
 
@@ -47,3 +53,120 @@ async def test_acls_are_disabled(setup: Setup, version: int) -> None:
     )
     (result,) = deleted.filter_results
     assert (result.error_code, result.matching_acls) == (ErrorCode.SECURITY_DISABLED, ())
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Setup]:
+    """A cluster with an authorizer, and a client of it that may do everything."""
+    settings = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
+    async with cluster(security=settings) as running:
+        client = await RawClient.connect(running.server.port)
+        yield Setup(running, client)
+        await client.close()
+
+
+def acl(name: str, **other: Any) -> AclCreation:
+    made = AclCreation(TOPIC, name, 3, "User:a", "*", READ, ALLOW)
+    return made._replace(**other)
+
+
+async def create(setup: Setup, *acls: AclCreation, version: int = 3) -> list[int]:
+    answer = await setup.client.call(
+        CREATE_ACLS_REQUEST, CREATE_ACLS_RESPONSE, version, CreateAclsRequest(acls)
+    )
+    return [each.error_code for each in answer.results]
+
+
+async def names(setup: Setup, version: int = 3) -> list[str]:
+    asked = DescribeAclsRequest(1, None, 1 if version else 3, None, None, 1, 1)
+    answer = await setup.client.call(DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, version, asked)
+    assert answer.error_code == ErrorCode.NONE
+    return [each.resource_name for each in answer.resources for _ in each.acls]
+
+
+async def delete(setup: Setup, *names: str, version: int = 3) -> list[tuple[int, list[str]]]:
+    filters = [DeleteAclsFilter(TOPIC, name, 3, None, None, 1, 1) for name in names]
+    answer = await setup.client.call(
+        DELETE_ACLS_REQUEST, DELETE_ACLS_RESPONSE, version, DeleteAclsRequest(filters)
+    )
+    return [
+        (each.error_code, [one.resource_name for one in each.matching_acls])
+        for each in answer.filter_results
+    ]
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_acls_are_kept(guarded: Setup, version: int) -> None:
+    """One that is there already is no error, and is there once."""
+    assert await create(guarded, acl("t"), acl("u"), acl("t"), version=version) == [0, 0, 0]
+    assert await names(guarded, version) == ["t", "u"]
+    assert await delete(guarded, "t", "t", "x", version=version) == [
+        (0, ["t"]),
+        (0, ["t"]),
+        (0, []),
+    ]
+    assert await names(guarded, version) == ["u"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"resource_type": 4},
+        {"resource_type": 1},
+        {"resource_type": 8},
+        {"resource_type": -1},
+        {"resource_name": ""},
+        {"resource_name": "x" * 1025},
+        {"resource_pattern_type": 2},
+        {"principal": "a"},
+        {"principal": "User:"},
+        {"host": ""},
+        {"operation": 1},
+        {"operation": 16},
+        {"permission_type": 1},
+        {"permission_type": 4},
+    ],
+)
+async def test_an_acl_that_makes_no_sense_is_refused_alone(
+    guarded: Setup, wrong: dict[str, Any]
+) -> None:
+    invalid = ErrorCode.INVALID_REQUEST
+    assert await create(guarded, acl("bad", **wrong), acl("good")) == [invalid, 0]
+    assert await names(guarded) == ["good"]
+
+
+async def test_one_request_changes_only_so_many(
+    guarded: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 in Kafka; here a few, so that this is quick."""
+    acls = [acl(f"t{number}") for number in range(3)]
+    assert await create(guarded, *acls) == [0, 0, 0]
+    for module in ("k30_create_acls", "k31_delete_acls"):
+        monkeypatch.setattr(f"lacuna.agent.apis.{module}.MOST_AT_ONCE", 2)
+    invalid = ErrorCode.INVALID_REQUEST
+    assert await create(guarded, *acls) == [invalid] * 3
+    assert await delete(guarded, "t0", "t1", "t2") == [(invalid, [])] * 3
+    assert len(await names(guarded)) == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"resource_type_filter": 0},
+        {"pattern_type_filter": 9},
+        {"operation": 0},
+        {"permission_type": 9},
+    ],
+)
+async def test_a_filter_that_makes_no_sense_is_refused(
+    guarded: Setup, wrong: dict[str, Any]
+) -> None:
+    filters = DeleteAclsFilter(TOPIC, None, 1, None, None, 1, 1)._replace(**wrong)
+    described = await guarded.client.call(
+        DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, 3, DescribeAclsRequest(*filters)
+    )
+    assert described.error_code == ErrorCode.INVALID_REQUEST
+    deleted = await guarded.client.call(
+        DELETE_ACLS_REQUEST, DELETE_ACLS_RESPONSE, 3, DeleteAclsRequest([filters])
+    )
+    assert deleted.filter_results[0].error_code == ErrorCode.INVALID_REQUEST

@@ -10,7 +10,7 @@ from lacuna.agent.quotas.limits import PRODUCED
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.state.shares import Shares
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 from lacuna.testing.cluster import Cluster
 from lacuna.wire.messages.alter_client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
@@ -85,7 +85,7 @@ def test_real_producers_get_no_more_than_the_quota() -> None:
 
 async def _set_quota(bootstrap: str) -> None:
     entry = EntryData([EntityData("user", None)], [OpData(PRODUCED, RATE, remove=False)])
-    async with KafkaConnection(bootstrap) as connection:
+    async with KafkaConnection(Agents(bootstrap)) as connection:
         answer = await connection.ask(
             ALTER_CLIENT_QUOTAS_REQUEST,
             ALTER_CLIENT_QUOTAS_RESPONSE,

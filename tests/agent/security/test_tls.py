@@ -283,7 +283,7 @@ def serial(client: RawClient) -> int:
 async def test_files_that_change_are_used_for_new_connections(
     files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "lacuna.agent")
+    caplog.set_level(logging.INFO, "lacuna")
     first, second = files.authority.issue(), files.authority.issue()
     certificate, key = first.write(tmp_path, "agent")
     async with listening(files.settings(certificate=certificate, key=key)) as server:
@@ -291,11 +291,7 @@ async def test_files_that_change_are_used_for_new_connections(
         assert tls is not None
 
         async def connected() -> RawClient:
-            if tls.look is not None:  # that of the connection before
-                await asyncio.wrap_future(tls.look)
-            tls._looked_at = 0.0  # as if a second had passed
-            tls.context(1.0)
-            await asyncio.wrap_future(tls.look)  # type: ignore[arg-type]
+            await asyncio.wrap_future(tls.watched.look_now(0.0))
             return await connect(server, files.context())
 
         old = await connected()

@@ -1,5 +1,6 @@
 """Users, ACLs, quotas and delegation tokens in the state machine, its snapshots and the agents' copies."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,21 @@ def test_more_than_a_cluster_keeps_is_refused_as_a_whole(monkeypatch: pytest.Mon
     assert "at most 1 ACLs, and has 0" in refused.error_message
     assert not cluster.state.security
     assert alter(cluster, added_acls=[READ]).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"quotas": [quota("a", request_percentage=math.nan)]},
+        {"quotas": [quota("a", request_percentage=0.0)]},
+        {"configs": {"log.retention.ms": "soon"}},
+        {"configs": {"num.io.threads": "8"}},
+    ],
+)
+def test_values_that_nobody_can_use_are_refused(changes: dict[str, Any]) -> None:
+    cluster = Cluster()
+    assert alter(cluster, added_acls=[READ], **changes).error_code == ErrorCode.INVALID_CONFIG
+    assert not cluster.state.security
 
 
 def test_tokens_that_have_expired_are_removed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from lacuna.controlplane.client import ControlPlaneUnavailable, SessionLimits
+from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, SessionLimits
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped
@@ -23,7 +23,7 @@ from tests.pipeline.compaction.conftest import Compactor, read_partition
 _IMPATIENT = SessionLimits(give_up_after=0.3, first_pause=0.01, longest_pause=0.05)
 
 
-def _address(cluster: Cluster) -> str:
+def _address(cluster: Cluster) -> ControlPlace:
     return find_cluster(data=str(cluster.data)).require_control()
 
 
@@ -149,7 +149,7 @@ def test_a_watch_goes_on_behind_an_outage_longer_than_its_lease(timed: Compactor
     assert "has lost its lease" in line
 
 
-def _connected(address: str) -> ControlPlane:
+def _connected(address: ControlPlace) -> ControlPlane:
     """A client that gives up soon, once it has its first session."""
     deadline = time.monotonic() + 60
     while True:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
+from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.layout import Codec
 from lacuna.pipeline.control import ControlPlane
@@ -147,7 +148,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
 class _Deleting(ControlPlane):
     """A topic is deleted before the `at`-th time that partitions are looked at."""
 
-    def __init__(self, address: str, admin: AdminClient, topic: str, at: int) -> None:
+    def __init__(self, address: ControlPlace, admin: AdminClient, topic: str, at: int) -> None:
         super().__init__(address)
         self._admin, self._topic, self._left = admin, topic, at
 

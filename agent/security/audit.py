@@ -1,0 +1,84 @@
+"""The log of what was denied, one line each, worded as Kafka's `kafka.authorizer.logger`.
+
+A client may ask for the same thing many times a second, or for many things: a line that was written less than a minute
+ago is not repeated, and there are at most so many in a minute. The counter `authorizations_denied` counts all.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.security.acls import Operation, PatternType, ResourceType
+from lacuna.agent.strangers import Complaints
+from lacuna.controlplane.shared.topic_configs import shorten
+
+if TYPE_CHECKING:
+    from lacuna.agent.metrics import AgentMetrics
+    from lacuna.agent.security.authorizer import Authorizer
+    from lacuna.agent.security.principal import Principal
+
+log = logging.getLogger("lacuna.authorizer")
+
+_WINDOW_SECONDS: Final = 60.0
+_MOST_LINES: Final = 1000
+
+
+class Audit:
+    """Writes the log of one agent. `clock` returns seconds."""
+
+    def __init__(
+        self, authorizer: "Authorizer", metrics: "AgentMetrics", clock: Callable[[], float]
+    ) -> None:
+        self._authorizer = authorizer
+        self._metrics = metrics
+        self._clock = clock
+        self._said = Complaints()
+        self._began = 0.0
+        self._lines = 0
+        self._kept_back = 0
+
+    def denied(
+        self,
+        principal: "Principal",
+        host: str,
+        operation: int,
+        resource_type: int,
+        name: str,
+        api: str,
+    ) -> None:
+        """Note that a client asked for something that it may not have."""
+        self._metrics.authorizations_denied += 1
+        now = self._clock()
+        asked = f"{principal} {operation} {resource_type} {name}"
+        if not log.isEnabledFor(logging.INFO) or not self._said.is_new(host, asked, now):
+            return
+        if now - self._began >= _WINDOW_SECONDS:
+            if self._kept_back:
+                log.info("%d more denials were not logged in the last minute", self._kept_back)
+            self._began, self._lines, self._kept_back = now, 0, 0
+        if self._lines >= _MOST_LINES:
+            self._kept_back += 1
+            return
+        self._lines += 1
+        log.info(
+            "Principal = %s is Denied operation = %s from host = %s on resource = %s:%s:%s for request = %s "
+            "based on rule %s",
+            _printable(str(principal)),
+            Operation(operation).name,
+            host,
+            _type_name(resource_type),
+            PatternType.LITERAL.name,
+            _printable(name),
+            api,
+            _printable(self._authorizer.rule(principal, host, operation, resource_type, name)),
+        )
+
+
+def _type_name(resource_type: int) -> str:
+    return "".join(word.capitalize() for word in ResourceType(resource_type).name.split("_"))
+
+
+def _printable(text: str) -> str:
+    """Return text that stays on its line."""
+    text = shorten(text)
+    return text if text.isprintable() else ascii(text)[1:-1]

@@ -1,0 +1,161 @@
+"""Guards of the APIs about the cluster: coordinators, configs, delegation tokens."""
+
+from typing import Any, Final
+
+from lacuna.agent.admin import operations
+from lacuna.agent.admin.config_resources import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    AlteredResource,
+)
+from lacuna.agent.api import Call
+from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
+from lacuna.agent.security.guards.guard import AnyApi, split
+from lacuna.agent.security.principal import Principal
+from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+)
+from lacuna.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from lacuna.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from lacuna.wire.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from lacuna.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from lacuna.wire.messages.find_coordinator import FindCoordinatorRequest
+
+_FIRST_BATCHED: Final = 4
+_FIRST_SHARE: Final = 6
+_COORDINATED: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_SHARE: Final = 2
+
+
+async def find_coordinator(
+    rights: Rights, api: AnyApi, call: Call, request: FindCoordinatorRequest
+) -> Any:
+    """Describe each group or transactional id. Coordinators of share groups are for brokers."""
+
+    def code_of(key: str) -> int:
+        if request.key_type == _SHARE and call.version >= _FIRST_SHARE:
+            return rights.error(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        kind = _COORDINATED.get(request.key_type)
+        return 0 if kind is None else rights.error(Operation.DESCRIBE, kind, key)
+
+    if call.version >= _FIRST_BATCHED:
+        response = await split(api, call, request, "coordinator_keys", "coordinators", code_of)
+    elif code := code_of(request.key):
+        response = api.refuse(call, request, code)
+    else:
+        response = await api.handle(call, request)
+    return response
+
+
+async def describe_cluster(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeClusterRequest
+) -> Any:
+    """Everybody may see the brokers; what the client may do to the cluster is filled in."""
+    response: DescribeClusterResponse = await api.handle(call, request)
+    if response.cluster_authorized_operations == operations.NOT_ASKED:
+        return response
+    return response._replace(cluster_authorized_operations=rights.cluster_operations())
+
+
+async def describe_log_dirs(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeLogDirsRequest
+) -> Any:
+    """Describe on the cluster; without it there is not even a directory."""
+    if rights.may_cluster(Operation.DESCRIBE):
+        return await api.handle(call, request)
+    return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+async def describe_configs(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeConfigsRequest
+) -> Any:
+    """DescribeConfigs on each topic or group, and on the cluster for the rest."""
+
+    def code_of(resource: DescribeConfigsResource) -> int:
+        kind, name = _place(resource.resource_type, resource.resource_name)
+        if kind is None:
+            return 0
+        return rights.error(Operation.DESCRIBE_CONFIGS, kind, name)
+
+    return await split(api, call, request, "resources", "results", code_of)
+
+
+async def alter_configs(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+    """AlterConfigs on each topic or group, and on the cluster for the rest; ClusterAction for levels of loggers."""
+
+    def code_of(resource: AlteredResource) -> int:
+        kind, name = _place(resource.resource_type, resource.resource_name)
+        if kind is None:
+            return 0
+        is_logger = resource.resource_type == BROKER_LOGGER
+        operation = Operation.CLUSTER_ACTION if is_logger else Operation.ALTER_CONFIGS
+        return rights.error(operation, kind, name)
+
+    return await split(api, call, request, "resources", "responses", code_of)
+
+
+def _place(resource_type: int, name: str) -> tuple[ResourceType | None, str]:
+    """Return the resource of ACLs on which the right to a config resource is; None if there are no such configs."""
+    if resource_type == TOPIC:
+        return ResourceType.TOPIC, name
+    if resource_type == GROUP:
+        return ResourceType.GROUP, name
+    if resource_type in (BROKER, BROKER_LOGGER, CLIENT_METRICS):
+        return ResourceType.CLUSTER, CLUSTER_NAME
+    return None, name
+
+
+async def create_delegation_token(
+    rights: Rights, api: AnyApi, call: Call, request: CreateDelegationTokenRequest
+) -> Any:
+    """A token for oneself takes no right, one for somebody else CreateTokens on that user (KIP-373)."""
+    owner = rights.principal
+    if request.owner_principal_name:
+        owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
+    session = call.peer.session
+    may_ask = session.listener.protocol.has_sasl and not session.is_token
+    code = 0
+    if may_ask and owner != rights.principal:
+        code = rights.error(Operation.CREATE_TOKENS, ResourceType.USER, str(owner))
+    if code:
+        return api.refuse(call, request, code)
+    return await api.handle(call, request)
+
+
+async def describe_delegation_token(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeDelegationTokenRequest
+) -> Any:
+    """One's own tokens and those that one may renew, others by Describe on the token or DescribeTokens on its user."""
+    response: DescribeDelegationTokenResponse = await api.handle(call, request)
+    return response._replace(tokens=[each for each in response.tokens if _may_see(rights, each)])
+
+
+def _may_see(rights: Rights, token: DescribedDelegationToken) -> bool:
+    owner = Principal(token.principal_type, token.principal_name)
+    requester = Principal(
+        token.token_requester_principal_type or token.principal_type,
+        token.token_requester_principal_name or token.principal_name,
+    )
+    renewers = [Principal(each.principal_type, each.principal_name) for each in token.renewers]
+    if rights.principal in (owner, requester, *renewers):
+        return True
+    kinds = (
+        (Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id),
+        (Operation.DESCRIBE_TOKENS, ResourceType.USER, str(owner)),
+    )
+    return any(rights.may(*each, is_logged=False) for each in kinds)

@@ -1,0 +1,305 @@
+"""Guards of the APIs about groups and their offsets."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from lacuna.agent.admin import operations
+from lacuna.agent.api import Call
+from lacuna.agent.security.acls import Operation, ResourceType
+from lacuna.agent.security.guards.guard import AnyApi, are_known, name_of, on_group, split
+from lacuna.agent.security.rights import DENIED, Rights
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from lacuna.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from lacuna.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from lacuna.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from lacuna.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+)
+from lacuna.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from lacuna.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from lacuna.wire.messages.sync_group import SyncGroupRequest
+
+_TOPIC_DENIED: Final = DENIED[ResourceType.TOPIC]
+_FIRST_PROTOCOL: Final = 5
+_FIRST_GROUPS: Final = 8
+_NOTHING: Final = -1
+
+_read_group = on_group(Operation.READ)
+_delete_group = on_group(Operation.DELETE)
+
+
+async def sync_group(rights: Rights, api: AnyApi, call: Call, request: SyncGroupRequest) -> Any:
+    """Read the group. A request that lacks its protocol is refused whoever asks."""
+    lacks_protocol = None in (request.protocol_type, request.protocol_name)
+    if call.version >= _FIRST_PROTOCOL and lacks_protocol:
+        return await api.handle(call, request)
+    return await _read_group(rights, api, call, request)
+
+
+async def describe_groups(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeGroupsRequest
+) -> Any:
+    """Describe each group."""
+    response: DescribeGroupsResponse = await split(
+        api, call, request, "groups", "groups", lambda name: _description_error(rights, name)
+    )
+    groups = [
+        each
+        if each.authorized_operations == operations.NOT_ASKED
+        else each._replace(
+            authorized_operations=rights.operations(ResourceType.GROUP, each.group_id)
+        )
+        for each in response.groups
+    ]
+    return response._replace(groups=groups)
+
+
+async def consumer_group_describe(
+    rights: Rights, api: AnyApi, call: Call, request: ConsumerGroupDescribeRequest
+) -> Any:
+    """Describe each group, and each topic that its members subscribe to."""
+    response: ConsumerGroupDescribeResponse = await split(
+        api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
+    )
+    return response._replace(groups=[_seen(rights, each) for each in response.groups])
+
+
+def _description_error(rights: Rights, group_id: str) -> int:
+    return rights.error(Operation.DESCRIBE, ResourceType.GROUP, group_id)
+
+
+def _seen(rights: Rights, group: DescribedGroup) -> DescribedGroup:
+    topics = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    for member in group.members:
+        topics.update(name for name in member.subscribed_topic_names if name is not None)
+    if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
+        return DescribedGroup(
+            _TOPIC_DENIED,
+            "The group has described topic(s) that the client is not authorized to describe.",
+            group.group_id,
+        )
+    if group.authorized_operations == operations.NOT_ASKED:
+        return group
+    return group._replace(
+        authorized_operations=rights.operations(ResourceType.GROUP, group.group_id)
+    )
+
+
+async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGroupsRequest) -> Any:
+    """All groups for who may describe the cluster, else those that the client may describe."""
+    response: ListGroupsResponse = await api.handle(call, request)
+    if rights.may_cluster(Operation.DESCRIBE, is_logged=False):
+        return response
+    seen = [
+        each
+        for each in response.groups
+        if rights.may(Operation.DESCRIBE, ResourceType.GROUP, each.group_id, is_logged=False)
+    ]
+    return response._replace(groups=seen)
+
+
+async def consumer_group_heartbeat(
+    rights: Rights, api: AnyApi, call: Call, request: ConsumerGroupHeartbeatRequest
+) -> Any:
+    """Read the group, and describe each topic that the member names."""
+    if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
+        return api.refuse(call, request, code)
+    names = [name for name in request.subscribed_topic_names or () if name is not None]
+    denied = [name for name in names if not rights.may_topic(Operation.DESCRIBE, name)]
+    if denied:
+        return api.refuse(call, request, _TOPIC_DENIED)
+    response: ConsumerGroupHeartbeatResponse = await api.handle(call, request)
+    return _assigned(rights, call, response)
+
+
+def _assigned(
+    rights: Rights, call: Call, response: ConsumerGroupHeartbeatResponse
+) -> ConsumerGroupHeartbeatResponse:
+    """Leave out topics that a regular expression matches and the client may not describe."""
+    if response.assignment is None:
+        return response
+    seen = []
+    for topic in response.assignment.topic_partitions:
+        name = name_of(call.context, "", topic.topic_id)
+        if name is None or rights.may_topic(Operation.DESCRIBE, name, is_logged=False):
+            seen.append(topic)
+    return response._replace(assignment=Assignment(seen))
+
+
+async def offset_commit(
+    rights: Rights, api: AnyApi, call: Call, request: OffsetCommitRequest
+) -> Any:
+    """Read the group and each topic."""
+    if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
+        return api.refuse(call, request, code)
+    await _look_for(call, [each.topic_id for each in request.topics])
+
+    def code_of(topic: OffsetCommitRequestTopic) -> int:
+        name = name_of(call.context, topic.name, topic.topic_id)
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID if topic.topic_id != ZERO_UUID else 0
+        return rights.error(Operation.READ, ResourceType.TOPIC, name)
+
+    return await split(api, call, request, "topics", "topics", code_of)
+
+
+async def offset_delete(
+    rights: Rights, api: AnyApi, call: Call, request: OffsetDeleteRequest
+) -> Any:
+    """Delete the group, and read each topic."""
+    if code := rights.error(Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return api.refuse(call, request, code)
+    allowed: list[OffsetDeleteRequestTopic] = []
+    denied: list[OffsetDeleteRequestTopic] = []
+    for topic in request.topics:
+        may_read = rights.may_topic(Operation.READ, topic.name)
+        (allowed if may_read else denied).append(topic)
+    response: OffsetDeleteResponse = await api.handle(call, request._replace(topics=allowed))
+    if response.error_code:
+        return response
+    failed = [
+        OffsetDeleteResponseTopic(
+            topic.name,
+            [
+                OffsetDeleteResponsePartition(each.partition_index, _TOPIC_DENIED)
+                for each in topic.partitions
+            ],
+        )
+        for topic in denied
+    ]
+    return response._replace(topics=[*response.topics, *failed])
+
+
+async def offset_fetch(rights: Rights, api: AnyApi, call: Call, request: OffsetFetchRequest) -> Any:
+    """Describe each group and each topic. Of all topics, some are left out."""
+    if call.version < _FIRST_GROUPS:
+        return await _offset_fetch_of_one(rights, api, call, request)
+    ids = [topic.topic_id for group in request.groups for topic in group.topics or ()]
+    await _look_for(call, ids)
+    denied: dict[str, list[OffsetFetchResponseTopics]] = {}
+    groups = []
+    for group in request.groups:
+        if group.topics is not None and not _is_hidden(rights, group.group_id):
+            group, denied[group.group_id] = _without_denied(rights, call, group)
+        groups.append(group)
+    response: OffsetFetchResponse = await split(
+        api,
+        call,
+        request._replace(groups=groups),
+        "groups",
+        "groups",
+        lambda group: _description_error(rights, group.group_id),
+    )
+    return response._replace(
+        groups=[_with_denied(rights, each, denied.get(each.group_id)) for each in response.groups]
+    )
+
+
+def _is_hidden(rights: Rights, group_id: str) -> bool:
+    return not rights.may(Operation.DESCRIBE, ResourceType.GROUP, group_id, is_logged=False)
+
+
+def _without_denied(
+    rights: Rights, call: Call, group: OffsetFetchRequestGroup
+) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+    """Return the group with those of its topics that may be described, and the answers for the others."""
+    allowed: list[OffsetFetchRequestTopics] = []
+    failed = []
+    for topic in group.topics or ():
+        name = name_of(call.context, topic.name, topic.topic_id)
+        code = ErrorCode.UNKNOWN_TOPIC_ID if topic.topic_id != ZERO_UUID else 0
+        if name is not None:
+            code = rights.error(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        if not code:
+            allowed.append(topic)
+            continue
+        partitions = [
+            OffsetFetchResponsePartitions(each, _NOTHING, error_code=code)
+            for each in topic.partition_indexes
+        ]
+        failed.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
+    return group._replace(topics=allowed), failed
+
+
+def _with_denied(
+    rights: Rights,
+    group: OffsetFetchResponseGroup,
+    denied: Sequence[OffsetFetchResponseTopics] | None,
+) -> OffsetFetchResponseGroup:
+    if group.error_code:
+        return group
+    if denied is not None:
+        return group._replace(topics=[*group.topics, *denied])
+    # All topics were asked for.
+    seen = [each for each in group.topics if rights.may_topic(Operation.DESCRIBE, each.name)]
+    return group._replace(topics=seen)
+
+
+async def _offset_fetch_of_one(
+    rights: Rights, api: AnyApi, call: Call, request: OffsetFetchRequest
+) -> Any:
+    """Before v8: one group."""
+    if code := _description_error(rights, request.group_id):
+        return api.refuse(call, request, code)
+    if request.topics is None:
+        response = await api.handle(call, request)
+        seen = [each for each in response.topics if rights.may_topic(Operation.DESCRIBE, each.name)]
+        return response._replace(topics=seen)
+    allowed: list[OffsetFetchRequestTopic] = []
+    denied: list[OffsetFetchRequestTopic] = []
+    for topic in request.topics:
+        may_describe = rights.may_topic(Operation.DESCRIBE, topic.name)
+        (allowed if may_describe else denied).append(topic)
+    response = await api.handle(call, request._replace(topics=allowed))
+    failed = [
+        OffsetFetchResponseTopic(
+            topic.name,
+            [
+                OffsetFetchResponsePartition(each, _NOTHING, error_code=_TOPIC_DENIED)
+                for each in topic.partition_indexes
+            ],
+        )
+        for topic in denied
+    ]
+    return (
+        response if response.error_code else response._replace(topics=[*response.topics, *failed])
+    )
+
+
+async def _look_for(call: Call, topic_ids: list[bytes]) -> None:
+    if not are_known(call.context, (each for each in topic_ids if each != ZERO_UUID)):
+        await current_view(call.context)

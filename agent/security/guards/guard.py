@@ -1,0 +1,122 @@
+"""The shapes of guards: what stands between a request and its handler when there is an authorizer.
+
+A guard gives the handler as much of a request as its client may do, and answers the rest with errors. So a handler
+knows nothing of rights, and without an authorizer none of this runs.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from lacuna.agent.api import Call
+from lacuna.agent.security.acls import Operation, ResourceType
+from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.shared.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+
+class AnyApi(Protocol):
+    """An API, whatever its messages are."""
+
+    @property
+    def handle(self) -> Callable[[Call, Any], Awaitable[Any]]:
+        """Return what answers a request."""
+        ...
+
+    @property
+    def refuse(self) -> Callable[[Call, Any, int], Any]:
+        """Return what refuses a request with an error."""
+        ...
+
+
+#: Answers a request of an API, which the guard may change, leave to `api.handle`, or not.
+Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
+
+
+def on_cluster(*operations: Operation) -> Guard:
+    """Return the guard of an API that takes one of these operations on the cluster; the last one's denial is logged."""
+
+    async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+        last = operations[-1]
+        if any(rights.may_cluster(each, is_logged=each is last) for each in operations):
+            return await api.handle(call, request)
+        return api.refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    return guard
+
+
+def on_group(operation: Operation) -> Guard:
+    """Return the guard of an API about the group `request.group_id`."""
+
+    async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+        if code := rights.error(operation, ResourceType.GROUP, request.group_id):
+            return api.refuse(call, request, code)
+        return await api.handle(call, request)
+
+    return guard
+
+
+def on_each(
+    asked: str, answered: str, operation: Operation, resource_type: ResourceType, name: str = ""
+) -> Guard:
+    """Return the guard of an API about several resources, each answered on its own.
+
+    They are the elements of `request.asked`, and `name` is the field with an element's name; without one, the elements
+    are names. Their answers are the elements of `response.answered`.
+    """
+
+    async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+        def code_of(each: Any) -> int:
+            return rights.error(operation, resource_type, getattr(each, name) if name else each)
+
+        return await split(api, call, request, asked, answered, code_of)
+
+    return guard
+
+
+async def split(
+    api: AnyApi,
+    call: Call,
+    request: Any,
+    asked: str,
+    answered: str,
+    code_of: Callable[[Any], int],
+) -> Any:
+    """Have those elements of `request.asked` handled that `code_of` has no error for, and refuse the others."""
+    elements = getattr(request, asked)
+    codes = [code_of(each) for each in elements]
+    if not any(codes):
+        return await api.handle(call, request)
+    responses = []
+    for code in dict.fromkeys(
+        sorted(codes)
+    ):  # what is allowed first, as its handler may have to wait
+        some = [each for each, its in zip(elements, codes, strict=True) if its == code]
+        part = request._replace(**{asked: some})
+        if code:
+            responses.append(api.refuse(call, part, code))
+        else:
+            responses.append(await api.handle(call, part))
+    return joined(responses, answered)
+
+
+def joined(responses: Sequence[Any], answered: str) -> Any:
+    """Return the first of the responses with the elements of all; None (no answer is wanted) if it is that."""
+    if responses[0] is None:
+        return None
+    elements = [each for response in responses for each in getattr(response, answered)]
+    return responses[0]._replace(**{answered: elements})
+
+
+def name_of(context: "AgentContext", name: str | None, topic_id: bytes) -> str | None:
+    """Return the name of a topic that a request names by name or by id, or None if there is none with the id."""
+    if name:
+        return name
+    topic = context.control.cluster.topics_by_id.get(topic_id)
+    return None if topic is None else topic.name
+
+
+def are_known(context: "AgentContext", topic_ids: Iterable[bytes]) -> bool:
+    """Return whether the view has all these topics."""
+    return all(each in context.control.cluster.topics_by_id for each in topic_ids)

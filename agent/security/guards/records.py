@@ -1,0 +1,83 @@
+"""Guards of the APIs about records: Produce, Fetch, OffsetForLeaderEpoch."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from lacuna.agent.api import Call
+from lacuna.agent.apis import k01_fetch
+from lacuna.agent.security.acls import Operation, ResourceType
+from lacuna.agent.security.guards.guard import AnyApi, name_of, split
+from lacuna.agent.security.rights import DENIED, Rights
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.fetch import FetchRequest
+from lacuna.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderTopic,
+)
+from lacuna.wire.messages.produce import ProduceRequest, TopicProduceData
+
+_NO_REPLICA: Final = -1
+#: Where a batch of magic 2 has its magic, and the byte with the bit that says that it is transactional.
+_MAGIC_AT, _FLAGS_AT = 16, 22
+_MAGIC, _TRANSACTIONAL = 2, 0x10
+
+
+async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
+    """Write to each topic; transactional batches take Write on the transactional id too. It waits for nothing (S12)."""
+    if request.transactional_id is not None and _is_transactional(request):
+        kind, name = ResourceType.TRANSACTIONAL_ID, request.transactional_id
+        if code := rights.error(Operation.WRITE, kind, name):
+            return api.refuse(call, request, code)
+
+    def code_of(topic: TopicProduceData) -> int:
+        name = name_of(call.context, topic.name, topic.topic_id)
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return rights.error(Operation.WRITE, ResourceType.TOPIC, name)
+
+    return await split(api, call, request, "topic_data", "responses", code_of)
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    """Return whether a partition's first batch is transactional."""
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if records is None or len(records) <= _FLAGS_AT or records[_MAGIC_AT] != _MAGIC:
+                continue
+            if records[_FLAGS_AT] & _TRANSACTIONAL:
+                return True
+    return False
+
+
+async def fetch(rights: Rights, _api: AnyApi, call: Call, request: FetchRequest) -> Any:
+    """Read each topic of the request and of its session; whoever says that it is a replica needs ClusterAction."""
+    is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
+    may_read: Callable[[str], bool]
+    if is_replica:
+        is_one = rights.may_cluster(Operation.CLUSTER_ACTION)
+        may_read = lambda _: is_one  # noqa: E731
+    else:
+        may_read = lambda name: rights.may_topic(Operation.READ, name)  # noqa: E731
+
+    def refusal(name: str, topic_id: bytes) -> int:
+        topic = name_of(call.context, name, topic_id)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return 0 if may_read(topic) else DENIED[ResourceType.TOPIC]
+
+    return await k01_fetch.serve(call, request, (rights.whose, refusal))
+
+
+async def offset_for_leader_epoch(
+    rights: Rights, api: AnyApi, call: Call, request: OffsetForLeaderEpochRequest
+) -> Any:
+    """ClusterAction, for replicas, or Describe of each topic (KIP-320)."""
+    is_replica = rights.may_cluster(Operation.CLUSTER_ACTION, is_logged=False)
+
+    def code_of(topic: OffsetForLeaderTopic) -> int:
+        return (
+            0 if is_replica else rights.error(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        )
+
+    return await split(api, call, request, "topics", "topics", code_of)

@@ -1,0 +1,172 @@
+"""Guards of the APIs about producers and transactions."""
+
+from typing import Any
+
+from lacuna.agent.api import Call
+from lacuna.agent.partitions import find_topic
+from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
+from lacuna.agent.security.guards.guard import AnyApi, split
+from lacuna.agent.security.rights import DENIED, Rights
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from lacuna.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+from lacuna.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from lacuna.wire.messages.end_txn import EndTxnRequest
+from lacuna.wire.messages.init_producer_id import InitProducerIdRequest
+from lacuna.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from lacuna.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+_FIRST_OF_BROKERS = 4
+
+
+def _write_error(rights: Rights, transactional_id: str) -> int:
+    return rights.error(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+async def init_producer_id(
+    rights: Rights, api: AnyApi, call: Call, request: InitProducerIdRequest
+) -> Any:
+    """Write on the transactional id; without one, IdempotentWrite on the cluster, or Write on any topic (KIP-679)."""
+    code: int = ErrorCode.NONE
+    if request.transactional_id is not None:
+        code = _write_error(rights, request.transactional_id)
+    elif not (
+        rights.may_cluster(Operation.IDEMPOTENT_WRITE, is_logged=False)
+        or rights.may_write_somewhere()
+    ):
+        code = rights.error(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+    if code:
+        response = api.refuse(call, request, code)
+    else:
+        response = await api.handle(call, request)
+    return response
+
+
+async def add_partitions_to_txn(
+    rights: Rights, api: AnyApi, call: Call, request: AddPartitionsToTxnRequest
+) -> Any:
+    """Write on the transactional id and each topic, or no partition is added. From v4 on it is for brokers."""
+    if call.version >= _FIRST_OF_BROKERS:
+        if rights.may_cluster(Operation.CLUSTER_ACTION):
+            return await api.handle(call, request)
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if code := _write_error(rights, request.v3_and_below_transactional_id):
+        return api.refuse(call, request, code)
+    topics = request.v3_and_below_topics
+    denied = {each.name for each in topics if not rights.may_topic(Operation.WRITE, each.name)}
+    if not denied:
+        return await api.handle(call, request)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[_not_added(call, each, denied) for each in topics]
+    )
+
+
+def _not_added(
+    call: Call, topic: AddPartitionsToTxnTopic, denied: set[str]
+) -> AddPartitionsToTxnTopicResult:
+    def code_of(partition: int) -> int:
+        if topic.name in denied:
+            return DENIED[ResourceType.TOPIC]
+        if find_topic(call.context, topic.name, partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    partitions = [
+        AddPartitionsToTxnPartitionResult(each, code_of(each)) for each in topic.partitions
+    ]
+    return AddPartitionsToTxnTopicResult(topic.name, partitions)
+
+
+async def add_offsets_to_txn(
+    rights: Rights, api: AnyApi, call: Call, request: AddOffsetsToTxnRequest
+) -> Any:
+    """Write on the transactional id, and read the group."""
+    code = _write_error(rights, request.transactional_id)
+    code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
+    if code:
+        response = api.refuse(call, request, code)
+    else:
+        response = await api.handle(call, request)
+    return response
+
+
+async def end_txn(rights: Rights, api: AnyApi, call: Call, request: EndTxnRequest) -> Any:
+    """Write on the transactional id."""
+    if code := _write_error(rights, request.transactional_id):
+        response = api.refuse(call, request, code)
+    else:
+        response = await api.handle(call, request)
+    return response
+
+
+async def txn_offset_commit(
+    rights: Rights, api: AnyApi, call: Call, request: TxnOffsetCommitRequest
+) -> Any:
+    """Write on the transactional id, and read the group and each topic."""
+    code = _write_error(rights, request.transactional_id)
+    code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
+    if code:
+        response = api.refuse(call, request, code)
+    else:
+        response = await split(
+            api,
+            call,
+            request,
+            "topics",
+            "topics",
+            lambda topic: rights.error(Operation.READ, ResourceType.TOPIC, topic.name),
+        )
+    return response
+
+
+async def describe_transactions(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeTransactionsRequest
+) -> Any:
+    """Describe each transactional id. Topics that the client may not describe are left out."""
+    kind = ResourceType.TRANSACTIONAL_ID
+    response: DescribeTransactionsResponse = await split(
+        api,
+        call,
+        request,
+        "transactional_ids",
+        "transaction_states",
+        lambda name: rights.error(Operation.DESCRIBE, kind, name),
+    )
+    states = [_with_described(rights, each) for each in response.transaction_states]
+    return response._replace(transaction_states=states)
+
+
+def _with_described(rights: Rights, state: TransactionState) -> TransactionState:
+    seen = [
+        each
+        for each in state.topics
+        if rights.may_topic(Operation.DESCRIBE, each.topic, is_logged=False)
+    ]
+    return state._replace(topics=seen)
+
+
+async def list_transactions(
+    rights: Rights, api: AnyApi, call: Call, request: ListTransactionsRequest
+) -> Any:
+    """Those that the client may describe."""
+    response: ListTransactionsResponse = await api.handle(call, request)
+    kind = ResourceType.TRANSACTIONAL_ID
+    seen = [
+        each
+        for each in response.transaction_states
+        if rights.may(Operation.DESCRIBE, kind, each.transactional_id, is_logged=False)
+    ]
+    return response._replace(transaction_states=seen)

@@ -1,0 +1,78 @@
+"""What the client of one request may do: the authorizer's answers for its principal and host; denials are logged."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
+from lacuna.controlplane.shared.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from lacuna.agent.api import Call
+    from lacuna.agent.security.audit import Audit
+    from lacuna.agent.security.authorizer import Authorizer
+
+#: What a client is told that may not do something to a resource, by the resource's type.
+DENIED: Final[Mapping[int, int]] = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+class Rights:
+    """Asked with `is_logged` false, a denial is not logged: the client only wants to know what it may do."""
+
+    __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
+
+    def __init__(self, authorizer: "Authorizer", audit: "Audit", call: "Call", api: str) -> None:
+        self._authorizer = authorizer
+        self._audit = audit
+        self._api = api
+        self.principal = call.peer.session.principal
+        self.host = call.peer.host
+
+    def may(self, operation: int, resource_type: int, name: str, *, is_logged: bool = True) -> bool:
+        """Return whether the client may do something to a resource."""
+        if self._authorizer.allows(self.principal, self.host, operation, resource_type, name):
+            return True
+        if is_logged:
+            self._audit.denied(self.principal, self.host, operation, resource_type, name, self._api)
+        return False
+
+    def may_topic(self, operation: int, name: str, *, is_logged: bool = True) -> bool:
+        """Return whether the client may do something to a topic."""
+        return self.may(operation, ResourceType.TOPIC, name, is_logged=is_logged)
+
+    def may_cluster(self, operation: int, *, is_logged: bool = True) -> bool:
+        """Return whether the client may do something to the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
+
+    def error(self, operation: int, resource_type: int, name: str) -> int:
+        """Return the error of a client that may not do something to a resource, or NONE if it may."""
+        if self.may(operation, resource_type, name):
+            return ErrorCode.NONE
+        return DENIED[resource_type]
+
+    def may_write_somewhere(self) -> bool:
+        """Return whether the client may write to any topic at all."""
+        return self._authorizer.allows_somewhere(
+            self.principal, self.host, Operation.WRITE, ResourceType.TOPIC
+        )
+
+    def operations(self, resource_type: int, name: str) -> int:
+        """Return what the client may do to a resource, as the bits of KIP-430."""
+        return self._authorizer.operations(self.principal, self.host, resource_type, name)
+
+    def cluster_operations(self) -> int:
+        """Return what the client may do to the cluster, as the bits of KIP-430; 0 if it may not describe it."""
+        if not self.may_cluster(Operation.DESCRIBE):
+            return 0
+        return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)
+
+    @property
+    def whose(self) -> tuple[object, ...]:
+        """A value that stays the same as long as the answers do."""
+        return self.principal, self.host, self._authorizer.version

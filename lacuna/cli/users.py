@@ -1,0 +1,126 @@
+"""`lacuna users`: list, add, remove users who authenticate with SCRAM or PLAIN (KIP-554)."""
+
+import asyncio
+import os
+from hashlib import pbkdf2_hmac
+from typing import Annotated, Final
+
+import click
+
+from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM_NAMES
+from lacuna.cli.answers import check
+from lacuna.cli.command_line import Group, argument, option
+from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.errors import fail
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.kafka import Agents, KafkaConnection
+from lacuna.secret import read_secret
+from lacuna.wire.messages.alter_user_scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from lacuna.wire.messages.describe_user_scram_credentials import (
+    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    DescribeUserScramCredentialsRequest,
+)
+
+_VERSION: Final = 0
+_SALT_BYTES: Final = 24
+
+app = Group(help="Lists, adds and removes users and their passwords.")
+
+User = Annotated[str, argument(help="Name of the user.", show_default=False)]
+
+
+@app.adds("list", shows=True)
+@asynchronous
+async def list_users(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Lists users and their mechanisms."""
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.ask(
+            DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+            DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+            _VERSION,
+            DescribeUserScramCredentialsRequest(None),
+        )
+    check(response.error_code, "users", response.error_message)
+    rows = [
+        (each.user, MECHANISM_NAMES[info.mechanism], info.iterations)
+        for each in response.results
+        for info in each.credential_infos
+    ]
+    table(("user", "mechanism", "iterations"), rows, name="users")
+
+
+@app.adds("add")
+def add(
+    user: User,
+    password: Annotated[
+        str | None,
+        option(
+            "--password",
+            metavar="REFERENCE",
+            help="Where the password is: file:PATH, env:NAME or command:LINE. Without it you are asked for it.",
+        ),
+    ] = None,
+    iterations: Annotated[
+        int, option("--iterations", min=LEAST_ITERATIONS, max=16384, help="Iterations of the hash.")
+    ] = LEAST_ITERATIONS,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Adds a user, or gives one another password, for all mechanisms. The password itself is not sent."""
+    if password is None:
+        secret = str(click.prompt("Password", hide_input=True, confirmation_prompt=True)).encode()
+    else:
+        secret = read_secret(password, "--password")
+    changes = [_upsertion(user, secret, mechanism, iterations) for mechanism in HASHES]
+    asyncio.run(_alter(bootstrap, user, AlterUserScramCredentialsRequest((), changes)))
+    tell(f"{user} can authenticate with the password")
+
+
+@app.adds("remove")
+@asynchronous
+async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Removes a user. Connections that are open stay open."""
+    changes = [ScramCredentialDeletion(user, mechanism) for mechanism in HASHES]
+    removed = False
+    for change in changes:
+        request = AlterUserScramCredentialsRequest([change], ())
+        removed |= await _alter(bootstrap, user, request, may_be_missing=True)
+    if not removed:
+        fail(f"there is no user {user}; `lacuna users list` shows the users that exist")
+    tell(f"{user} is removed")
+
+
+async def _alter(
+    bootstrap: Agents,
+    user: str,
+    request: AlterUserScramCredentialsRequest,
+    may_be_missing: bool = False,
+) -> bool:
+    """Returns whether it was done; raises UserError, unless the user is missing and may be."""
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.ask(
+            ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+            ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+            _VERSION,
+            request,
+        )
+    for result in response.results:
+        if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+            return False
+        check(result.error_code, user, result.error_message)
+    return True
+
+
+def _upsertion(
+    user: str, password: bytes, mechanism: int, iterations: int
+) -> ScramCredentialUpsertion:
+    salt = os.urandom(_SALT_BYTES)
+    salted = pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
+    return ScramCredentialUpsertion(user, mechanism, iterations, salt, salted)

@@ -1,0 +1,182 @@
+"""Logging in, where the agents ask their clients who they are: the console then asks the same.
+
+A user and a password are right if an agent takes them. They stay in this process, behind a cookie that says nothing,
+and are what the console connects with when it reads records for that user; so it shows nobody records that he may not
+read.
+"""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from lacuna.console import limits
+from lacuna.console.site import BadRequest, Site
+from lacuna.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
+from lacuna.sasl import SCRAM, Credentials, plain, scram
+
+COOKIE: Final = "lacuna_login"
+_ACTION: Final = "login"
+_SECONDS: Final = 8 * 3600.0
+_MOST: Final = 1000
+_HOSTS: Final = 1024
+#: After so many failures in a row, a host has to wait, each time twice as long, up to the longest pause.
+_FREE_FAILURES: Final = 3
+_LONGEST_PAUSE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Login:
+    """A user who has logged in, until when (loop time), and what the console connects with for him."""
+
+    user: str
+    credentials: Credentials
+    ends: float
+
+
+@dataclass(slots=True)
+class _Failures:
+    count: int = 0
+    wait_until: float = 0.0
+
+
+class Logins:
+    """Who has logged in, each under the value of a cookie. The oldest login ends when there are too many."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._logins: OrderedDict[str, Login] = OrderedDict()
+        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+
+    def find(self, request: Request) -> Login | None:
+        """Return who sends a request."""
+        key = request.cookies.get(COOKIE, "")
+        login = self._logins.get(key)
+        if login is not None and self._seconds() >= login.ends:
+            del self._logins[key]
+            return None
+        return login
+
+    def add(self, user: str, credentials: Credentials) -> str:
+        """Return the cookie's value for a user who has logged in."""
+        key = secrets.token_hex(32)
+        self._logins[key] = Login(user, credentials, self._seconds() + _SECONDS)
+        if len(self._logins) > _MOST:
+            self._logins.popitem(last=False)
+        return key
+
+    def end(self, request: Request) -> None:
+        """Forget who sends a request."""
+        self._logins.pop(request.cookies.get(COOKIE, ""), None)
+
+    def wait(self, host: str) -> float:
+        """Return for how many seconds a host may not try to log in."""
+        found = self._failures.get(host)
+        return 0.0 if found is None else max(0.0, found.wait_until - self._seconds())
+
+    def failed(self, host: str) -> None:
+        """Note that a host has tried a wrong password."""
+        found = self._failures.setdefault(host, _Failures())
+        self._failures.move_to_end(host)
+        if len(self._failures) > _HOSTS:
+            self._failures.popitem(last=False)
+        found.count += 1
+        if found.count > _FREE_FAILURES:
+            pause = min(_LONGEST_PAUSE, 2.0 ** min(found.count - _FREE_FAILURES, 10))
+            found.wait_until = self._seconds() + pause
+
+    def succeeded(self, host: str) -> None:
+        """Note that a host has logged in."""
+        self._failures.pop(host, None)
+
+
+async def page(site: Site, request: Request) -> Response:
+    """Answer with the form."""
+    return _form(site, request)
+
+
+async def log_in(site: Site, request: Request) -> Response:
+    """Check a user and a password by connecting with them, and answer with a cookie."""
+    logins, host = site.logins, request.client.host if request.client else ""
+    if logins is None:
+        return RedirectResponse("/", 303)
+    form = await _read(request)
+    browser = site.tokens.browser_of(request.headers)
+    if not site.tokens.is_right(browser, _ACTION, form.get("token", "")):
+        return _form(site, request, 403, "This form is not from this browser. Try again.")
+    if wait := logins.wait(host):
+        return _form(site, request, 429, f"Too many wrong passwords: try again in {wait:.0f} s.")
+    user = form.get("user", "")
+    credentials = await _right(site.sources.agents(), user, form.get("password", ""))
+    if credentials is None:
+        logins.failed(host)
+        return _form(site, request, 403, "There is no such user, or the password is wrong.")
+    logins.succeeded(host)
+    response = RedirectResponse(_own_path(form.get("to", "")), 303)
+    # Behind a proxy with TLS only the browser knows that the connection is encrypted.
+    is_secure = urlsplit(request.headers.get("origin", "")).scheme == "https"
+    response.set_cookie(
+        COOKIE,
+        logins.add(user, credentials),
+        max_age=int(_SECONDS),
+        httponly=True,
+        samesite="strict",
+        secure=is_secure,
+    )
+    return response
+
+
+async def log_out(site: Site, request: Request) -> Response:
+    """End the login of this browser."""
+    form = await _read(request)
+    browser = site.tokens.browser_of(request.headers)
+    if not site.tokens.is_right(browser, _ACTION, form.get("token", "")):
+        return _form(site, request, 403, "This form is not from this browser. Try again.")
+    if site.logins is not None:
+        site.logins.end(request)
+    response = RedirectResponse("/login", 303)
+    response.delete_cookie(COOKIE)
+    return response
+
+
+def _form(site: Site, request: Request, code: int = 200, wrong: str = "") -> Response:
+    to = _own_path(request.query_params.get("to", ""))
+    return site.render(request, "login.html", code, wrong=wrong, to=to)
+
+
+async def _read(request: Request) -> dict[str, str]:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limits.FORM_BYTES:
+            raise BadRequest("the form is too large")
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+async def _right(agents: Agents, user: str, password: str) -> Credentials | None:
+    """Return what authenticates as the user, by a mechanism that the agents take; None if they take none.
+
+    Raises BootstrapUnavailable, and NotAuthenticated if they take none of the mechanisms that have passwords."""
+    if not user or not password:
+        return None
+    tried = [*(scram(each, user, password) for each in reversed(SCRAM)), plain(user, password)]
+    for credentials in tried:
+        security = replace(agents.security, credentials=credentials)
+        try:
+            async with KafkaConnection(Agents(agents.addresses, security), limits.ANSWER_SECONDS):
+                return credentials
+        except MechanismRefused:
+            continue
+        except NotAuthenticated:
+            return None
+    raise NotAuthenticated("the agents take no passwords, so nobody can log in here")
+
+
+def _own_path(text: str) -> str:
+    """Return a path of the console; / if it is something else."""
+    return text if text.startswith("/") and not text.startswith(("//", "/\\", "/login")) else "/"

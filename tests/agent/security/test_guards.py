@@ -1,0 +1,203 @@
+"""What stands between requests and handlers when ACLs decide. What each API needs is in tests/golden/acls.py."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+
+from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.produce.buffer import NOT_PERSISTED
+from lacuna.agent.registry import discover
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.acls import Operation, PatternType, Permission, ResourceType
+from lacuna.agent.security.audit import Audit
+from lacuna.agent.security.authorizer import Authorizer
+from lacuna.agent.security.guards import GUARDS, OPEN
+from lacuna.agent.security.listeners import Listener
+from lacuna.agent.security.principal import ANONYMOUS
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import AclEntry, Security
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
+from lacuna.errors import UserError
+from tests.agent.apis.clusters import Setup
+from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
+from tests.agent.plane import cluster
+from tests.messages import nested
+
+DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+READ_T: Final = AclEntry(
+    ResourceType.TOPIC,
+    "t",
+    PatternType.LITERAL,
+    str(ANONYMOUS),
+    "*",
+    Operation.READ,
+    Permission.ALLOW,
+)
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Setup]:
+    """A cluster in which everybody may do nothing, and who there is may be nobody."""
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
+    async with cluster(security=security) as running:
+        client = await RawClient.connect(running.server.port)
+        yield Setup(running, client)
+        await client.close()
+
+
+async def change(setup: Setup, added: bool, acl: AclEntry = READ_T) -> None:
+    changed = [acl.message()]
+    changes = SecurityChanges(
+        added_acls=changed if added else [], removed_acls=[] if added else changed
+    )
+    await setup.running.control.call(Command(alter_security=AlterSecurity(changes=changes)))
+
+
+def test_every_api_has_a_guard_or_is_named_as_open() -> None:
+    served = {api.key for api in discover().apis()}
+    assert GUARDS.keys() | OPEN == served
+    assert not GUARDS.keys() & OPEN
+
+
+async def fetch(setup: Setup, session: int, epoch: int, *topics: str) -> Any:
+    asked = nested(1, 12, "FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=1000)
+    return await setup.ask(
+        1,
+        12,
+        session_id=session,
+        session_epoch=epoch,
+        max_bytes=1000,
+        topics=tuple(
+            nested(1, 12, "FetchTopic", topic=each, partitions=(asked,)) for each in topics
+        ),
+    )
+
+
+def errors(answer: Any) -> dict[str, int]:
+    return {topic.topic: each.error_code for topic in answer.responses for each in topic.partitions}
+
+
+async def test_a_fetch_session_heeds_changes_of_acls(guarded: Setup) -> None:
+    """Later fetches of a session name no topics, and each is checked all the same."""
+    await guarded.create("t")
+    await guarded.create("u")
+    await change(guarded, added=True)
+    opened = await fetch(guarded, 0, 0, "t", "u")
+    assert errors(opened) == {"t": ErrorCode.NONE, "u": DENIED}
+    session = opened.session_id
+    assert errors(await fetch(guarded, session, 1)) == {"u": DENIED}
+    await change(guarded, added=False)
+    assert errors(await fetch(guarded, session, 2)) == {"t": DENIED, "u": DENIED}
+    await change(guarded, added=True)
+    assert errors(await fetch(guarded, session, 3)) == {"t": ErrorCode.NONE, "u": DENIED}
+
+
+async def test_old_fetches_are_checked_too(guarded: Setup) -> None:
+    """v2, whose records are message sets."""
+    await guarded.create("t")
+    asked = nested(1, 2, "FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=1000)
+    topics = (nested(1, 2, "FetchTopic", topic="t", partitions=(asked,)),)
+    denied = await guarded.ask(1, 2, topics=topics, replica_id=-1)
+    assert errors(denied) == {"t": DENIED}
+    await change(guarded, added=True)
+    allowed = await guarded.ask(1, 2, topics=topics, replica_id=-1)
+    assert errors(allowed) == {"t": ErrorCode.NONE}
+
+
+async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> None:
+    """A member of a consumer group (KIP-848) that subscribes to everything is assigned what it may describe."""
+    for name in ("t", "u"):
+        await guarded.create(name)
+    await change(guarded, added=True)
+    await change(
+        guarded, True, READ_T._replace(resource_type=ResourceType.GROUP, resource_name="g")
+    )
+    joined = await guarded.ask(
+        68,
+        1,
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_regex=".*",
+        topic_partitions=(),
+    )
+    assert joined.error_code == ErrorCode.NONE
+    topics = guarded.running.control.cluster.topics_by_name
+    assigned = [each.topic_id for each in joined.assignment.topic_partitions]
+    assert assigned == [topics["t"].topic_id]
+
+
+async def test_nothing_is_decided_before_the_acls_are_known() -> None:
+    """An agent that has not seen the cluster yet: what may be overtaken is refused, so that it is sent again."""
+    access = Access(
+        SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS"),
+        (Listener(),),
+        Security(),
+        SystemWallClock(),
+    )
+    context = make_context(ScriptedControl(), access=access)
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        part = nested(0, 9, "PartitionProduceData", index_=0, records=memoryview(b"x"))
+        topic = nested(0, 9, "TopicProduceData", name="t", partition_data=(part,))
+        answer = await client.ask(0, 9, acks=1, topic_data=(topic,))
+        (found,) = answer.responses[0].partition_responses
+        assert found.error_code == NOT_PERSISTED.error_code
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await client.ask(3, 9, topics=None)
+        await client.close()
+
+
+async def test_denials_are_logged_and_counted(
+    guarded: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, in Kafka's words. Who only asks for a list, and gets part of it, was not denied anything."""
+    caplog.set_level(logging.INFO, "lacuna.authorizer")
+    await guarded.create("t")
+    metrics = guarded.running.context.metrics
+    listed = await guarded.ask(3, 9, topics=None)
+    assert (list(listed.topics), metrics.authorizations_denied, caplog.messages) == ([], 0, [])
+    for _ in range(3):
+        await fetch(guarded, 0, -1, "t")
+    assert metrics.authorizations_denied == 3
+    (line,) = caplog.messages
+    assert line == (
+        "Principal = User:ANONYMOUS is Denied operation = READ from host = 127.0.0.1 on resource = Topic:LITERAL:t "
+        "for request = Fetch based on rule DefaultDeny"
+    )
+
+
+def test_the_log_has_bounds(caplog: pytest.LogCaptureFixture) -> None:
+    """A client cannot fill it, nor begin a line of its own in it."""
+    caplog.set_level(logging.INFO, "lacuna.authorizer")
+    now = 100.0
+    audit = Audit(Authorizer(Security()), AgentMetrics(), lambda: now)
+    for number in range(1500):
+        audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, f"\n{number}", "Fetch")
+    assert len(caplog.messages) == 1000
+    assert not any("\n" in line for line in caplog.messages)
+    now = 161.0
+    audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, "new", "Fetch")
+    assert caplog.messages[1000] == "500 more denials were not logged in the last minute"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"super_users": "User:admin"}, "add --authorizer"),
+        ({"allows_without_acls": True}, "add --authorizer"),
+        ({"authorizer": STANDARD_AUTHORIZER}, "--super-user User:NAME"),
+        ({"authorizer": STANDARD_AUTHORIZER, "super_users": "admin"}, "User:alice"),
+    ],
+)
+def test_half_of_an_authorizer_does_not_start(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        Access(SecuritySettings(**settings), (Listener(),), Security(), SystemWallClock())

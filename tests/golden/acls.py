@@ -1,0 +1,944 @@
+"""Who may do what: every API, asked by users with different ACLs, the same on Kafka and here.
+
+For each set of ACLs there is a user, topics, groups and transactional ids, whose names begin with the set's. `own` ones
+are those that some sets allow, `other` ones are there too, and `none` is missing. What is kept of an answer is whether
+there was one, which names it has, and with which errors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tests.clients.batch import TRANSACTIONAL, Rec, batch
+from tests.clients.wire import ClosedError, Connection, Fields
+
+ADMIN: Final = "admin"
+PASSWORD: Final = "secret-of-all"
+TOPIC, GROUP, CLUSTER, TXN = 2, 3, 4, 5
+LITERAL, PREFIXED = 3, 4
+ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = 2, 3, 4, 5, 6, 7, 8
+CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 9, 10, 11, 12
+DENY, ALLOW = 2, 3
+#: In DescribeConfigs and AlterConfigs.
+BROKER, GROUP_CONFIGS = 4, 32
+
+#: resource type, name, pattern type, operation, permission; {} is the set's name
+Acl = tuple[int, str, int, int, int]
+_EVERYTHING: Final[tuple[Acl, ...]] = (
+    *((kind, "*", LITERAL, ALL, ALLOW) for kind in (TOPIC, GROUP, TXN)),
+    (CLUSTER, "kafka-cluster", LITERAL, ALL, ALLOW),
+)
+SETS: Final[Mapping[str, tuple[Acl, ...]]] = {
+    "nothing": (),
+    "literal": (
+        *((TOPIC, f"{{}}.own-{each}", LITERAL, ALL, ALLOW) for each in ("1", "2", "new", "made")),
+        (GROUP, "{}.own-group", LITERAL, ALL, ALLOW),
+        (TXN, "{}.own-txn", LITERAL, ALL, ALLOW),
+    ),
+    "prefixed": tuple((kind, "{}.own-", PREFIXED, ALL, ALLOW) for kind in (TOPIC, GROUP, TXN)),
+    "wildcard": _EVERYTHING,
+    "denied": (
+        *_EVERYTHING,
+        (TOPIC, "{}.other-", PREFIXED, ALL, DENY),
+        (GROUP, "{}.other-group", LITERAL, ALL, DENY),
+        (TXN, "{}.other-txn", LITERAL, ALL, DENY),
+        (CLUSTER, "kafka-cluster", LITERAL, ALTER, DENY),
+        (CLUSTER, "kafka-cluster", LITERAL, CREATE, DENY),
+        (CLUSTER, "kafka-cluster", LITERAL, DELETE, DENY),
+        (CLUSTER, "kafka-cluster", LITERAL, CLUSTER_ACTION, DENY),
+    ),
+    "describer": (
+        *((kind, "{}.own-", PREFIXED, DESCRIBE, ALLOW) for kind in (TOPIC, GROUP, TXN)),
+        (CLUSTER, "kafka-cluster", LITERAL, DESCRIBE, ALLOW),
+        (TOPIC, "{}.own-", PREFIXED, DESCRIBE_CONFIGS, ALLOW),
+    ),
+    "consumer": (
+        (TOPIC, "{}.own-", PREFIXED, READ, ALLOW),
+        (GROUP, "{}.own-group", LITERAL, READ, ALLOW),
+    ),
+    "producer": (
+        (TOPIC, "{}.own-", PREFIXED, WRITE, ALLOW),
+        (TOPIC, "{}.own-", PREFIXED, CREATE, ALLOW),
+        (TXN, "{}.own-txn", LITERAL, WRITE, ALLOW),
+        (CLUSTER, "kafka-cluster", LITERAL, IDEMPOTENT_WRITE, ALLOW),
+    ),
+    "remover": (
+        (TOPIC, "{}.own-", PREFIXED, DELETE, ALLOW),
+        (GROUP, "{}.own-", PREFIXED, DELETE, ALLOW),
+    ),
+    "operator": tuple(
+        (CLUSTER, "kafka-cluster", LITERAL, each, ALLOW)
+        for each in (CREATE, DELETE, ALTER, ALTER_CONFIGS, DESCRIBE_CONFIGS)
+    ),
+    "withheld": (
+        (TOPIC, "{}.own-", PREFIXED, ALL, ALLOW),
+        (TOPIC, "{}.own-2", LITERAL, READ, DENY),
+        (TOPIC, "*", LITERAL, WRITE, DENY),
+        (GROUP, "{}.own-group", LITERAL, ALL, ALLOW),
+    ),
+    "super": (),
+}
+USERS: Final = (ADMIN, *(each for each in SETS if each != "super"))
+#: Names and kinds of what is answered for, in all APIs.
+_NAMES: Final = frozenset(
+    {
+        "name",
+        "topic",
+        "topic_name",
+        "group_id",
+        "transactional_id",
+        "key",
+        "resource_name",
+        "resource_type",
+        "partition",
+        "partition_index",
+        "index",
+        "user",
+        "feature",
+    }
+)
+_CODES: Final = ("error_code", "authorized_operations")
+#: What is told of others than the user of a set, or depends on what else runs.
+_LEFT_OUT: Final = frozenset(
+    {
+        "brokers",
+        "nodes",
+        "configs",
+        "acls",
+        "credential_infos",
+        "entries",
+        "current_voters",
+        "observers",
+        "aborted_transactions",
+    }
+)
+_AUTHENTICATED: Final = 0
+_UNKNOWN: Final = uuid.UUID("5f0c2d3e-8a41-4b6f-9d10-7a5b3c1e2f90")
+
+
+def connect(bootstrap: str, user: str) -> Connection:
+    """A connection of that user, by SASL/PLAIN."""
+    connection = Connection(bootstrap)
+    connection.call("sasl_handshake", 1, mechanism="PLAIN")
+    token = f"\0{user}\0{PASSWORD}".encode()
+    answer = connection.call("sasl_authenticate", 2, auth_bytes=token)
+    assert answer["error_code"] == _AUTHENTICATED, answer
+    return connection
+
+
+def as_text(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """JSON with a line for each step."""
+    sets = [
+        f"{json.dumps(name)}: {{\n"
+        + ",\n".join(f" {json.dumps(step)}: {json.dumps(kept)}" for step, kept in steps.items())
+        + "\n}"
+        for name, steps in found.items()
+    ]
+    return "{\n" + ",\n".join(sets) + "\n}\n"
+
+
+def outcomes(bootstrap: str) -> dict[str, dict[str, Any]]:
+    """The answers to every step, by set and step."""
+    found = {}
+    with connect(bootstrap, ADMIN) as admin:
+        for name in SETS:
+            _Scene(admin, name).prepare()
+        for name in SETS:
+            scene = _Scene(admin, name)
+            scene.look()
+            user = ADMIN if name == "super" else name
+            found[name] = {
+                step: scene.take(bootstrap, user, *asked) for step, asked in scene.steps()
+            }
+    return found
+
+
+class _Scene:
+    """The topics, groups and transactional ids of a set."""
+
+    def __init__(self, admin: Connection, name: str) -> None:
+        self._admin = admin
+        self.name = name
+        self._ids: dict[str, uuid.UUID] = {}
+
+    def prepare(self) -> None:
+        """Makes them, and adds the set's ACLs."""
+        self._create("own-1", "own-2", "other-1", "own-gone", "other-gone")
+        acls = [
+            {
+                "resource_type": kind,
+                "resource_name": name.format(self.name),
+                "resource_pattern_type": pattern,
+                "principal": f"User:{self.name}",
+                "host": "*",
+                "operation": operation,
+                "permission_type": permission,
+            }
+            for kind, name, pattern, operation, permission in SETS[self.name]
+        ]
+        answer = self._admin.call("create_acls", 3, creations=acls)
+        assert not any(each["error_code"] for each in answer["results"]), answer
+        for kind in (0, 1):
+            self._until_done("find_coordinator", 4, key_type=kind, coordinator_keys=["x"])
+        for owner in ("own", "other"):
+            self._until_done(
+                "init_producer_id",
+                4,
+                transactional_id=self._n(f"{owner}-txn"),
+                transaction_timeout_ms=60_000,
+            )
+            self._until_done("offset_commit", 8, **self._commit(owner, "own-1", "other-1"))
+
+    def _until_done(self, api: str, version: int, **fields: Any) -> None:
+        """Asks until it succeeds: the coordinator may not be there yet, nor what the broker knows of the topics."""
+        answer = None
+        for _ in range(300):
+            answer = self._admin.call(api, version, **fields)
+            if not re.search(r"'error_code': [^0]", str(answer)):
+                return
+            time.sleep(0.1)
+        raise AssertionError(answer)
+
+    def look(self) -> None:
+        """Learns the ids of the topics."""
+        names = [
+            {"name": self._n(each)}
+            for each in ("own-1", "own-2", "other-1", "own-gone", "other-gone")
+        ]
+        answer = self._admin.call("metadata", 12, topics=names, allow_auto_topic_creation=False)
+        self._ids = {each["name"]: each["topic_id"] for each in answer["topics"]}
+
+    def take(self, bootstrap: str, user: str, api: str, version: int, fields: Fields) -> Any:
+        """Sends one request, and returns what is kept of the answer."""
+        with connect(bootstrap, user) as connection:
+            connection.socket.settimeout(10)
+            try:
+                answer = connection.call(api, version, **fields)
+            except ClosedError:
+                return "closed"
+            except TimeoutError:
+                return "silent"
+        return self._outline(answer)
+
+    def _n(self, name: str) -> str:
+        return f"{self.name}.{name}"
+
+    def _id(self, name: str) -> uuid.UUID:
+        return self._ids[self._n(name)]
+
+    def _create(self, *names: str) -> None:
+        topics = [
+            {
+                "name": self._n(each),
+                "num_partitions": 1,
+                "replication_factor": 1,
+                "assignments": [],
+                "configs": [],
+            }
+            for each in names
+        ]
+        answer = self._admin.call("create_topics", 7, topics=topics, timeout_ms=30_000)
+        assert not any(each["error_code"] for each in answer["topics"]), answer
+
+    def _commit(self, owner: str, *names: str) -> Fields:
+        topics = [
+            {
+                "name": self._n(each),
+                "partitions": [
+                    {"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}
+                ],
+            }
+            for each in names
+        ]
+        return {
+            "group_id": self._n(f"{owner}-group"),
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "topics": topics,
+        }
+
+    def _outline(self, value: Any) -> Any:
+        """Names and errors, in lists whose order is that of their text; None for what is about other sets."""
+        if isinstance(value, list):
+            kept = [found for each in value if (found := self._outline(each)) not in (None, {})]
+            return sorted(kept, key=str)
+        return self._fields(value) if isinstance(value, dict) else None
+
+    def _fields(self, value: Fields) -> Fields | None:
+        if any(self._is_of_others(value[name]) for name in _NAMES & value.keys()):
+            return None
+        found: Fields = {}
+        for name, each in value.items():
+            if name in _NAMES:
+                found[name] = each.removeprefix(self._n("")) if isinstance(each, str) else each
+            elif name == "topic_id":
+                found[name] = self._label(each)
+            elif name.endswith(_CODES):
+                found[name] = each
+            elif name not in _LEFT_OUT and (part := self._outline(each)) not in (None, {}):
+                found[name] = part
+        return found
+
+    def _is_of_others(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        return name.startswith("__") or ("." in name and not name.startswith(self._n("")))
+
+    def _label(self, topic_id: uuid.UUID | None) -> str:
+        if topic_id is None or not topic_id.int:
+            return "none"
+        names = {value: name.removeprefix(f"{self.name}.") for name, value in self._ids.items()}
+        return names.get(topic_id, "new")
+
+    def steps(self) -> Iterator[tuple[str, tuple[str, int, Fields]]]:
+        """The requests in their order, each with a name."""
+        numbers: dict[str, int] = {}
+        for api, version, fields in (*self._reads(), *self._changes()):
+            step = f"{api} v{version}"
+            numbers[step] = numbers.get(step, 0) + 1
+            yield f"{step} {numbers[step]}", (api, version, fields)
+
+    def _topics(self, *names: str, field: str = "name", **partitions: Any) -> list[Fields]:
+        return [{field: self._n(each), **partitions} for each in names]
+
+    def _reads(self) -> Iterator[tuple[str, int, Fields]]:
+        three = ("own-1", "other-1", "none")
+        groups = [self._n(f"{each}-group") for each in ("own", "other", "none")]
+        txns = [self._n(f"{each}-txn") for each in ("own", "other", "none")]
+        ids = [self._id("own-1"), self._id("other-1"), _UNKNOWN]
+        yield "metadata", 1, {"topics": None}
+        yield "metadata", 12, {"topics": None, "include_topic_authorized_operations": True}
+        yield "metadata", 0, {"topics": self._topics("other-1")}
+        yield (
+            "metadata",
+            9,
+            {
+                "topics": self._topics(*three),
+                "allow_auto_topic_creation": False,
+                "include_topic_authorized_operations": True,
+                "include_cluster_authorized_operations": True,
+            },
+        )
+        yield (
+            "metadata",
+            12,
+            {
+                "topics": [{"topic_id": each, "name": None} for each in ids],
+                "allow_auto_topic_creation": False,
+                "include_topic_authorized_operations": True,
+            },
+        )
+        yield (
+            "describe_topic_partitions",
+            0,
+            {
+                "topics": [],
+                "response_partition_limit": 2000,
+                "cursor": {"topic_name": self._n(""), "partition_index": 0},
+            },
+        )
+        yield (
+            "describe_topic_partitions",
+            0,
+            {"topics": self._topics(*three), "response_partition_limit": 2000, "cursor": None},
+        )
+        yield "describe_cluster", 0, {"include_cluster_authorized_operations": True}
+        yield (
+            "list_offsets",
+            7,
+            {
+                "replica_id": -1,
+                "isolation_level": 0,
+                "topics": self._topics(
+                    *three,
+                    partitions=[
+                        {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+                    ],
+                ),
+            },
+        )
+        yield (
+            "offset_for_leader_epoch",
+            4,
+            {
+                "replica_id": -1,
+                "topics": self._topics(
+                    *three,
+                    field="topic",
+                    partitions=[{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}],
+                ),
+            },
+        )
+        wanted = [
+            {
+                "partition": 0,
+                "fetch_offset": 0,
+                "partition_max_bytes": 1000,
+                "current_leader_epoch": -1,
+                "last_fetched_epoch": -1,
+                "log_start_offset": -1,
+            }
+        ]
+        fetch = {
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "max_bytes": 1000,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": -1,
+            "forgotten_topics_data": [],
+            "rack_id": "",
+        }
+        yield (
+            "fetch",
+            12,
+            {
+                **fetch,
+                "replica_id": -1,
+                "topics": self._topics(
+                    "own-1", "own-2", "other-1", "none", field="topic", partitions=wanted
+                ),
+            },
+        )
+        yield (
+            "fetch",
+            12,
+            {
+                **fetch,
+                "replica_id": 1,
+                "topics": self._topics("own-1", field="topic", partitions=wanted),
+            },
+        )
+        no_epoch = [{key: value for key, value in wanted[0].items() if key != "x"}]
+        yield (
+            "fetch",
+            13,
+            {
+                **fetch,
+                "replica_id": -1,
+                "topics": [{"topic_id": each, "partitions": no_epoch} for each in ids],
+            },
+        )
+        yield (
+            "offset_fetch",
+            7,
+            {"group_id": groups[0], "topics": self._topics(*three, partition_indexes=[0])},
+        )
+        yield "offset_fetch", 7, {"group_id": groups[1], "topics": None}
+        yield (
+            "offset_fetch",
+            8,
+            {
+                "groups": [
+                    {"group_id": each, "topics": self._topics(*three, partition_indexes=[0])}
+                    for each in groups
+                ]
+            },
+        )
+        yield "offset_fetch", 8, {"groups": [{"group_id": each, "topics": None} for each in groups]}
+        yield (
+            "offset_fetch",
+            1,
+            {"group_id": groups[1], "topics": self._topics(*three, partition_indexes=[0])},
+        )
+        for kind, keys in ((0, groups), (1, txns)):
+            yield "find_coordinator", 4, {"key_type": kind, "coordinator_keys": keys}
+            yield "find_coordinator", 2, {"key_type": kind, "key": keys[0]}
+            yield "find_coordinator", 2, {"key_type": kind, "key": keys[1]}
+        yield "describe_groups", 5, {"groups": groups, "include_authorized_operations": True}
+        yield (
+            "consumer_group_describe",
+            0,
+            {"group_ids": groups, "include_authorized_operations": True},
+        )
+        yield "list_groups", 4, {"states_filter": []}
+        yield "describe_producers", 0, {"topics": self._topics(*three, partition_indexes=[0])}
+        yield "describe_transactions", 0, {"transactional_ids": txns}
+        yield "list_transactions", 0, {"state_filters": [], "producer_id_filters": []}
+        resources = [
+            (TOPIC, self._n("own-1")),
+            (TOPIC, self._n("other-1")),
+            (TOPIC, self._n("none")),
+            (BROKER, "1"),
+            (GROUP_CONFIGS, groups[0]),
+            (GROUP_CONFIGS, groups[1]),
+        ]
+        yield (
+            "describe_configs",
+            4,
+            {
+                "resources": [
+                    {
+                        "resource_type": kind,
+                        "resource_name": name,
+                        "configuration_keys": ["retention.ms"],
+                    }
+                    for kind, name in resources
+                ]
+            },
+        )
+        yield (
+            "describe_acls",
+            3,
+            {
+                "resource_type_filter": 1,
+                "resource_name_filter": None,
+                "pattern_type_filter": 1,
+                "principal_filter": None,
+                "host_filter": None,
+                "operation": 1,
+                "permission_type": 1,
+            },
+        )
+        yield (
+            "describe_log_dirs",
+            4,
+            {"topics": self._topics("own-1", "other-1", field="topic", partitions=[0])},
+        )
+        yield "list_partition_reassignments", 0, {"timeout_ms": 1000, "topics": None}
+        yield "describe_client_quotas", 1, {"components": [], "strict": False}
+        yield "describe_user_scram_credentials", 0, {"users": [{"name": "x"}]}
+        yield (
+            "describe_quorum",
+            1,
+            {
+                "topics": [
+                    {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+                ]
+            },
+        )
+        yield "list_config_resources", 1, {"resource_types": [2]}
+
+    def _changes(self) -> Iterator[tuple[str, int, Fields]]:
+        three = ("own-1", "other-1", "none")
+        own_group, other_group = self._n("own-group"), self._n("other-group")
+        own_txn, other_txn = self._n("own-txn"), self._n("other-txn")
+        plain = [{"index": 0, "records": batch((Rec(),))}]
+        yield (
+            "produce",
+            9,
+            {
+                "transactional_id": None,
+                "acks": 1,
+                "timeout_ms": 1000,
+                "topic_data": self._topics(
+                    "own-1", "own-2", "other-1", "none", partition_data=plain
+                ),
+            },
+        )
+        ids = [self._id("own-1"), self._id("other-1"), _UNKNOWN]
+        yield (
+            "produce",
+            13,
+            {
+                "transactional_id": None,
+                "acks": 1,
+                "timeout_ms": 1000,
+                "topic_data": [{"topic_id": each, "partition_data": plain} for each in ids],
+            },
+        )
+        yield (
+            "produce",
+            9,
+            {
+                "transactional_id": None,
+                "acks": 0,
+                "timeout_ms": 1000,
+                "topic_data": self._topics("none", partition_data=plain),
+            },
+        )
+        for txn in (own_txn, other_txn):
+            records = batch(
+                (Rec(),), attributes=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0
+            )
+            yield (
+                "produce",
+                9,
+                {
+                    "transactional_id": txn,
+                    "acks": 1,
+                    "timeout_ms": 1000,
+                    "topic_data": self._topics(
+                        "own-1", "other-1", partition_data=[{"index": 0, "records": records}]
+                    ),
+                },
+            )
+        yield (
+            "init_producer_id",
+            4,
+            {
+                "transactional_id": None,
+                "transaction_timeout_ms": 60_000,
+                "producer_id": -1,
+                "producer_epoch": -1,
+            },
+        )
+        for txn in (own_txn, other_txn):
+            yield (
+                "init_producer_id",
+                4,
+                {
+                    "transactional_id": txn,
+                    "transaction_timeout_ms": 60_000,
+                    "producer_id": -1,
+                    "producer_epoch": -1,
+                },
+            )
+            stale = {"producer_id": 999_999, "producer_epoch": 0}
+            for topics in (("own-1",), three):
+                yield (
+                    "add_partitions_to_txn",
+                    3,
+                    {
+                        "v3_and_below_transactional_id": txn,
+                        "v3_and_below_producer_id": 999_999,
+                        "v3_and_below_producer_epoch": 0,
+                        "v3_and_below_topics": self._topics(*topics, partitions=[0]),
+                    },
+                )
+            yield (
+                "add_partitions_to_txn",
+                4,
+                {
+                    "transactions": [
+                        {
+                            "transactional_id": txn,
+                            **stale,
+                            "verify_only": False,
+                            "topics": self._topics("own-1", partitions=[0]),
+                        }
+                    ]
+                },
+            )
+            for group in (own_group, other_group):
+                yield "add_offsets_to_txn", 3, {"transactional_id": txn, **stale, "group_id": group}
+                offsets = [
+                    {
+                        "partition_index": 0,
+                        "committed_offset": 0,
+                        "committed_leader_epoch": -1,
+                        "committed_metadata": "",
+                    }
+                ]
+                yield (
+                    "txn_offset_commit",
+                    3,
+                    {
+                        "transactional_id": txn,
+                        "group_id": group,
+                        **stale,
+                        "generation_id": -1,
+                        "member_id": "",
+                        "group_instance_id": None,
+                        "topics": self._topics(*three, partitions=offsets),
+                    },
+                )
+            yield "end_txn", 3, {"transactional_id": txn, **stale, "committed": False}
+        yield (
+            "write_txn_markers",
+            1,
+            {
+                "markers": [
+                    {
+                        "producer_id": 999_999,
+                        "producer_epoch": 0,
+                        "transaction_result": False,
+                        "coordinator_epoch": 0,
+                        "topics": self._topics("none", partition_indexes=[0]),
+                    }
+                ]
+            },
+        )
+        for group in ("own", "other"):
+            yield "offset_commit", 8, self._commit(group, *three)
+        for group in (own_group, other_group):
+            joined = {
+                "group_id": group,
+                "generation_id": 1,
+                "member_id": "m",
+                "group_instance_id": None,
+            }
+            yield "heartbeat", 4, joined
+            yield (
+                "sync_group",
+                5,
+                {
+                    **joined,
+                    "protocol_type": "consumer",
+                    "protocol_name": "range",
+                    "assignments": [],
+                },
+            )
+            yield (
+                "sync_group",
+                5,
+                {**joined, "protocol_type": None, "protocol_name": "range", "assignments": []},
+            )
+            yield (
+                "leave_group",
+                4,
+                {"group_id": group, "members": [{"member_id": "m", "group_instance_id": None}]},
+            )
+            yield (
+                "join_group",
+                7,
+                {
+                    "group_id": group,
+                    "session_timeout_ms": 10_000,
+                    "rebalance_timeout_ms": 1000,
+                    "member_id": "m",
+                    "group_instance_id": None,
+                    "protocol_type": "consumer",
+                    "protocols": [{"name": "range", "metadata": b""}],
+                },
+            )
+            for named in (["own-1"], ["own-1", "other-1"]):
+                yield (
+                    "consumer_group_heartbeat",
+                    0,
+                    {
+                        "group_id": group,
+                        "member_id": "m",
+                        "member_epoch": 7,
+                        "instance_id": None,
+                        "rack_id": None,
+                        "rebalance_timeout_ms": 1000,
+                        "subscribed_topic_names": [self._n(each) for each in named],
+                        "server_assignor": None,
+                        "topic_partitions": [],
+                    },
+                )
+            yield (
+                "offset_delete",
+                0,
+                {
+                    "group_id": group,
+                    "topics": self._topics(*three, partitions=[{"partition_index": 0}]),
+                },
+            )
+        yield (
+            "delete_groups",
+            2,
+            {"groups_names": [self._n(f"{each}-group") for each in ("own", "other", "none")]},
+        )
+        creation: Fields = {
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": [],
+        }
+        yield (
+            "create_topics",
+            7,
+            {
+                "topics": self._topics("own-new", "own-1", "other-new", **creation),
+                "timeout_ms": 30_000,
+                "validate_only": False,
+            },
+        )
+        yield (
+            "create_topics",
+            4,
+            {
+                "topics": self._topics("own-new", "other-new", **creation),
+                "timeout_ms": 30_000,
+                "validate_only": True,
+            },
+        )
+        yield (
+            "metadata",
+            9,
+            {"topics": self._topics("own-made", "other-made"), "allow_auto_topic_creation": True},
+        )
+        yield (
+            "create_partitions",
+            3,
+            {
+                "topics": self._topics(*three, count=2, assignments=None),
+                "timeout_ms": 30_000,
+                "validate_only": False,
+            },
+        )
+        yield (
+            "delete_records",
+            2,
+            {
+                "topics": self._topics(*three, partitions=[{"partition_index": 0, "offset": 0}]),
+                "timeout_ms": 30_000,
+            },
+        )
+        configs = [
+            (TOPIC, self._n("own-1")),
+            (TOPIC, self._n("other-1")),
+            (TOPIC, self._n("none")),
+            (GROUP_CONFIGS, own_group),
+            (GROUP_CONFIGS, other_group),
+        ]
+        yield (
+            "incremental_alter_configs",
+            1,
+            {
+                "resources": [
+                    {
+                        "resource_type": kind,
+                        "resource_name": name,
+                        "configs": [
+                            {
+                                "name": "retention.ms"
+                                if kind == TOPIC
+                                else "consumer.session.timeout.ms",
+                                "config_operation": 0,
+                                "value": "50000",
+                            }
+                        ],
+                    }
+                    for kind, name in configs
+                ],
+                "validate_only": True,
+            },
+        )
+        yield (
+            "alter_configs",
+            2,
+            {
+                "resources": [
+                    {
+                        "resource_type": kind,
+                        "resource_name": name,
+                        "configs": [{"name": "retention.ms", "value": "50000"}],
+                    }
+                    for kind, name in configs[:3]
+                ],
+                "validate_only": True,
+            },
+        )
+        yield (
+            "incremental_alter_configs",
+            1,
+            {
+                "resources": [
+                    {
+                        "resource_type": BROKER,
+                        "resource_name": "1",
+                        "configs": [{"name": "x", "config_operation": 1, "value": None}],
+                    }
+                ],
+                "validate_only": True,
+            },
+        )
+        acl = {
+            "resource_type": TOPIC,
+            "resource_name": self._n("x"),
+            "resource_pattern_type": LITERAL,
+            "principal": "User:x",
+            "host": "*",
+            "operation": READ,
+            "permission_type": ALLOW,
+        }
+        wrong = [
+            {**acl, "resource_name": ""},
+            {**acl, "resource_type": CLUSTER},
+            {**acl, "operation": 1},
+            {**acl, "permission_type": 1},
+            {**acl, "resource_pattern_type": 2},
+            {**acl, "resource_type": 1},
+        ]
+        yield "create_acls", 3, {"creations": [acl]}
+        yield "create_acls", 3, {"creations": [acl, *wrong[:2]]}
+        for each in wrong[2:]:
+            yield "create_acls", 3, {"creations": [each]}
+        wanted = {
+            "resource_type_filter": TOPIC,
+            "resource_name_filter": self._n("x"),
+            "pattern_type_filter": 2,
+            "principal_filter": "User:x",
+            "host_filter": None,
+            "operation": 1,
+            "permission_type": 1,
+        }
+        yield (
+            "delete_acls",
+            3,
+            {"filters": [wanted, {**wanted, "resource_name_filter": self._n("y")}]},
+        )
+        yield (
+            "alter_replica_log_dirs",
+            2,
+            {"dirs": [{"path": "/nowhere", "topics": self._topics("own-1", partitions=[0])}]},
+        )
+        yield (
+            "elect_leaders",
+            2,
+            {
+                "election_type": 0,
+                "topic_partitions": self._topics("own-1", "none", field="topic", partitions=[0]),
+                "timeout_ms": 1000,
+            },
+        )
+        yield (
+            "alter_partition_reassignments",
+            0,
+            {
+                "timeout_ms": 1000,
+                "topics": self._topics(
+                    "own-1", "none", partitions=[{"partition_index": 0, "replicas": None}]
+                ),
+            },
+        )
+        yield (
+            "alter_client_quotas",
+            1,
+            {
+                "entries": [
+                    {
+                        "entity": [{"entity_type": "user", "entity_name": "x"}],
+                        "ops": [{"key": "producer_byte_rate", "value": 0.0, "remove": True}],
+                    }
+                ],
+                "validate_only": True,
+            },
+        )
+        yield (
+            "alter_user_scram_credentials",
+            0,
+            {"deletions": [{"name": "x", "mechanism": 1}], "upsertions": []},
+        )
+        yield (
+            "update_features",
+            1,
+            {"timeout_ms": 1000, "feature_updates": [], "validate_only": True},
+        )
+        yield "unregister_broker", 0, {"broker_id": 77}
+        gone = ("own-gone", "other-gone", "none")
+        yield (
+            "delete_topics",
+            5,
+            {
+                "topic_names": [self._n(each) for each in ("none", "other-gone")],
+                "timeout_ms": 30_000,
+            },
+        )
+        yield (
+            "delete_topics",
+            6,
+            {
+                "topics": [
+                    {"name": None, "topic_id": each}
+                    for each in (self._id("own-gone"), self._id("other-1"), _UNKNOWN)
+                ],
+                "timeout_ms": 30_000,
+            },
+        )
+        yield (
+            "delete_topics",
+            6,
+            {
+                "topics": [{"name": self._n(each), "topic_id": None} for each in gone],
+                "timeout_ms": 30_000,
+            },
+        )

@@ -1,0 +1,183 @@
+"""`lacuna acls` and `lacuna users`, on a cluster whose ACLs decide; who need not say who he is may do everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Cluster]:
+    """The cluster."""
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
+    with Cluster(parts=AgentParts(security=security)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def asks(lacuna: Command, guarded: Cluster) -> Any:
+    """Runs a command with --json, and returns what it printed."""
+
+    def run(*arguments: str) -> Any:
+        ran = lacuna(*arguments, "--json", LACUNA_BOOTSTRAP=guarded.bootstrap)
+        assert (ran.code, ran.err) == (0, ""), ran
+        return json.loads(ran.out)
+
+    return run
+
+
+def test_acls_are_added_listed_and_removed(asks: Any) -> None:
+    """A producer's, of which a dry run shows all and changes nothing."""
+    wanted = (
+        "--allow-principal",
+        "User:alice",
+        "--producer",
+        "--topic",
+        "orders",
+        "--transactional-id",
+        "shop",
+    )
+    planned = asks("acls", "add", *wanted, "--dry-run")
+    assert asks("acls", "list", "--principal", "User:alice") == []
+    added = asks("acls", "add", *wanted)
+    assert added == planned
+    assert [(each["resource"], each["name"], each["operation"]) for each in added] == [
+        ("Topic", "orders", "Write"),
+        ("Topic", "orders", "Create"),
+        ("Topic", "orders", "Describe"),
+        ("TransactionalId", "shop", "Write"),
+        ("TransactionalId", "shop", "Describe"),
+    ]
+    assert asks("acls", "list", "--principal", "User:alice") == added
+    would = asks("acls", "remove", "--topic", "orders", "--operation", "create", "--dry-run")
+    assert [each["operation"] for each in would] == ["Create"]
+    assert asks("acls", "remove", "--topic", "orders", "--operation", "create") == would
+    assert len(asks("acls", "remove", "--topic", "orders", "--transactional-id", "shop")) == 4
+    assert asks("acls", "list", "--principal", "User:alice") == []
+
+
+def test_a_name_finds_the_acls_that_apply_to_it(asks: Any) -> None:
+    asks(
+        "acls",
+        "add",
+        "--deny-principal",
+        "User:bob",
+        "--topic",
+        "pay-",
+        "--resource-pattern-type",
+        "prefixed",
+    )
+    asks(
+        "acls", "add", "--allow-principal", "User:*", "--topic", "*", "--operation", "alter-configs"
+    )
+    asks(
+        "acls",
+        "add",
+        "--allow-principal",
+        "User:bob",
+        "--cluster",
+        "--group",
+        "g",
+        "--allow-host",
+        "10.0.0.1",
+    )
+    found = asks("acls", "list", "--topic", "pay-1", "--resource-pattern-type", "match")
+    assert [(each["name"], each["permission"], each["operation"]) for each in found] == [
+        ("*", "allow", "AlterConfigs"),
+        ("pay-", "deny", "All"),
+    ]
+    of_bob = asks("acls", "list", "--principal", "User:bob")
+    assert {(each["resource"], each["host"]) for each in of_bob} == {
+        ("Topic", "*"),
+        ("Group", "10.0.0.1"),
+        ("Cluster", "10.0.0.1"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("add", "--allow-principal", "User:a"), "say what the ACL is about"),
+        (("add", "--topic", "t"), "say whom the ACL is about"),
+        (("add", "--topic", "t", "--allow-principal", "a"), "write TYPE:NAME"),
+        (
+            ("add", "--topic", "t", "--allow-principal", "User:a", "--operation", "fly"),
+            "AlterConfigs",
+        ),
+        (
+            (
+                "add",
+                "--topic",
+                "t",
+                "--allow-principal",
+                "User:a",
+                "--resource-pattern-type",
+                "any",
+            ),
+            "literal or prefixed",
+        ),
+        (("remove",), "say whose ACLs to remove"),
+        (("list", "--resource-pattern-type", "x"), "choose among any, match, literal, prefixed"),
+    ],
+)
+def test_acls_that_say_too_little_are_refused(
+    refused: Refusal, guarded: Cluster, arguments: tuple[str, ...], says: str
+) -> None:
+    assert says in refused("acls", *arguments, LACUNA_BOOTSTRAP=guarded.bootstrap)
+
+
+def test_users_are_added_listed_and_removed(lacuna: Command, asks: Any, guarded: Cluster) -> None:
+    """The password comes from where the option says; it is no argument."""
+    where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_ALICE": "secret"}
+    ran = lacuna("users", "add", "alice", "--password", "env:OF_ALICE", **where)
+    assert (ran.code, ran.err) == (0, "")
+    assert asks("users", "list") == [
+        {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096},
+        {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 4096},
+    ]
+    assert lacuna("users", "remove", "alice", **where).code == 0
+    assert asks("users", "list") == []
+    assert lacuna("users", "remove", "alice", **where).err.startswith(
+        "lacuna: there is no user alice"
+    )
+
+
+def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
+    said = refused(
+        "users", "add", "alice", "--password", "secret", LACUNA_BOOTSTRAP=guarded.bootstrap
+    )
+    assert "file:PATH, env:NAME or command:LINE" in said
+    assert "secret must" not in said
+
+
+def test_a_cluster_without_an_authorizer_says_so(refused: Refusal, lacuna_cluster: Cluster) -> None:
+    """Else an operator would believe that the ACL has an effect."""
+    said = refused(
+        "acls",
+        "add",
+        "--allow-principal",
+        "User:alice",
+        "--topic",
+        "t",
+        LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap,
+    )
+    assert "the agents run without --authorizer" in said
+
+
+def test_who_may_not_is_told_so(refused: Refusal) -> None:
+    """And the agent's log has it."""
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
+    with Cluster(parts=AgentParts(security=security)) as cluster:
+        for command in (("topics", "create", "t"), ("acls", "list"), ("users", "list")):
+            said = refused(*command, LACUNA_BOOTSTRAP=cluster.bootstrap)
+            assert "ACLs do not allow it" in said, command

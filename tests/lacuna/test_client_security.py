@@ -1,0 +1,160 @@
+"""What client.properties say, and what a client checks of a server that it authenticates to."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuna.agent.security.sasl.scram import ScramExchange
+from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users
+from lacuna.client_security import ClientSecurity, client_security, read_client_properties
+from lacuna.controlplane.shared.security import Security
+from lacuna.errors import UserError
+from lacuna.sasl import SCRAM, Credentials, SaslError, scram
+from tests.agent.security.test_scram import no_tokens
+
+JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="al\\"ice" password="s;=e c" tokenauth="true";'
+)
+
+
+def read(folder: Path, text: str) -> ClientSecurity:
+    path = folder / "client.properties"
+    path.write_text(text)
+    return read_client_properties(path)
+
+
+def tokens(credentials: Credentials) -> bytes:
+    return next(credentials.begin())
+
+
+def test_a_file_of_java(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        "! as Kafka's tools read it\n"
+        "security.protocol: SASL_SSL\n"
+        "  ssl.truststore.location = /ca.pem\n"
+        "ssl.truststore.type=PEM\n"
+        "ssl.endpoint.identification.algorithm=\n"
+        "sasl.mechanism SCRAM-SHA-256\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        '    username="alice" \\\n'
+        "    password='secret';\n"
+        "sasl.login.class=com.example.Login\n"
+        "request.timeout.ms=5000\n",
+    )
+    assert (found.protocol, found.authorities, found.checks_host) == ("SASL_SSL", "/ca.pem", False)
+    assert found.credentials is not None
+    assert (found.credentials.user, found.credentials.password) == ("alice", "secret")
+    settings = found.librdkafka()
+    assert settings["ssl.endpoint.identification.algorithm"] == "none"
+    assert settings["sasl.mechanism"] == "SCRAM-SHA-256"
+
+
+def test_a_login_module_with_what_has_to_be_escaped() -> None:
+    found = client_security(
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
+    )
+    assert found.credentials is not None
+    assert tokens(found.credentials) == b'\0al"ice\0s;=e c'
+    token = client_security(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.jaas.config": JAAS,
+        }
+    )
+    assert token.credentials is not None
+    assert tokens(token.credentials).endswith(b",tokenauth=true")
+
+
+def test_secrets_may_be_named(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("secret\n")
+    (tmp_path / "token").write_text("of the identity provider\n")
+    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "alice"}
+    named = client_security(
+        {**sasl, "sasl.mechanism": "PLAIN", "sasl.password": f"file:{tmp_path}/password"}
+    )
+    assert named.credentials is not None
+    assert tokens(named.credentials) == b"\0alice\0secret"
+    for key, place in (
+        ("sasl.oauthbearer.token", f"file:{tmp_path}/token"),
+        ("sasl.oauthbearer.token.endpoint.url", f"file://{tmp_path}/token"),
+    ):
+        bearer = client_security({**sasl, "sasl.mechanism": "OAUTHBEARER", key: place})
+        assert bearer.credentials is not None
+        sent = b"n,,\x01auth=Bearer of the identity provider\x01\x01"
+        assert tokens(bearer.credentials) == sent
+        assert bearer.librdkafka()["oauth_cb"]("")[0] == "of the identity provider"
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol is 'TLS': choose among PLAINTEXT"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
+            "sasl.mechanism is 'GSSAPI'",
+        ),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "a"},
+            "needs a user and a password",
+        ),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "needs a token"),
+        ({"ssl.keystore.password": "secret"}, "ssl.keystore.password is not supported"),
+        ({"security.protocol": "SSL", "ssl.keystore.type": "JKS"}, "only PEM files"),
+    ],
+)
+def test_what_cannot_be_is_said(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError, match=said) as raised:
+        client_security(properties)
+    assert "secret" not in str(raised.value)
+
+
+@given(
+    st.sampled_from(sorted(SCRAM)),
+    st.text(min_size=1, max_size=20).filter(lambda text: "\0" not in text),
+    st.text(min_size=1, max_size=20),
+)
+async def test_scram_with_our_server(mechanism: str, user: str, password: str) -> None:
+    number = {"SCRAM-SHA-256": SHA_256, "SCRAM-SHA-512": SHA_512}[mechanism]
+    server = ScramExchange(number, Users(Security(), {user: password.encode()}), no_tokens)
+    client = scram(mechanism, user, password).begin()
+    first = await server.respond(next(client))
+    final = await server.respond(client.send(first.token))
+    assert final.outcome is not None
+    assert final.outcome.principal.name == user
+    with pytest.raises(StopIteration):
+        client.send(final.token)
+
+
+async def test_a_server_must_know_the_password() -> None:
+    server = ScramExchange(SHA_256, Users(Security(), {"alice": b"secret"}), no_tokens)
+    client = scram("SCRAM-SHA-256", "alice", "secret").begin()
+    first = await server.respond(next(client))
+    client.send(first.token)
+    with pytest.raises(SaslError, match="does not know the password"):
+        client.send(b"v=" + base64.b64encode(bytes(32)))
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (b"r=another,s=c2FsdA==,i=4096", "cannot be read"),
+        (b"r=NONCE,s=c2FsdA==,i=4096", "cannot be read"),  # it adds nothing
+        (b"r=NONCEx,s=c2FsdA==,i=1", "1 iterations of SCRAM, which is not safe"),
+        (b"r=NONCEx,s=c2FsdA==,i=999999999", "not safe"),
+        (b"r=NONCEx,s=?,i=4096", "not Base64"),
+        (b"e=other-error", "cannot be read"),
+    ],
+)
+def test_what_a_server_may_not_say(first: bytes, said: str) -> None:
+    client = scram("SCRAM-SHA-256", "alice", "secret").begin()
+    nonce = next(client).rpartition(b"r=")[2]
+    with pytest.raises(SaslError, match=said):
+        client.send(first.replace(b"NONCE", nonce))

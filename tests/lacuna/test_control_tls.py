@@ -1,0 +1,98 @@
+"""Control planes, agents and commands as processes that know one another by certificates."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from tests.certificates import Authority, Certificate
+from tests.clients.librd import eventually
+from tests.lacuna.test_controlplane_and_agents import running
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
+
+
+def options(own: Certificate, authority: Authority) -> tuple[str, ...]:
+    return (
+        f"--control-tls-cert={own.certificate}",
+        f"--control-tls-key={own.key}",
+        f"--control-tls-ca={authority.path}",
+    )
+
+
+def test_a_cluster_with_certificates(
+    tmp_path: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+) -> None:
+    authority = Authority(tmp_path)
+    plane, agent, job = (authority.issue(name) for name in ("plane", "agent", "job"))
+    principals = "--set=controlplane.cluster.principals=User:CN=plane,O=tests;User:CN=agent,O=tests"
+    data = ("--listen=127.0.0.1:0", f"--data={tmp_path}/data", principals)
+    with running("control plane: ", "controlplane", *data, *options(plane, authority)) as control:
+        named = (f"--control={control}", f"--objects={tmp_path}/objects", principals)
+        listening = ("--listen", "127.0.0.1:0", "--workers", "2")
+        with running(
+            "bootstrap: ", "agent", *listening, *named, *options(agent, authority)
+        ) as bootstrap:
+            clients.send(clients.plain(bootstrap), "t", ["x"])
+            own = options(job, authority)
+            rows = lacuna("explain", "t", "--control", control, *own).rows
+            assert [row[2] for row in rows[1:]] == ["delivered"]
+            status = lacuna("controlplane", "status", "--control", control, *own)
+            assert f"leader {control}" in status.out
+            variables = {
+                "LACUNA_CONTROLPLANE_SSL_CERTIFICATE_LOCATION": job.certificate,
+                "LACUNA_CONTROLPLANE_SSL_KEY_LOCATION": job.key,
+                "LACUNA_CONTROLPLANE_SSL_CA_LOCATION": authority.path,
+            }
+            assert lacuna("explain", "t", "--control", control, **variables).code == 0
+            said = refused("explain", "t", "--control", control)
+            assert said.startswith(f"no control plane at {control}")
+            stranger = Authority(tmp_path, "other").issue("stranger")
+            assert "no control plane" in refused(
+                "explain", "t", "--control", control, *options(stranger, authority)
+            )
+
+
+def test_a_standby_asks_the_leader_with_its_certificate(
+    tmp_path: Path, bucket_url: str, lacuna: Command
+) -> None:
+    authority = Authority(tmp_path)
+    plane, job = authority.issue("plane"), authority.issue("job")
+    planes = (
+        *("controlplane", "--listen=127.0.0.1:0", "--journal=bucket", f"--store={bucket_url}"),
+        "--set=controlplane.cluster.principals=User:CN=plane,O=tests",
+    )
+    own = options(job, authority)
+    with (
+        running("control plane: ", *planes, *options(plane, authority)) as leader,
+        running("control plane: ", *planes, *options(plane, authority)) as standby,
+    ):
+
+        def status(control: str) -> list[str]:
+            out = lacuna("controlplane", "status", "--control", control, *own).out
+            return [line.partition(" ")[2].partition(" ")[0] for line in out.splitlines()]
+
+        eventually(lambda: standby in status(leader)[3:], True)
+        assert status(standby)[0] == leader
+
+
+def test_a_control_plane_that_others_reach_warns(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "lacuna", "controlplane", "--listen", "0.0.0.0:0"),
+            *("--data", str(tmp_path / "data")),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        assert "accepts everybody who can connect to it" in process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
