@@ -332,5 +332,7 @@ def _written(api: Api[Any, Any], call: Call, response: Any) -> Sequence[Buffer]:
     """Return the body of an answer, and count its error codes."""
     body = api.write(response, call.version)
     if (errors := api.response.codec.errors) is not None:
-        call.context.metrics.errors.update((api.key, code) for code in errors)
+        counts = call.context.metrics.errors
+        for code in errors:
+            counts[api.key, code] += 1
     return body

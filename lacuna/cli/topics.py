@@ -13,6 +13,7 @@ from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.create_partitions import (
     CREATE_PARTITIONS_REQUEST,
@@ -66,7 +67,8 @@ from lacuna.wire.messages.metadata import (
 LATEST, EARLIEST = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 TOPIC_RESOURCE = 2
-SOURCE_DEFAULT = 5
+#: Where the value of a config is from, by Kafka's number; on the topic itself otherwise.
+SOURCES = {3: "for all brokers", 5: "default"}
 DELETE_TIMEOUT_MS = 30_000
 CREATE_TIMEOUT_MS = 30_000
 SET_CONFIG, DELETE_CONFIG = 0, 1
@@ -115,14 +117,13 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
         ),
         name="partitions",
     )
+    if configs is None:
+        tell(f"the configs are not shown: ACLs do not allow DescribeConfigs on topic {name}")
+        return
     table(
         ("config", "value", "set"),
         (
-            (
-                config.name,
-                config.value,
-                "default" if config.config_source == SOURCE_DEFAULT else "here",
-            )
+            (config.name, config.value, SOURCES.get(config.config_source, "here"))
             for config in configs
         ),
         name="configs",
@@ -287,9 +288,12 @@ async def list_offsets(
 
 async def topic_configs(
     connection: KafkaConnection, name: str
-) -> Sequence[DescribeConfigsResourceResult]:
+) -> Sequence[DescribeConfigsResourceResult] | None:
+    """The configs of a topic; None for who may not see them, as somebody who only writes records need not."""
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
     response = await connection.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
     (result,) = response.results
+    if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return None
     check(result.error_code, f"configs of {name}", result.error_message)
     return result.configs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,13 @@ KAFKAS = {"4.1": "4.1.0", "3.9": "3.9.1"}
 _SECONDS = 600
 _KINDS = ("client", "tool", "framework")
 _CLIENT_KEYS = frozenset(
-    {"name", "language", "kind", "needs", "versions", "notes", "advice", "also"}
+    {"name", "language", "kind", "needs", "versions", "notes", "advice", "also", "by_hand"}
 )
 _VERSION_KEYS = frozenset(
-    {"version", "kafka", "quick", "build", "run", "not_run", "codecs", "seconds", "notes", "advice"}
+    {
+        *("version", "kafka", "quick", "secured", "build", "run", "not_run", "codecs", "seconds"),
+        *("notes", "advice"),
+    }
 )
 
 
@@ -43,6 +46,8 @@ class Row:
     version: str
     kafka: str
     quick: bool
+    secured: bool
+    by_hand: bool
     build: tuple[tuple[str, ...], ...]
     run: tuple[str, ...]
     not_run: str
@@ -105,9 +110,14 @@ def rows(folder: Path = HERE) -> list[Row]:
     return found
 
 
-def chosen(names: Iterable[str], among: Sequence[Row] | None = None) -> list[Row]:
-    """The rows with these names, each a NAME, NAME@VERSION or folder. Raises ClientFileError for an unknown one."""
+def chosen(names: Sequence[str], among: Sequence[Row] | None = None) -> list[Row]:
+    """The rows with these names, each a NAME, NAME@VERSION or folder; without names, all that are not by hand only.
+
+    Raises ClientFileError for an unknown one.
+    """
     among = rows() if among is None else among
+    if not names:
+        return [row for row in among if not row.by_hand]
     found: list[Row] = []
     for name in names:
         some = [row for row in among if name in (row.name, row.title, row.folder.name)]
@@ -146,6 +156,8 @@ def _row(folder: Path, where: str, client: dict[str, Any], version: dict[str, An
         version=version["version"],
         kafka=kafka,
         quick=version.get("quick", False),
+        secured=version.get("secured", False),
+        by_hand=client.get("by_hand", False),
         build=tuple(tuple(command) for command in version.get("build", ())),
         run=tuple(version.get("run", ())),
         not_run=version.get("not_run", ""),

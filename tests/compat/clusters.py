@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from tests.compat.clients import KAFKAS, jars
+from tests.compat.security import PASSWORD, USER, Security
+from tests.golden.broker import Secured, kafka
 from tests.golden.broker import jars as copy_jars
-from tests.golden.broker import kafka
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -25,13 +29,22 @@ PROCESS_SHAPE = "two agents, one control plane, records in a folder"
 _FETCHING = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a cluster is reached, as HOST:PORT,…; `secured` is its listener for SASL_SSL, "" if that is not known."""
+
+    bootstrap: str
+    secured: str = ""
+
+
 class Kafkas:
     """A context manager that starts each Kafka when it is first needed, and ends all of them at its end."""
 
-    def __init__(self, folder: Path, given: str = "") -> None:
+    def __init__(self, folder: Path, security: Security, given: str = "") -> None:
         self._folder = folder
+        self._security = security
         self._given = given
-        self._started: dict[str, str] = {}
+        self._started: dict[str, Address] = {}
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
 
@@ -41,20 +54,25 @@ class Kafkas:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def bootstrap(self, version: str) -> str:
-        """The HOST:PORT of the Kafka with this name in KAFKAS, which is started first if necessary."""
+    def address(self, version: str) -> Address:
+        """The Kafka with this name in KAFKAS, which is started first if necessary."""
         if self._given:
-            return self._given
+            return Address(self._given)
         with self._lock:
             if version not in self._started:
                 self._started[version] = self._start(version)
             return self._started[version]
 
-    def _start(self, version: str) -> str:
+    def _start(self, version: str) -> Address:
         folder = self._folder / f"kafka-{version}"
         folder.mkdir(parents=True)
         (folder / "libs").symlink_to(fetch(version))
-        return self._stack.enter_context(kafka(folder, heap=_HEAP, version=KAFKAS[version]))
+        (port,) = free_ports(1)
+        security = self._security
+        properties = security.properties(version)
+        secured = Secured(port, properties, USER, PASSWORD, security.keys)
+        started = kafka(folder, heap=_HEAP, version=KAFKAS[version], secured=secured)
+        return Address(self._stack.enter_context(started), f"127.0.0.1:{port}")
 
 
 def fetch(version: str) -> Path:
@@ -70,25 +88,38 @@ def fetch(version: str) -> Path:
 
 
 @contextlib.contextmanager
-def lacuna(folder: Path) -> Iterator[str]:
-    """Runs `lacuna up` and a second agent on the same folder, as processes; yields both addresses."""
+def lacuna(folder: Path, security: Security | None = None) -> Iterator[Address]:
+    """Runs `lacuna up` and a second agent on the same folder, as processes; yields the addresses of both."""
     data = folder / "lacuna"
-    listen = ["--listen", "127.0.0.1:0"]
+    ports = free_ports(2) if security else []
+    given = [f",SASL_SSL://127.0.0.1:{port}" for port in ports] or ["", ""]
+    listen = [["--listen", f"PLAINTEXT://127.0.0.1:0{each}"] for each in given]
+    environment = {"LACUNA_CONFIG": str(security.config)} if security else {}
     with contextlib.ExitStack() as stack:
-        up = ["up", "--no-console", "--data", str(data), *listen]
-        first = stack.enter_context(_command(up, folder / "up.log"))
+        up = ["up", "--no-console", "--data", str(data), *listen[0]]
+        first = stack.enter_context(_command(up, folder / "up.log", environment))
         control = (data / "control.address").read_text().strip()
-        agent = ["agent", "--control", control, "--objects", str(data / "objects"), *listen]
-        second = stack.enter_context(_command(agent, folder / "agent.log"))
-        yield f"{first},{second}"
+        agent = ["agent", "--control", control, "--objects", str(data / "objects"), *listen[1]]
+        second = stack.enter_context(_command(agent, folder / "agent.log", environment))
+        yield Address(f"{first},{second}", ",".join(f"127.0.0.1:{port}" for port in ports))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on which nothing listens yet."""
+    with contextlib.ExitStack() as stack:
+        sockets = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [each.getsockname()[1] for each in sockets]
 
 
 @contextlib.contextmanager
-def _command(arguments: list[str], log: Path) -> Iterator[str]:
+def _command(arguments: list[str], log: Path, environment: dict[str, str]) -> Iterator[str]:
     """Runs a `lacuna` command for the block; yields the address on which it says that it listens."""
     with log.open("wb") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "lacuna", *arguments],
+            env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             stderr=err,
             text=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import time
 import uuid
@@ -16,6 +15,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.compat.clients import HERE, ROOT
+from tests.compat.clusters import Address, free_ports
+from tests.compat.security import Security
 
 COMPOSE_SHAPE = "containers: two agents, two control planes, PostgreSQL, moto's S3"
 #: What they depend on is started too.
@@ -23,6 +24,8 @@ _SERVICES = ("agent-1", "agent-2")
 _BUILD_SECONDS = 900
 _SECONDS = 300.0
 _READY_SECONDS = 120.0
+#: Where the containers see the folder of what secures their listeners.
+SEEN_AS = "/security"
 
 
 class ComposeError(RuntimeError):
@@ -37,29 +40,33 @@ def is_possible() -> bool:
 
 
 @contextlib.contextmanager
-def composed(folder: Path) -> Iterator[str]:
-    """Builds the image if necessary and runs the containers for the block; yields both agents' addresses."""
+def composed(folder: Path, security: Security) -> Iterator[Address]:
+    """Builds the image if necessary and runs the containers for the block; yields both agents' addresses.
+
+    `security` is seen as SEEN_AS there."""
     if not is_possible():
         raise ComposeError("compose needs a Docker engine and BASE_IMAGE: run `. .ci/docker.sh`")
-    ports = _free_ports()
+    ports = free_ports(4)
+    environment = {f"COMPAT_PORT_{number}": str(port) for number, port in enumerate(ports, 1)}
+    environment["COMPAT_SECURITY"] = str(security.config.parent)
     project = f"lacuna-compat-{uuid.uuid4().hex[:8]}"
     log = folder / "compose.log"
     try:
-        _compose(project, ports, log, _BUILD_SECONDS, "up", "-d", "--build", *_SERVICES)
-        bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+        _compose(project, environment, log, _BUILD_SECONDS, "up", "-d", "--build", *_SERVICES)
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        bootstrap = ",".join(addresses[:2])
         _await_agents(bootstrap)
-        yield bootstrap
+        yield Address(bootstrap, ",".join(addresses[2:]))
     finally:
-        _compose(project, ports, log, _SECONDS, "down", "--volumes", "--timeout", "5")
+        _compose(project, environment, log, _SECONDS, "down", "--volumes", "--timeout", "5")
 
 
 def _compose(
-    project: str, ports: tuple[int, int], log: Path, seconds: float, *arguments: str
+    project: str, environment: dict[str, str], log: Path, seconds: float, *arguments: str
 ) -> None:
     found = shutil.which("docker-compose")
     files = ["-f", str(ROOT / "compose.yaml"), "-f", str(HERE / "compose.yaml")]
     command = [*([found] if found else ["docker", "compose"]), "-p", project, *files, *arguments]
-    environment = {"COMPAT_PORT_1": str(ports[0]), "COMPAT_PORT_2": str(ports[1])}
     with log.open("ab") as out:
         done = subprocess.run(
             command,
@@ -85,11 +92,3 @@ def _await_agents(bootstrap: str) -> None:
         with contextlib.suppress(KafkaException):  # nothing is listening yet
             found = len(admin.list_topics(timeout=5).brokers)
         admin.poll(0.2)
-
-
-def _free_ports() -> tuple[int, int]:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-    ):
-        return one.getsockname()[1], two.getsockname()[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,16 +97,23 @@ def _feed(producers: _Producers, topic: str, steps: Iterable[Step]) -> None:
 
 
 @contextlib.contextmanager
-def topics(bootstrap: str, prefix: str, workload: Workload) -> Iterator[None]:
-    """Creates and fills a run's topics for the block, and deletes them afterwards."""
+def topics(
+    bootstrap: str, prefix: str, workload: Workload, secured: Sequence[str] = ()
+) -> Iterator[None]:
+    """Creates and fills a run's topics for the block, and deletes them afterwards.
+
+    Each of the scenarios in `secured` has an input and an output of its own.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     partitions = {**dict.fromkeys(FEEDS, 1), **TOPICS}
+    inputs = {f"{each}-input": workload.feeds["input"] for each in secured}
+    partitions |= {f"{each}-{name}": 1 for each in secured for name in ("input", "output")}
     wanted = [NewTopic(f"{prefix}-{name}", count, 1) for name, count in partitions.items()]
     for future in admin.create_topics(wanted, request_timeout=SECONDS).values():
         future.result(SECONDS)
     try:
         producers = _Producers(bootstrap, prefix)
-        for name, steps in workload.feeds.items():
+        for name, steps in {**workload.feeds, **inputs}.items():
             _feed(producers, f"{prefix}-{name}", steps)
         yield
     finally:

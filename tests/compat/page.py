@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tests.compat.clients import ROOT
-from tests.compat.expected import SCENARIOS
+from tests.compat.expected import SCENARIOS, SECURED
 from tests.compat.verdicts import Outcome
 
 PAGE = ROOT / "docs" / "clients.md"
+_COLUMNS = (*SCENARIOS, *SECURED)
 
 _MARKS = {
     Outcome.SAME: "✓",
@@ -27,6 +28,8 @@ _WHAT = {
     "group": "two members share a topic's partitions; one leaves, the other gets all",
     "eos": "consume, transform, produce in transactions with the offsets in them; one is aborted and repeated",
     "legacy": "speaks message sets (magic 0 and 1), as clients before 0.11 do",
+    "scram": "`eos` again over TLS, with a password (SASL_SSL, SCRAM-SHA-512)",
+    "oauthbearer": "`eos` again over TLS, with a token of an identity provider (SASL_SSL, OAUTHBEARER)",
 }
 _HEAD = """\
 # Clients
@@ -41,18 +44,35 @@ Written by `python -m tests.compat.run`; [tests/compat](../tests/compat/README.m
 add a client.
 """
 _BEHAVIOUR = """\
+## Over TLS, with SASL
+
+The clients were given the certificate of the listener's authority, and a user's password or a token signed with ES256,
+whose keys both clusters read from the same file. Kafka 4.1 and 3.9 had the same listener. Kafka 4.1.0 took a token
+with a broken signature until it was told `sasl.oauthbearer.jwt.validator.class` (its `BrokerJwtValidator`), without a
+listener's name in front. sarama has no SCRAM of its own: its program brings it with `github.com/xdg-go/scram`.
+
+aiokafka 0.14.0 does not authenticate again over a connection whose session ends (KIP-368): it is cut off and connects
+anew. With sessions of two seconds none of its sends failed. kafkajs 2.2.4 does so, by its source,
+`reauthenticationThreshold` before the end (10 s by default), but its SCRAM has no `tokenauth`, so it cannot log in with
+a delegation token (KIP-48).
+
 ## What runs beside a cluster
 
-Kafka Connect, two schema registries and kminion are in the table above. They need no setting that they do not need for
-Kafka: Karapace takes `KARAPACE_BOOTSTRAP_URI`, Apicurio Registry `APICURIO_STORAGE_KIND=kafkasql` and
+Kafka Connect, two schema registries, kminion and Burrow are in the table above. They need no setting that they do not
+need for Kafka: Karapace takes `KARAPACE_BOOTSTRAP_URI`, Apicurio Registry `APICURIO_STORAGE_KIND=kafkasql` and
 `APICURIO_KAFKASQL_BOOTSTRAP_SERVERS`, kminion `kafka.brokers`. Both registries registered Avro schemas, refused an
-incompatible one, deleted a subject, were killed, and read everything back from their topic. Karapace and kminion run
-only where the commands `karapace` and `kminion` are on the PATH; elsewhere the last result stays.
+incompatible one, deleted a subject, were killed, and read everything back from their topic. Karapace, kminion and
+Burrow run only where the commands `karapace`, `kminion` and `burrow` are on the PATH, and Apicurio Registry only when
+it is named; otherwise the last result stays.
 
 One of about 30 starts of Karapace 6.2.0 missed the only record of `_schemas`, and never said
 `"schema_registry_ready":true`. The likely reason: it waits for its partition with polls whose record it throws away.
 The same calls lost a record on Kafka 4.1 once in 160 times, on a busy machine. Start it again if it is not ready after
 a minute.
+
+Burrow, and kminion in its mode `offsetsTopic`, read what groups have committed from
+[`__consumer_offsets`](operations.md#tools-that-read-__consumer_offsets). In this mode kminion 2.1.0 cannot read what
+Kafka 4.1 writes there, so it runs beside Kafka 3.9.
 
 **Lag.** kminion counts offsets, here and on Kafka: what was aborted counts until the group has read past it.
 [`lacuna groups lag`](commands.md) counts the records that the group will get. The same group, 2026-11-26:
@@ -126,13 +146,13 @@ def _made(made: dict[str, str]) -> str:
 
 
 def _legend() -> str:
-    rows = "".join(f"| `{name}` | {_WHAT[name]} |\n" for name in SCENARIOS)
+    rows = "".join(f"| `{name}` | {_WHAT[name]} |\n" for name in _COLUMNS)
     return (
         "| scenario | what the client does |\n|---|---|\n"
         + rows
         + "\n✓ the same as on Kafka. **as Kafka**: fails, and fails on Kafka too. – the client has no such"
         " feature. **✗** another outcome than on Kafka. Small numbers are notes below; "
-        "a ✓ with a note is correct here but not on Kafka.\n"
+        "a ✓ with a note is correct here but not on Kafka. An empty cell was not run.\n"
     )
 
 
@@ -141,10 +161,10 @@ def _ran(clients: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def _matrix(clients: list[dict[str, Any]], notes: list[str]) -> str:
-    head = ["client", "version", "language", *(f"`{name}`" for name in SCENARIOS), "beside Kafka"]
+    head = ["client", "version", "language", *(f"`{name}`" for name in _COLUMNS), "beside Kafka"]
     lines = [_line(head), _line(["---"] * len(head))]
     for one in clients:
-        cells = [_cell(one["cells"].get(name), notes) for name in SCENARIOS]
+        cells = [_cell(one["cells"].get(name), notes) for name in _COLUMNS]
         name = one["name"] + _note(one.get("notes", ""), notes)
         lines.append(_line([name, one["version"], one["language"], *cells, one["kafka"]]))
     return "\n".join(lines) + "\n"

@@ -8,9 +8,10 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from tests.compat.clients import HERE, Row
@@ -64,13 +65,20 @@ def build(row: Row) -> None:
         done.write_text(sources)
 
 
-def run(row: Row, bootstrap: str, workload: Path, prefix: str, logs: Path) -> Ran:
+def run(
+    row: Row,
+    bootstrap: str,
+    workload: Path,
+    prefix: str,
+    logs: Path,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Ran:
     """Runs the row's program against a cluster; kills it if it exceeds its time limit."""
     arguments = ["--bootstrap", bootstrap, "--workload", str(workload), "--prefix", prefix]
     stdout, stderr = logs / f"{prefix}.out", logs / f"{prefix}.err"
     command = [*row.command(row.run), *arguments]
     with stdout.open("wb") as out, stderr.open("wb") as err:
-        code = _run(command, row.folder, out, err, row.seconds)
+        code = _run(command, row.folder, out, err, row.seconds, environment)
     lines = parse(stdout)
     if code is None:
         ended = f"killed after {row.seconds} s"
@@ -135,13 +143,19 @@ def _line(said: dict[str, Any]) -> Line:
 
 
 def _run(
-    command: Sequence[str], folder: Path, out: BinaryIO, err: BinaryIO, seconds: float
+    command: Sequence[str],
+    folder: Path,
+    out: BinaryIO,
+    err: BinaryIO,
+    seconds: float,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> int | None:
     """Runs a command; returns its exit code, or None if it was killed at its limit. Its children end with it."""
     try:
         process = subprocess.Popen(
             command,
             cwd=folder,
+            env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -15,10 +15,11 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from tests.compat.clients import OUT, ClientFileError, Row, chosen, rows
-from tests.compat.clusters import PROCESS_SHAPE, Kafkas, lacuna
-from tests.compat.composed import COMPOSE_SHAPE, composed
+from tests.compat.clusters import PROCESS_SHAPE, Address, Kafkas, lacuna
+from tests.compat.composed import COMPOSE_SHAPE, SEEN_AS, composed
 from tests.compat.results import keep, keep_expected
 from tests.compat.running import Bench, Result, prepare, run_row
+from tests.compat.security import Security
 from tests.compat.verdicts import Outcome
 
 _MARKS = {
@@ -31,8 +32,11 @@ _MARKS = {
     Outcome.NOT_BUILT: "NOT BUILT",
 }
 
-#: What --cluster starts, and how the page describes it.
-SHAPES = {"process": (lacuna, PROCESS_SHAPE), "compose": (composed, COMPOSE_SHAPE)}
+#: What --cluster starts, how the page describes it, and where it sees the folder of what secures its listeners.
+SHAPES = {
+    "process": (lacuna, PROCESS_SHAPE, ""),
+    "compose": (composed, COMPOSE_SHAPE, SEEN_AS),
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,15 +68,17 @@ def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
     folder = Path(tempfile.mkdtemp(prefix="lacuna-compat-"))
     logs.mkdir(parents=True, exist_ok=True)
     both = arguments.lacuna == arguments.kafka
-    start, shape = SHAPES[arguments.cluster]
+    start, shape, seen_as = SHAPES[arguments.cluster]
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        kafkas = stack.enter_context(Kafkas(folder, arguments.kafka_bootstrap))
-        here = arguments.lacuna_bootstrap
+        security = Security(folder / "security", seen_as)
+        kafkas = stack.enter_context(Kafkas(folder, security, arguments.kafka_bootstrap))
+        given = arguments.lacuna_bootstrap
+        here = Address(given) if given else None
         if (both or arguments.lacuna) and not here:
-            here = stack.enter_context(start(folder))
-        there = kafkas.bootstrap if both or arguments.kafka else None
-        yield Bench(there, here or None, logs), shape
+            here = stack.enter_context(start(folder, security))
+        there = kafkas.address if both or arguments.kafka else None
+        yield Bench(there, here, logs, security), shape
 
 
 def say(text: str) -> None:
@@ -121,13 +127,15 @@ def main() -> int:
     arguments = _parser().parse_args()
     known = rows()
     try:
-        wanted = chosen(arguments.only.split(","), known) if arguments.only else known
+        names = arguments.only.split(",") if arguments.only else []
+        wanted = chosen(names, known)
     except ClientFileError as error:
         say(str(error))
         return 2
     if arguments.list:
-        for row in wanted:
-            say(f"{row.title}\t{row.kind}\tbeside Kafka {row.kafka}\t{row.not_run or ''}")
+        for row in wanted if names else known:
+            how = "by hand only" if row.by_hand else row.not_run
+            say(f"{row.title}\t{row.kind}\tbeside Kafka {row.kafka}\t{how}")
         return 0
     if arguments.build:
         return build(wanted, arguments.jobs)

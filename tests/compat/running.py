@@ -12,19 +12,24 @@ from pathlib import Path
 
 from tests.compat import programs, workload
 from tests.compat.clients import Row
-from tests.compat.clusters import fetch
-from tests.compat.expected import INSIDE, inside
+from tests.compat.clusters import Address, fetch
+from tests.compat.expected import INSIDE, SECURED, inside
 from tests.compat.feeding import stored, topics
+from tests.compat.security import Security
 from tests.compat.verdicts import Outcome, Side, Verdict, compare, judge, scenarios, wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The clusters on which rows run; None for a side that is left out."""
+    """The clusters on which rows run; None for a side that is left out.
 
-    kafka: Callable[[str], str] | None
-    lacuna: str | None
+    `security` is that of their secured listeners; without it, scenarios over SASL_SSL are left out.
+    """
+
+    kafka: Callable[[str], Address] | None
+    lacuna: Address | None
     logs: Path
+    security: Security | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +76,31 @@ def run_built(row: Row, bench: Bench) -> Result:
     file = bench.logs / f"{prefix}.json"
     file.write_text(json.dumps(load.json))
 
-    def side(name: str, bootstrap: str) -> Side:
+    addresses = {"kafka": bench.kafka(row.kafka)} if bench.kafka else {}
+    addresses |= {"lacuna": bench.lacuna} if bench.lacuna else {}
+    secured: tuple[str, ...] = ()
+    if row.secured and bench.security and all(each.secured for each in addresses.values()):
+        secured = SECURED
+
+    def side(name: str, address: Address) -> Side:
         logs = bench.logs / name
         logs.mkdir(exist_ok=True)
-        with topics(bootstrap, prefix, load):
-            ran = programs.run(row, bootstrap, file, prefix, logs)
+        environment: dict[str, str] = {}
+        if secured and bench.security:
+            environment = {"COMPAT_SECURED": address.secured, **bench.security.environment}
+        bootstrap = address.bootstrap
+        with topics(bootstrap, prefix, load, secured):
+            ran = programs.run(row, bootstrap, file, prefix, logs, environment)
             found = {feed: stored(bootstrap, f"{prefix}-{feed}") for feed in INSIDE}
         return Side(ran, wanted(load, ran, inside(found)))
 
     with ThreadPoolExecutor(2) as pool:
-        there = pool.submit(side, "kafka", bench.kafka(row.kafka)) if bench.kafka else None
-        here = pool.submit(side, "lacuna", bench.lacuna) if bench.lacuna else None
-    sides = [future.result() for future in (there, here) if future is not None]
-    return Result(row, _cells(row, sides), sides=tuple(sides))
+        sides = list(pool.map(side, addresses, addresses.values()))
+    return Result(row, _cells(row, sides, secured), sides=tuple(sides))
 
 
-def _cells(row: Row, sides: list[Side]) -> dict[str, Verdict]:
-    names = scenarios(row, *(side.ran for side in sides))
+def _cells(row: Row, sides: list[Side], secured: tuple[str, ...]) -> dict[str, Verdict]:
+    names = [*scenarios(row, *(side.ran for side in sides)), *secured]
     if len(sides) == 2:
         return {name: compare(name, *sides) for name in names}
     (side,) = sides

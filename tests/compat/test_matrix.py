@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 
-from tests.compat.clients import Row, rows
+from tests.compat.clients import KAFKAS, Row, chosen, rows
 from tests.compat.composed import is_possible
 from tests.compat.expected import kept as kept_line
 from tests.compat.page import PAGE, page
 from tests.compat.results import EXPECTED, REFERENCE, entry, is_expected, kept
 from tests.compat.run import bench
-from tests.compat.running import Result, run_row
+from tests.compat.running import Bench, Result, run_row
 from tests.compat.verdicts import Outcome
 
-ROWS = rows()
+ROWS = chosen(())
 SECONDS = 1800
 #: A row waits more than it works: for groups to settle, for sessions to end.
 AT_ONCE = 3
@@ -31,11 +33,18 @@ slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def result_of() -> Iterator[Waiter]:
-    """Runs rows at the same time; one that differs from Kafka runs again, alone: other work may have stopped it."""
+def where() -> Iterator[Bench]:
+    """Both clusters."""
     both = argparse.Namespace(lacuna=False, kafka=False, lacuna_bootstrap="", kafka_bootstrap="")
     both.cluster = "compose" if is_possible() else "process"
-    with bench(both) as (where, _), ThreadPoolExecutor(AT_ONCE) as pool:
+    with bench(both) as (made, _):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def result_of(where: Bench) -> Iterator[Waiter]:
+    """Runs rows at the same time; one that differs from Kafka runs again, alone: other work may have stopped it."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         futures = {row.title: pool.submit(run_row, row, where) for row in ORDER}
 
         def result_of(row: Row) -> Result:
@@ -82,6 +91,40 @@ def test_a_client_does_what_it_does_on_kafka(row: Row, result_of: Waiter) -> Non
 
 @slow
 @pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize("cluster", ["lacuna", *KAFKAS])
+def test_a_wrong_password_and_a_token_with_a_wrong_signature_are_refused(
+    cluster: str, mechanism: str, where: Bench
+) -> None:
+    """Otherwise the cells of scram and oauthbearer would say nothing."""
+    assert where.security is not None
+    assert where.kafka is not None
+    address = where.lacuna if cluster == "lacuna" else where.kafka(cluster)
+    assert address is not None
+    environment = where.security.environment
+    said, _, signature = environment["COMPAT_TOKEN"].rpartition(".")
+    errors: list[KafkaError] = []
+    given = {
+        "bootstrap.servers": address.secured,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": environment["COMPAT_CA"],
+        "sasl.mechanism": mechanism,
+        "error_cb": errors.append,
+    }
+    if mechanism == "OAUTHBEARER":
+        token = f"{said}.{signature[::-1]}"
+        given["oauth_cb"] = lambda _: (token, time.time() + 3600)
+    else:
+        given |= {"sasl.username": environment["COMPAT_USER"], "sasl.password": "wrong"}
+    producer = Producer(given)
+    deadline = time.monotonic() + 30
+    while not any(error.code() == KafkaError._AUTHENTICATION for error in errors):
+        assert time.monotonic() < deadline, errors
+        producer.poll(0.1)
+
+
+@slow
+@pytest.mark.timeout(SECONDS)
 def test_what_is_kept_of_kafka_is_what_kafka_says(result_of: Waiter) -> None:
     (row,) = (row for row in ROWS if row.name == REFERENCE and row.quick)
     there = result_of(row).sides[0].ran.lines.values()
@@ -95,7 +138,7 @@ def test_the_page_is_written_from_the_results() -> None:
 
 def test_every_row_has_a_result() -> None:
     found = {(one["name"], one["version"]) for one in kept()["clients"]}
-    assert found == {(row.name, row.version) for row in ROWS}
+    assert found == {(row.name, row.version) for row in rows()}
 
 
 def test_no_client_notices() -> None:

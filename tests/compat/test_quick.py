@@ -25,8 +25,8 @@ QUICK = [row for row in rows() if row.quick]
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Lacuna alone."""
     folder: Path = tmp_path_factory.mktemp("compat")
-    with lacuna(folder) as bootstrap:
-        yield Bench(None, bootstrap, folder)
+    with lacuna(folder) as address:
+        yield Bench(None, address, folder)
 
 
 def test_what_the_workload_says_is_what_kafka_gave() -> None:

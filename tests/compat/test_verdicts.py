@@ -190,6 +190,11 @@ def test_rows_by_name_and_by_version() -> None:
         chosen(["nobody"])
 
 
+def test_a_row_by_hand_runs_only_if_it_is_named() -> None:
+    assert {row.name for row in rows()} - {row.name for row in chosen(())} == {"apicurio-registry"}
+    assert [row.name for row in chosen(["apicurio"])] == ["apicurio-registry"]
+
+
 def test_the_page_names_what_was_not_run_and_why() -> None:
     made = {
         "made": {"on": "2026-01-01", "lacuna": "1", "cluster": "one agent", "kafka": "4.1.0"},

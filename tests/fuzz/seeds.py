@@ -13,6 +13,7 @@ from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 from tests.clients.batch import batch
 from tests.doubles.keys import keys_text
+from tests.fuzz.forms import SEEDS
 from tests.fuzz.search import CORPUS
 from tests.fuzz.targets import SEALED
 from tests.logstore.segments.samples import small_segment
@@ -52,6 +53,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         yield "requests", version.to_bytes(2, "big") + b"\0\1\0\0\0\1t\0\0\0\1\0\0\0\0"
 
     yield from (("sasl", each) for each in _tokens())
+    yield from (("forms", each) for each in SEEDS.values())
     for header in (b'{"alg":"ES256","kid":"k"}', b'{"alg":"none"}', b'{"alg":"HS256"}', b"[[[["):
         for payload in (_CLAIMS, b'{"exp":1e999,"sub":7,"aud":[1]}'):
             yield "jwts", b"\1" + header + b"\0" + payload + b"\0" + bytes([255]) * 64

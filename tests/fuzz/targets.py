@@ -38,6 +38,7 @@ from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from lacuna.logstore.segments.audit import audit_segment
 from tests.doubles.keys import made_up, some_keys
 from tests.fuzz.credentials import jwts, sasl
+from tests.fuzz.forms import forms
 from tests.logstore.segments.samples import KEY, small_segment
 
 NOW_MS: Final = 1_700_000_000_000
@@ -302,10 +303,14 @@ def cluster_keys(data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A check of arbitrary bytes; inputs of more than `longest` bytes are of no interest to a search."""
+    """A check of arbitrary bytes; inputs of more than `longest` bytes are of no interest to a search.
+
+    A test searches for `runs` inputs, which should not take it more than some seconds.
+    """
 
     check: Callable[[bytes], None]
     longest: int
+    runs: int = 5_000
 
 
 TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
@@ -319,6 +324,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "segments": Target(segments, 2_000),
         "sasl": Target(sasl, 500),
         "jwts": Target(jwts, 1_000),
+        "forms": Target(forms, 500, runs=300),
         "cells": Target(cells, 500),
         "cluster_keys": Target(cluster_keys, 500),
     }

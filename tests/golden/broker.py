@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).parent
 VERSION = "4.1.0"
@@ -23,11 +24,11 @@ PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{second}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{second}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL
 log.dirs={data}
 default.replication.factor=1
 offsets.topic.replication.factor=1
@@ -43,6 +44,17 @@ log.cleaner.backoff.ms=200
 log.initial.task.delay.ms=500
 transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """A listener for SASL_SSL: its port, its settings, a user for SCRAM-SHA-512, and where keys of tokens may be."""
+
+    port: int
+    properties: str
+    user: str
+    password: str
+    keys: str
 
 
 def jars(directory: pathlib.Path, version: str = VERSION) -> pathlib.Path:
@@ -78,6 +90,7 @@ def kafka(
     port: int = 0,
     heap: str = "1G",
     version: str = VERSION,
+    secured: Secured | None = None,
     extra: str = "",
 ) -> Iterator[str]:
     """Runs the broker with fresh data under `directory`; yields its bootstrap address.
@@ -92,8 +105,9 @@ def kafka(
     free, controller = _free_ports()
     port = port or free
     properties = directory / "server.properties"
-    text = PROPERTIES + extra
-    properties.write_text(text.format(port=port, controller=controller, data=data))
+    second = f",SASL_SSL://127.0.0.1:{secured.port}" if secured else ""
+    text = (PROPERTIES + extra).format(port=port, controller=controller, data=data, second=second)
+    properties.write_text(text + (secured.properties if secured else ""))
     # It lives for minutes: to compile thoroughly would take more time than it saves.
     java = [
         "java",
@@ -105,6 +119,10 @@ def kafka(
     ]
     java.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
     storage = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+    if secured:
+        user = f"name={secured.user},password={secured.password}"
+        storage += ["--add-scram", f"SCRAM-SHA-512=[{user}]"]
+        java.append(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={secured.keys}")
     subprocess.run(storage, check=True, stdout=subprocess.DEVNULL)
     log = directory / "broker.log"
     with log.open("wb") as out:

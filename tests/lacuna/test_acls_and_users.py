@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.lacuna.conftest import Command, Refusal
 
 
@@ -182,3 +189,38 @@ def test_who_may_not_is_told_so(refused: Refusal) -> None:
         for command in (("topics", "create", "t"), ("acls", "list"), ("users", "list")):
             said = refused(*command, LACUNA_BOOTSTRAP=cluster.bootstrap)
             assert "ACLs do not allow it" in said, command
+
+
+def test_who_may_write_and_read_needs_no_other_right(lacuna: Command, tmp_path: Path) -> None:
+    """`produce` and `consume` as a user with the ACLs of a producer and a consumer, over SASL."""
+    (tmp_path / "alice").write_text("secret")
+    (tmp_path / "users.toml").write_text(f'alice = "file:{tmp_path / "alice"}"\n')
+    properties = tmp_path / "alice.properties"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=alice\n"
+        f"sasl.password=file:{tmp_path / 'alice'}\n"
+    )
+    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
+    security = SecuritySettings(
+        authorizer=STANDARD_AUTHORIZER,
+        super_users="User:ANONYMOUS",
+        users_file=str(tmp_path / "users.toml"),
+    )
+    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
+    with Cluster(parts=parts) as cluster:
+        cluster.create_topic("orders", 1)
+        (agent,) = cluster.embedded.agents
+        alice = {
+            "LACUNA_BOOTSTRAP": f"127.0.0.1:{agent.server.ports[1]}",
+            "LACUNA_COMMAND_CONFIG": str(properties),
+        }
+        for role in (["--producer"], ["--consumer", "--group", "g"]):
+            allowed = ("--allow-principal", "User:alice", "--topic", "orders", *role)
+            assert lacuna("acls", "add", *allowed, LACUNA_BOOTSTRAP=cluster.bootstrap).code == 0
+        command = [sys.executable, "-m", "lacuna", "produce", "orders"]
+        environment = {**os.environ, **alice}
+        subprocess.run(command, env=environment, input=b"hello\n", check=True, timeout=60)
+        read = lacuna("consume", "orders", "--from", "earliest", "--until", "end", **alice)
+        assert (read.code, read.out.strip()) == (0, "hello"), read
+        shown = lacuna("topics", "describe", "orders", **alice)
+        assert "ACLs do not allow DescribeConfigs" in shown.out + shown.err, shown

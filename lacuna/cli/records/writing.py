@@ -69,7 +69,7 @@ async def find_limit(bootstrap: Agents, topic: str, partition: int | None) -> in
         if partition is not None:
             check_partition(topic, partition, len(found.partitions))
         configs = await topic_configs(connection, topic)
-    limits = [int(each.value or 0) for each in configs if each.name == "max.message.bytes"]
+    limits = [int(each.value or 0) for each in configs or () if each.name == "max.message.bytes"]
     return limits[0] if limits else _BATCH_BYTES
 
 

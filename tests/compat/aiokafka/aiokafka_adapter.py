@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import aiokafka
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.compat.harness.adapter import Headers, Message, Settings, UnsupportedError
+from tests.compat.harness.adapter import Headers, Message, Security, Settings, UnsupportedError
 
 SECONDS = 20
 _LOOP = asyncio.new_event_loop()
@@ -128,9 +130,38 @@ async def _all(futures: Sequence[Any]) -> None:
     await asyncio.gather(*futures)
 
 
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """Always the same one."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
+def _secured(security: Security) -> dict[str, Any]:
+    config = {
+        "security_protocol": "SASL_SSL",
+        "ssl_context": ssl.create_default_context(cafile=security.authorities),
+        "sasl_mechanism": security.mechanism,
+    }
+    if security.is_oauth:
+        return config | {"sasl_oauth_token_provider": Tokens(security.token)}
+    return config | {
+        "sasl_plain_username": security.user,
+        "sasl_plain_password": security.password,
+    }
+
+
 class Client:
     def __init__(self, settings: Settings) -> None:
-        self._config = {"bootstrap_servers": settings.bootstrap, "client_id": "aiokafka"}
+        self._config: dict[str, Any] = {
+            "bootstrap_servers": settings.bootstrap,
+            "client_id": "aiokafka",
+        }
+        if settings.security is not None:
+            self._config |= _secured(settings.security)
         if settings.legacy:
             self._config["api_version"] = settings.options["legacy"]
 

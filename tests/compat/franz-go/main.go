@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"lacuna.test/harness"
 )
 
@@ -19,6 +22,8 @@ func main() {
 		{Name: "group", Run: group},
 		{Name: "eos", Run: eos},
 		harness.Without("legacy", "franz-go writes message sets to brokers older than 0.11 only"),
+		harness.Secured("scram", "SCRAM-SHA-512", eos),
+		harness.Secured("oauthbearer", "OAUTHBEARER", eos),
 	})
 }
 
@@ -27,12 +32,23 @@ func newClient(env *harness.Env, options ...kgo.Opt) (*kgo.Client, error) {
 }
 
 func common(env *harness.Env) []kgo.Opt {
-	return []kgo.Opt{
+	options := []kgo.Opt{
 		kgo.SeedBrokers(env.Bootstrap...),
 		kgo.ClientID("franz-go"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
 	}
+	if env.Security != nil {
+		options = append(options, kgo.DialTLSConfig(env.Security.TLS), kgo.SASL(mechanism(env.Security)))
+	}
+	return options
+}
+
+func mechanism(security *harness.Security) sasl.Mechanism {
+	if security.Mechanism == "OAUTHBEARER" {
+		return oauth.Auth{Token: security.Token}.AsMechanism()
+	}
+	return scram.Auth{User: security.User, Pass: security.Password}.AsSha512Mechanism()
 }
 
 func toProduce(topic string, partition int32, record harness.Record) *kgo.Record {

@@ -28,6 +28,22 @@ class Env {
     Object.assign(this, JSON.parse(fs.readFileSync(options.workload, "utf8")));
   }
 
+  /** The same over SASL_SSL, with topics and groups of its own. */
+  secured(name, mechanism) {
+    const { COMPAT_SECURED, COMPAT_CA, COMPAT_USER, COMPAT_PASSWORD, COMPAT_TOKEN } = process.env;
+    return Object.assign(Object.create(Env.prototype), this, {
+      brokers: COMPAT_SECURED.split(","),
+      prefix: this.topic(name),
+      security: {
+        mechanism,
+        authorities: fs.readFileSync(COMPAT_CA),
+        user: COMPAT_USER,
+        password: COMPAT_PASSWORD,
+        token: COMPAT_TOKEN,
+      },
+    });
+  }
+
   topic(name) {
     return `${this.prefix}-${name}`;
   }
@@ -104,4 +120,16 @@ function without(reason) {
   };
 }
 
-module.exports = { headersOf, main, text, until, without };
+const MECHANISMS = { scram: "SCRAM-SHA-512", oauthbearer: "OAUTHBEARER" };
+
+/** A scenario over SASL_SSL with each mechanism; none where the runner has no secured listener for it. */
+function secured(scenario) {
+  if (!process.env.COMPAT_SECURED) return {};
+  const made = Object.entries(MECHANISMS).map(([name, mechanism]) => [
+    name,
+    (env, result) => scenario(env.secured(name, mechanism), result),
+  ]);
+  return Object.fromEntries(made);
+}
+
+module.exports = { headersOf, main, secured, text, until, without };

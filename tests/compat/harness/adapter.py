@@ -25,6 +25,22 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Security:
+    """How a client authenticates over SASL_SSL: by SCRAM-SHA-512, or by OAUTHBEARER with the token."""
+
+    mechanism: str
+    authorities: str
+    user: str
+    password: str
+    token: str
+
+    @property
+    def is_oauth(self) -> bool:
+        """Whether it is by OAUTHBEARER."""
+        return self.mechanism == "OAUTHBEARER"
+
+
+@dataclass(frozen=True)
 class Settings:
     """How a client is made. `legacy` speaks message sets; `options` are the adapter's own."""
 
@@ -32,6 +48,7 @@ class Settings:
     name: str
     legacy: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    security: Security | None = None
 
 
 class Consumer(Protocol):

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.compat.harness.adapter import Client, Settings, UnsupportedError
+from tests.compat.harness.adapter import Client, Security, Settings, UnsupportedError
 from tests.compat.harness.scenarios import Answer, Run
 
 SECONDS = 30.0
 
 
 AGAIN_SECONDS = 5.0
+MECHANISMS = {"scram": "SCRAM-SHA-512", "oauthbearer": "OAUTHBEARER"}
 
 
 class Overdue(BaseException):
@@ -57,6 +58,17 @@ def _answer(name: str, scenario: Callable[[], Answer]) -> dict[str, Any]:
     return {"scenario": name, "ok": True, "records": records, "facts": facts}
 
 
+def _security(mechanism: str) -> Security:
+    """What the runner says of its secured listener."""
+    names = ("COMPAT_CA", "COMPAT_USER", "COMPAT_PASSWORD", "COMPAT_TOKEN")
+    return Security(mechanism, *(os.environ[name] for name in names))
+
+
+def _tell(name: str, scenario: Callable[[], Answer]) -> None:
+    sys.stdout.write(json.dumps(_answer(name, scenario)) + "\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--adapter", type=Path, required=True)
@@ -79,8 +91,11 @@ def main() -> None:
     run = Run(client(), workload, arguments.prefix, old)
     scenarios = (run.produce, run.transactions, run.holes, run.holes_inside)
     for scenario in (*scenarios, run.commit, run.group, run.eos, run.legacy):
-        sys.stdout.write(json.dumps(_answer(scenario.__name__, scenario)) + "\n")
-        sys.stdout.flush()
+        _tell(scenario.__name__, scenario)
+    if secured := os.environ.get("COMPAT_SECURED"):
+        for each, mechanism in MECHANISMS.items():
+            settings = Settings(secured, name, options=options, security=_security(mechanism))
+            _tell(each, Run(make(settings), workload, run.topic(each), None).eos)
     os._exit(0)  # a client's threads that do not end are not waited for
 
 

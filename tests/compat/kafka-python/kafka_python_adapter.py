@@ -13,7 +13,7 @@ import kafka
 from kafka.errors import RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.compat.harness.adapter import Headers, Message, Settings, UnsupportedError
+from tests.compat.harness.adapter import Headers, Message, Security, Settings, UnsupportedError
 
 SECONDS = 20
 REJOIN_SECONDS = 10.0
@@ -161,12 +161,31 @@ class Producer:
         self._producer.close(timeout=5)
 
 
+def _secured(security: Security) -> dict[str, Any]:
+    config = {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": security.authorities,
+        "sasl_mechanism": security.mechanism,
+    }
+    if security.is_oauth:
+        from kafka.net.sasl.oauth import AbstractTokenProvider  # since 3.0
+
+        provider = type("Tokens", (AbstractTokenProvider,), {"token": lambda _: security.token})
+        return config | {"sasl_oauth_token_provider": provider()}
+    return config | {
+        "sasl_plain_username": security.user,
+        "sasl_plain_password": security.password,
+    }
+
+
 class Client:
     def __init__(self, settings: Settings) -> None:
         self._config: dict[str, Any] = {
             "bootstrap_servers": settings.bootstrap.split(","),
             "client_id": "kafka-python",
         }
+        if settings.security is not None:
+            self._config |= _secured(settings.security)
         if settings.legacy:
             version = settings.options["legacy"].split(".")
             self._config["api_version"] = tuple(int(part) for part in version)

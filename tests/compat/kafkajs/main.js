@@ -3,7 +3,7 @@
 
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require("kafkajs");
 const SnappyCodec = require("kafkajs-snappy");
-const { headersOf, main, text, until, without } = require("../harness-node/harness.js");
+const { headersOf, main, secured, text, until, without } = require("../harness-node/harness.js");
 
 CompressionCodecs[CompressionTypes.Snappy] = SnappyCodec;
 
@@ -21,7 +21,16 @@ function connect(env) {
     logLevel: logLevel.NOTHING,
     connectionTimeout: 10_000, // 1 s is too short on a machine with more to do
     retry: { initialRetryTime: 50 },
+    ...(env.security && secure(env.security)),
   });
+}
+
+function secure({ mechanism, authorities, user, password, token }) {
+  const sasl =
+    mechanism === "OAUTHBEARER"
+      ? { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value: token }) }
+      : { mechanism: mechanism.toLowerCase(), username: user, password };
+  return { ssl: { ca: [authorities] }, sasl };
 }
 
 function toProduce(record, partition) {
@@ -307,4 +316,5 @@ main({
   group,
   eos,
   legacy: without("kafkajs writes message sets to brokers older than 0.11 only"),
+  ...secured(eos),
 });

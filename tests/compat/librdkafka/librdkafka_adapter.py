@@ -118,8 +118,26 @@ class Client:
         if settings.legacy:
             fallback = settings.options["legacy"]
             self._config |= {"api.version.request": "false", "broker.version.fallback": fallback}
+        self._token = ""
+        if settings.security is not None:
+            self._config |= {
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.location": settings.security.authorities,
+                "sasl.mechanisms": settings.security.mechanism,
+            }
+            if settings.security.is_oauth:
+                self._token = settings.security.token
+            else:
+                self._config["sasl.username"] = settings.security.user
+                self._config["sasl.password"] = settings.security.password
         options = settings.options.items()
         self._group = {name: value for name, value in options if name not in _GROUP_SETTINGS}
+
+    def _handle(self, config: dict[str, str], *, is_consumer: bool) -> native.Handle:
+        handle = native.Handle(self._library, config, is_consumer=is_consumer)
+        if self._token:
+            handle.set_token(self._token)
+        return handle
 
     def consumer(self, group: str) -> Consumer:
         config = {
@@ -134,18 +152,18 @@ class Client:
         }
         committed = {"isolation.level": "read_committed"}
         if self._is_legacy:
-            return Consumer(native.Handle(self._library, config, is_consumer=True))
+            return Consumer(self._handle(config, is_consumer=True))
         try:
-            return Consumer(native.Handle(self._library, config | committed, is_consumer=True))
+            return Consumer(self._handle(config | committed, is_consumer=True))
         except native.UnknownSettingError:  # before 1.2: reads aborted records too
-            return Consumer(native.Handle(self._library, config, is_consumer=True))
+            return Consumer(self._handle(config, is_consumer=True))
 
     def producer(self, codec: str = "none", transactional_id: str | None = None) -> Producer:
         # "delivery.timeout.ms" has had an older name: message.timeout.ms knows every version.
         config = {**self._config, "compression.codec": codec, "message.timeout.ms": str(_MS)}
         config["queue.buffering.max.ms"] = "20"
         if self._is_legacy:
-            return Producer(native.Handle(self._library, config, is_consumer=False))
+            return Producer(self._handle(config, is_consumer=False))
         if transactional_id is not None:
             if not self._library.has("init_transactions"):
                 raise UnsupportedError("librdkafka has transactions since 1.4")
@@ -157,7 +175,7 @@ class Client:
         idempotent = {"enable.idempotence": "true"}
         for more in (idempotent, {}):  # before 1.0 there is no idempotence
             try:
-                handle = native.Handle(self._library, config | more, is_consumer=False)
+                handle = self._handle(config | more, is_consumer=False)
             except native.UnknownSettingError as error:
                 refused = error
                 continue

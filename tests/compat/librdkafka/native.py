@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any
 
@@ -130,6 +131,14 @@ class Handle:
     def _on_delivery(self, handle: Any, message: Any, opaque: Any) -> None:
         if message.contents.err:
             self._failed.append(message.contents.err)
+
+    def set_token(self, token: str) -> None:
+        """Has it authenticate by OAUTHBEARER with this token, for an hour."""
+        error = ctypes.create_string_buffer(512)
+        end = c_int64(int((time.time() + 3600) * 1000))
+        given = (token.encode(), end, b"", None, c_size_t(0), error, c_size_t(512))
+        if self.library.function("oauthbearer_set_token")(self.pointer, *given):
+            raise NativeError(error.value.decode())
 
     def call(self, name: str, *arguments: Any) -> None:
         """A function that returns an error code."""

@@ -17,7 +17,7 @@ import (
 const behind = "behind the last message"
 
 func newGroup(env *harness.Env, group string) (sarama.ConsumerGroup, error) {
-	config, err := newConfig(*speaks)
+	config, err := newConfig(env, *speaks)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func newGroup(env *harness.Env, group string) (sarama.ConsumerGroup, error) {
 
 // lag is 0 or `behind`; a group that has committed anything but the offset after `last` is an error.
 func lag(env *harness.Env, group, name string, last int64) (any, error) {
-	config, err := newConfig(*speaks)
+	config, err := newConfig(env, *speaks)
 	if err != nil {
 		return nil, err
 	}

@@ -27,10 +27,12 @@ func main() {
 		{Name: "group", Run: group},
 		{Name: "eos", Run: eos},
 		{Name: "legacy", Run: legacy},
+		harness.Secured("scram", "SCRAM-SHA-512", eos),
+		harness.Secured("oauthbearer", "OAUTHBEARER", eos),
 	})
 }
 
-func newConfig(version string) (*sarama.Config, error) {
+func newConfig(env *harness.Env, version string) (*sarama.Config, error) {
 	config := sarama.NewConfig()
 	config.ClientID = "sarama"
 	config.Net.MaxOpenRequests = 1
@@ -46,6 +48,9 @@ func newConfig(version string) (*sarama.Config, error) {
 	config.Consumer.Group.Session.Timeout = 10 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = 300 * time.Millisecond
 	config.Consumer.Group.Rebalance.Retry.Backoff = 100 * time.Millisecond
+	if env.Security != nil {
+		secure(config, env.Security)
+	}
 	var err error
 	config.Version, err = sarama.ParseKafkaVersion(version)
 	if !config.Version.IsAtLeast(sarama.V0_11_0_0) {
@@ -91,7 +96,7 @@ func produce(ctx context.Context, env *harness.Env, result *harness.Result) erro
 		if codec == sarama.CompressionZSTD && *legacySpeaks != "" {
 			continue // Kafka cannot turn it into message sets
 		}
-		config, err := newConfig(*speaks)
+		config, err := newConfig(env, *speaks)
 		if err != nil {
 			return err
 		}
@@ -121,7 +126,7 @@ func produceWith(env *harness.Env, config *sarama.Config, list []harness.Record)
 }
 
 func newTransactional(env *harness.Env, name string) (sarama.SyncProducer, error) {
-	config, err := newConfig(*speaks)
+	config, err := newConfig(env, *speaks)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +174,7 @@ func legacy(ctx context.Context, env *harness.Env, result *harness.Result) error
 	if *legacySpeaks == "" {
 		return harness.Unsupported("Kafka 4 no longer takes message sets; see the row of Kafka 3.9")
 	}
-	config, err := newConfig(*legacySpeaks)
+	config, err := newConfig(env, *legacySpeaks)
 	if err != nil {
 		return err
 	}

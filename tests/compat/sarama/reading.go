@@ -68,7 +68,7 @@ func read(
 	ctx context.Context, env *harness.Env, version, name string, partition int32, from int64,
 	keep func(*sarama.ConsumerMessage) bool,
 ) (bool, error) {
-	config, err := newConfig(version)
+	config, err := newConfig(env, version)
 	if err != nil {
 		return false, err
 	}
@@ -179,7 +179,7 @@ func holesInside(ctx context.Context, env *harness.Env, result *harness.Result) 
 }
 
 func bounds(env *harness.Env, name string) (start, end int64, err error) {
-	config, err := newConfig(*speaks)
+	config, err := newConfig(env, *speaks)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -20,12 +20,33 @@ final class Env {
     final boolean consumerProtocol;
     private final String bootstrap;
     private final String prefix;
+    private final Map<String, Object> security;
 
     Env(Map<String, String> options, Workload workload) {
+        this(
+            workload,
+            "consumer".equals(options.get("--group-protocol")),
+            options.get("--bootstrap"),
+            options.get("--prefix"),
+            Map.of());
+    }
+
+    private Env(
+            Workload workload,
+            boolean consumerProtocol,
+            String bootstrap,
+            String prefix,
+            Map<String, Object> security) {
         this.workload = workload;
-        this.bootstrap = options.get("--bootstrap");
-        this.prefix = options.get("--prefix");
-        this.consumerProtocol = "consumer".equals(options.get("--group-protocol"));
+        this.consumerProtocol = consumerProtocol;
+        this.bootstrap = bootstrap;
+        this.prefix = prefix;
+        this.security = security;
+    }
+
+    /** The same over SASL_SSL, with topics and groups of its own. */
+    Env secured(String name, Map<String, Object> security) {
+        return new Env(workload, consumerProtocol, System.getenv("COMPAT_SECURED"), full(name), security);
     }
 
     /** The name of a topic, group or transactional id on the cluster. */
@@ -79,7 +100,10 @@ final class Env {
     }
 
     private Map<String, Object> common() {
-        return new HashMap<>(Map.of("bootstrap.servers", bootstrap, "client.id", "java"));
+        Map<String, Object> settings = new HashMap<>(security);
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("client.id", "java");
+        return settings;
     }
 
     ProducerRecord<String, String> record(String name, int partition, Workload.Entry entry) {

@@ -35,6 +35,11 @@ public final class Main {
         all.put("group", Groups::group);
         all.put("eos", ExactlyOnce::run);
         all.put("legacy", Reading::legacy);
+        if (System.getenv("COMPAT_SECURED") != null) {
+            all.put("scram", (env, result) -> ExactlyOnce.run(env.secured("scram", Secured.byPassword()), result));
+            all.put("oauthbearer", (env, result) ->
+                ExactlyOnce.run(env.secured("oauthbearer", Secured.byToken()), result));
+        }
         return all;
     }
 

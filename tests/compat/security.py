@@ -1,0 +1,102 @@
+"""What a secured listener and its clients need: certificates, a user with a password, and a token, in a folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.agent.security.certificates import Authority
+from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
+
+MECHANISMS = "SCRAM-SHA-512,OAUTHBEARER"
+USER, PASSWORD = "alice", "secret"
+_TOKEN_SECONDS = 4 * 3600.0
+_MODULES = "org.apache.kafka.common.security"
+
+_LACUNA = """\
+ssl.certificate.location = "{folder}/agent.pem"
+ssl.key.location = "{folder}/agent.key"
+sasl.enabled.mechanisms = "{mechanisms}"
+sasl.users.file = "{folder}/users.toml"
+sasl.oauthbearer.jwks.endpoint.url = "file://{folder}/keys.json"
+sasl.oauthbearer.expected.issuer = "{issuer}"
+sasl.oauthbearer.expected.audience = "{audience}"
+"""
+_KAFKA = """\
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/keystore.pem
+sasl.enabled.mechanisms={mechanisms}
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required;
+listener.name.sasl_ssl.oauthbearer.sasl.jaas.config={modules}.oauthbearer.OAuthBearerLoginModule required;
+listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class={modules}.oauthbearer.{package}OAuthBearerValidatorCallbackHandler
+listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=file://{folder}/keys.json
+listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.issuer={issuer}
+listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.audience={audience}
+"""
+#: Kafka 4.1.0 checks no signature unless it is told to; it does not heed this one with a listener's prefix.
+_CHECKED = """\
+sasl.oauthbearer.jwt.validator.class={modules}.oauthbearer.BrokerJwtValidator
+"""
+
+
+class Security:
+    """Writes the folder; Lacuna sees it at `seen_as`, if that is another path, as in a container."""
+
+    def __init__(self, folder: Path, seen_as: str = "") -> None:
+        folder.mkdir()
+        folder.chmod(0o755)  # the user in a container is another one
+        self._folder = folder
+        seen_as = seen_as or str(folder)
+        authority, issuer = Authority(), Issuer()
+        authority.write(self.authorities)
+        certificate, key = authority.issue().write(folder, "agent")
+        (folder / "keystore.pem").write_text(Path(key).read_text() + Path(certificate).read_text())
+        (folder / "keys.json").write_bytes(issuer.jwks())
+        (folder / "password").write_text(PASSWORD)
+        (folder / "users.toml").write_text(f'{USER} = "file:{seen_as}/password"\n')
+        self.config.write_text(_filled(_LACUNA, seen_as))
+        self._token = issuer.token(time.time(), lifetime=_TOKEN_SECONDS)
+
+    @property
+    def authorities(self) -> Path:
+        """The certificate of the authority, as PEM."""
+        return self._folder / "ca.pem"
+
+    @property
+    def config(self) -> Path:
+        """Lacuna's config file with all but the listeners."""
+        return self._folder / "lacuna.toml"
+
+    def properties(self, kafka: str) -> str:
+        """The same for a Kafka of this version; before 4.0 its class for tokens is in another package."""
+        folder = str(self._folder)
+        if kafka.startswith("4."):
+            return _filled(_KAFKA + _CHECKED, folder, package="")
+        return _filled(_KAFKA, folder, package="secured.")
+
+    @property
+    def keys(self) -> str:
+        """The URL of the keys of tokens, which Kafka reads only if it is told on its command line too."""
+        return f"file://{self._folder}/keys.json"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What programs read of it."""
+        return {
+            "COMPAT_CA": str(self.authorities),
+            "COMPAT_USER": USER,
+            "COMPAT_PASSWORD": PASSWORD,
+            "COMPAT_TOKEN": self._token,
+        }
+
+
+def _filled(text: str, folder: str, **more: str) -> str:
+    return text.format(
+        folder=folder,
+        mechanisms=MECHANISMS,
+        issuer=NAME,
+        audience=AUDIENCE,
+        modules=_MODULES,
+        **more,
+    )
