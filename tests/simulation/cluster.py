@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from lacuna.agent.fetch.planner import Planner, Plans
+from lacuna.agent.fetch.sessions import Opened
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedMetrics
 from lacuna.agent.housekeeping import HousekeepingSettings
@@ -27,6 +29,7 @@ from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments import ForeignStoreError
 from lacuna.stores import claim
+from lacuna.wire.messages.fetch import FetchRequest
 from tests.messages import REQUESTS, make
 from tests.simulation.kafka import Client, Unanswered
 from tests.simulation.loop import Process, SimulatedLoop
@@ -218,6 +221,19 @@ class Host:
         """Loses what the machine had not synced."""
 
 
+def _note_reading_on(planner: Planner, process: Process) -> None:
+    """Has the process know when its agent reads on, since the bounds in its answers are then as old as its views."""
+    plan = planner.plan
+
+    async def noted(request: FetchRequest, opened: Opened) -> Plans:
+        plans = await plan(request, opened)
+        if plans.is_reading_on:
+            process.read_on_at = process.loop.time()
+        return plans
+
+    planner.plan = noted  # type: ignore[method-assign]
+
+
 class AgentHost(Host):
     """The machine of an agent."""
 
@@ -265,6 +281,7 @@ class AgentHost(Host):
             ask_peer=self._ask_peer,
             connect_peer=self._connect_peer,
         )
+        _note_reading_on(self.agent.context.fetch._planner, process)
         if self.agent.context.fetch.shared is not None:
             around.shared.append(self.agent.context.fetch.shared.metrics)
         await around.loop.create_future()

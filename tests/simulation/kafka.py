@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
 import struct
 from collections.abc import Callable, Mapping
@@ -57,6 +58,10 @@ class Gone(KafkaError):
     """There is no topic with this id any more."""
 
 
+#: Within this time an agent sends the answer to a fetch that it has planned.
+LONGEST_ANSWER_SECONDS: Final = 5.0
+
+
 class Connection:
     """A connection to one agent; answers come in the order of the requests."""
 
@@ -79,7 +84,7 @@ class Connection:
     ) -> asyncio.Future[Any]:
         """Sends a request; the future of its answer fails with Unanswered.
 
-        If it is timed, the future has the answer and when the agent sent it.
+        If it is timed, the future has the answer and when the agent sent it, -inf if it knew of no control plane.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._end.is_open:
@@ -125,7 +130,13 @@ class Connection:
         if self._trace is not None:
             self._trace.answer(key, self._end.peer.process.name, answer)
         if not future.done():
-            future.set_result((answer, self._end.sent_at) if is_timed else answer)
+            future.set_result((answer, self._knowing_at()) if is_timed else answer)
+
+    def _knowing_at(self) -> float:
+        """When the answer was sent, by an agent that knew of a control plane; -inf if it may have read on."""
+        sent_at = self._end.sent_at
+        has_read_on = self._end.peer.process.read_on_at >= sent_at - LONGEST_ANSWER_SECONDS
+        return -math.inf if has_read_on else sent_at
 
     def _broken(self, error: Exception | None) -> None:
         waiting, self._waiting = self._waiting, {}

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import heapq
 import logging
+import math
 import random
 import sys
 from collections import deque
@@ -98,6 +99,7 @@ class Process:
         "name",
         "on_killed",
         "pace",
+        "read_on_at",
     )
 
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
@@ -108,6 +110,8 @@ class Process:
         self.is_queued = False
         self.clock_ahead_ms = 0
         self.asleep_ms = 0
+        #: When an agent in it last planned a fetch without a control plane (adr/0034): its bounds may be of any age.
+        self.read_on_at = -math.inf
         #: How fast its machine counts the time that passes.
         self.pace = 1.0
         #: Called when it is killed, in no process: the kernel closes its sockets.
