@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.agent.security.certificates import key_usage
+
 _DAY = datetime.timedelta(days=1)
 
 
@@ -33,6 +35,7 @@ class Authority:
         made = (
             _builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(key_usage(is_authority=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
         self.path = str(folder / f"{name}.pem")

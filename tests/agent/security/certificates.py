@@ -108,8 +108,24 @@ class Authority:
             .not_valid_before(_BEGIN)
             .not_valid_after(end)
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(key_usage(is_authority), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
             .add_extension(identifier, False)
             .add_extension(x509.SubjectAlternativeName(hosts), False)
             .sign(self._key, hashes.SHA256())
         )
+
+
+def key_usage(is_authority: bool) -> x509.KeyUsage:
+    """What a key is for, which Python 3.13's default context wants an authority's certificate to say."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
