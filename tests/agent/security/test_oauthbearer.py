@@ -438,9 +438,11 @@ async def test_keys_stay_in_use_while_the_set_cannot_be_read(
     assert "cannot be read, so the keys that are known stay in use (1)" in said
 
 
-async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers nothing."""
-    await writer.drain()
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers nothing until the client has left."""
+    with contextlib.suppress(ConnectionError):
+        while await reader.read(1024):
+            await writer.drain()
 
 
 async def trickling(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
