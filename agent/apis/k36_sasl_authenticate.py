@@ -57,15 +57,14 @@ def _log(call: Call, error: AuthenticationFailed) -> None:
     if error.is_logged:
         return
     error.is_logged = True
-    peer = call.peer
+    peer, mechanism = call.peer, call.peer.session.mechanism
     call.context.metrics.authentications_failed += 1
-    log.warning(
-        "%s:%d: authentication by %s failed: %s",
-        peer.host,
-        peer.port,
-        peer.session.mechanism,
-        error,
-    )
+    # Who guesses passwords fails often: the metric counts, and the log has it once a minute for each host.
+    now = asyncio.get_running_loop().time()
+    if call.context.access.complaints.is_new(peer.host, f"{mechanism} {error}", now):
+        log.warning(
+            "%s:%d: authentication by %s failed: %s", peer.host, peer.port, mechanism, error
+        )
 
 
 def refuse(

@@ -23,6 +23,7 @@ from lacuna.agent.security.tls import Tls
 from lacuna.agent.security.tokens import DelegationTokens
 from lacuna.client_security import ClientSecurity
 from lacuna.controlplane.shared.authorizing import authorizer_of
+from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.controlplane.shared.principal import ANONYMOUS, USER, Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
@@ -71,6 +72,8 @@ class Access:
         #: None if everybody may do everything.
         self.authorizer = authorizer_of(settings, security, {PEER})
         self._listeners = listeners
+        #: What the log has said of hosts whose clients could not authenticate.
+        self.complaints = Complaints()
 
     def _tls(self, listeners: "Sequence[Listener]") -> Tls | None:
         encrypted = [str(each) for each in listeners if each.protocol.has_tls]
