@@ -31,7 +31,7 @@ COPY pyspark_lacuna pyspark_lacuna
 RUN /opt/build/bin/pip wheel --no-build-isolation --no-deps --wheel-dir wheels . \
     && /opt/build/bin/pip --python /opt/venv install --no-cache-dir --no-deps wheels/*.whl \
     && /opt/build/bin/pip --python /opt/venv check
-# A third of the size is what nobody reads here: debugging symbols, and botocore's descriptions of AWS's other services.
+# Half of the size is what nobody reads here: debugging symbols, botocore's descriptions of AWS's other services, and more.
 COPY .ci/slim-environment ./
 RUN sh slim-environment /opt/venv
 
