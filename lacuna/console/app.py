@@ -23,10 +23,12 @@ from lacuna.console import (
     topics,
     transactions,
 )
+from lacuna.console.rights import NotAllowed, RightsOfUsers
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
-from lacuna.console.site import NotThere, Page, Site, Turns, link, templates
+from lacuna.console.site import NotThere, Page, Site, Turns, for_its_user, link, templates
 from lacuna.console.sources import Sources
+from lacuna.errors import UserError
 from lacuna.observing.endpoint import Shown
 
 _PAGES: Final[dict[str, Page]] = {
@@ -67,6 +69,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         logins=logins,
         sampler=Sampler(sources),
         tokens=Tokens(),
+        rights=RightsOfUsers(sources.seconds),
         may_write=may_write,
         templates=templates(),
     )
@@ -91,8 +94,9 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
 
         return endpoint
 
-    routes = [Route(path, answering(page)) for path, page in _PAGES.items()]
-    routes.append(Route("/transactions/abort", answering(transactions.abort), methods=["POST"]))
+    routes = [Route(path, answering(for_its_user(page))) for path, page in _PAGES.items()]
+    abort = answering(for_its_user(transactions.abort))
+    routes.append(Route("/transactions/abort", abort, methods=["POST"]))
     routes.append(Route("/live", known(streams.changes)))
     routes.append(Route("/live/{topic}/{partition:int}", known(streams.tail)))
     if logins is not None:
@@ -101,12 +105,12 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         routes.append(Route("/logout", answering(login.log_out), methods=["POST"]))
     routes += [Route(f"/static/{name}", _static(name)) for name in _STATIC]
     if sources.shown is not None:
-        routes += _observed(sources.shown)
+        routes += _observed(site, sources.shown)
     routes.append(Route("/{path:path}", answering(_nothing)))
     return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
 
 
-def _observed(shown: Shown) -> list[Route]:
+def _observed(site: Site, shown: Shown) -> list[Route]:
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
@@ -115,6 +119,14 @@ def _observed(shown: Shown) -> list[Route]:
         return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
 
     async def metrics(request: Request) -> Response:
+        try:
+            refused = await login.refuse_metrics(site, request)
+        except NotAllowed as error:
+            return PlainTextResponse(f"{error}\n", 403)
+        except UserError as error:
+            return PlainTextResponse(f"{error}\n", 503)
+        if refused is not None:
+            return refused
         text, content_type = await shown.metrics(request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
 

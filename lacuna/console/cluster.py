@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from lacuna.console.site import Site
+from lacuna.console.site import Site, rights_of
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.reports_pb2 import AgentReport, StoreCounts
@@ -17,7 +17,9 @@ _PRICES = Prices()
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the page."""
+    """Answer with the page, and show those who may not see the cluster the topics that they may."""
+    if not rights_of(request).sees_cluster:
+        return RedirectResponse("/topics", 303)
     control = site.sources.control
     sample = await site.sampler.newest()
     rates = site.sampler.rates(sample)

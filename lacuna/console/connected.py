@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lacuna.clients import Client, ClientQuery, load, nearest
-from lacuna.console.site import Paging, Site
+from lacuna.console.site import Paging, Site, rights_of
 from lacuna.controlplane.v1.reports_pb2 import AgentReport, ConnectedClients
 
 #: What clients call themselves, where `lacuna doctor` has another name for them.
@@ -61,6 +61,7 @@ class Kind:
 
 async def page(site: Site, request: Request) -> Response:
     """Answer with the page."""
+    rights_of(request).check_cluster()
     described = await site.sources.describe_cluster()
     kinds = kinds_of(each.report for each in described.agents)
     paging = Paging.of(request.query_params, len(kinds))

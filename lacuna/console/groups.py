@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lacuna.console import limits
-from lacuna.console.site import NotThere, Paging, Site
+from lacuna.console.rights import Rights
+from lacuna.console.site import NotThere, Paging, Site, rights_of
 from lacuna.controlplane.client import ControlClient, confirm
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -58,7 +59,9 @@ async def page(site: Site, request: Request) -> Response:
     query = request.query_params
     wanted = query.get("q", "").strip()
     state = query.get("state", "")
-    every = sorted(listed.groups_listed.groups, key=lambda group: group.group_id)
+    rights = rights_of(request)
+    allowed = (each for each in listed.groups_listed.groups if rights.group(each.group_id))
+    every = sorted(allowed, key=lambda group: group.group_id)
     groups = [
         group
         for group in every
@@ -69,7 +72,7 @@ async def page(site: Site, request: Request) -> Response:
     return site.render(
         request,
         "groups.html",
-        rows=await _rows(site, shown),
+        rows=await _rows(site, shown, rights),
         paging=paging,
         q=wanted,
         state=state,
@@ -78,11 +81,12 @@ async def page(site: Site, request: Request) -> Response:
     )
 
 
-async def _rows(site: Site, groups: Sequence[ListedGroup]) -> list[GroupRow]:
+async def _rows(site: Site, groups: Sequence[ListedGroup], rights: Rights) -> list[GroupRow]:
     control, now_ms = site.sources.control, site.sources.now_ms()
     left = limits.LAGS
     rows: list[GroupRow] = []
-    for group, offsets in await _committed(control, groups):
+    for group, committed in await _committed(control, groups):
+        offsets = _shown(control, committed, rights)
         count = len(offsets)
         if not 0 < count <= left:
             rows.append(GroupRow(group, count, None, 0.0, 0))
@@ -127,14 +131,15 @@ async def group_page(site: Site, request: Request) -> Response:
     await control.cluster.ready()
     group_id = request.query_params.get("id", "")
     listed = await control.call(Command(list_groups=ListGroups()))
+    rights = rights_of(request)
     found = next((each for each in listed.groups_listed.groups if each.group_id == group_id), None)
-    if found is None:
+    if found is None or not rights.group(group_id):
         raise NotThere(f"There is no group {group_id[:250]!r}.")
     asked = [OffsetFetchGroup(group_id=group_id, all_partitions=True)]
     reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
-    offsets: Sequence[CommittedOffset] = reply.offsets_fetched.groups[0].offsets
+    offsets = _shown(control, reply.offsets_fetched.groups[0].offsets, rights)
     lags: Sequence[PartitionLag] = await lag_of_offsets(control, offsets[: limits.LAGS])
-    members, details = await _members(control, group_id)
+    members, details = await _members(control, group_id, rights)
     return site.render(
         request,
         "group.html",
@@ -147,8 +152,20 @@ async def group_page(site: Site, request: Request) -> Response:
     )
 
 
+def _shown(
+    control: ControlClient, offsets: Iterable[CommittedOffset], rights: Rights
+) -> Sequence[CommittedOffset]:
+    """Return the offsets in topics that may be described."""
+    topics = control.cluster.topics_by_id
+    return [
+        each
+        for each in offsets
+        if (topic := topics.get(each.partition.topic_id)) is not None and rights.topic(topic.name)
+    ]
+
+
 async def _members(
-    control: ControlClient, group_id: str
+    control: ControlClient, group_id: str, rights: Rights
 ) -> tuple[list[Member], list[tuple[str, str]]]:
     """Return the members of a group of either protocol, and what else is said about it."""
     described = await control.call(
@@ -156,7 +173,7 @@ async def _members(
     )
     (consumers,) = described.consumer_groups_described.groups
     if consumers.error_code == ErrorCode.NONE:
-        return _consumers(control, consumers)
+        return _consumers(control, consumers, rights)
     answer = await control.call(Command(describe_groups=DescribeGroups(group_ids=[group_id])))
     (classic,) = answer.groups_described.groups
     members = [
@@ -165,7 +182,7 @@ async def _members(
             each.client_id,
             each.client_host,
             None,
-            _classic(each.assignment),
+            _classic(each.assignment, rights),
             (),
         )
         for each in classic.members
@@ -174,14 +191,14 @@ async def _members(
 
 
 def _consumers(
-    control: ControlClient, group: DescribedConsumerGroup
+    control: ControlClient, group: DescribedConsumerGroup, rights: Rights
 ) -> tuple[list[Member], list[tuple[str, str]]]:
     def named(partitions: Iterable[TopicIdPartitions]) -> list[str]:
         topics = control.cluster.topics_by_id
         return [
             f"{topics[each.topic_id].name} {spans(each.partitions)}"
             for each in partitions
-            if each.topic_id in topics
+            if each.topic_id in topics and rights.topic(topics[each.topic_id].name)
         ]
 
     members = []
@@ -206,8 +223,11 @@ def _consumers(
     return members, details
 
 
-def _classic(assignment: bytes) -> list[str]:
-    """The partitions of an assignment as Kafka's consumers write it; another protocol's is only counted in bytes."""
+def _classic(assignment: bytes, rights: Rights) -> list[str]:
+    """The partitions of an assignment as Kafka's consumers write it; another protocol's is only counted in bytes.
+
+    Topics that may not be described are left out.
+    """
     try:
         _, count = struct.unpack_from(">hi", assignment)
         at, found = 6, []
@@ -216,7 +236,8 @@ def _classic(assignment: bytes) -> list[str]:
             name = assignment[at + 2 : at + 2 + length].decode()
             at += 2 + length
             (size,) = struct.unpack_from(">i", assignment, at)
-            found.append(f"{name} {spans(struct.unpack_from(f'>{size}i', assignment, at + 4))}")
+            if rights.topic(name):
+                found.append(f"{name} {spans(struct.unpack_from(f'>{size}i', assignment, at + 4))}")
             at += 4 + 4 * size
     except (struct.error, UnicodeDecodeError):
         return [f"{len(assignment)} bytes"] if assignment else []

@@ -20,7 +20,7 @@ from lacuna.console.messages import (
     message,
     records_of,
 )
-from lacuna.console.site import Site, whole
+from lacuna.console.site import Site, note_rights, rights_of, whole
 from lacuna.console.topics import find_partition
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.client.views import PartitionView
@@ -59,7 +59,9 @@ class Streams:
     async def tail(self, request: Request) -> Response:
         """Answer with the messages of a partition that arrive from now, or from `from`, on."""
         try:
+            await note_rights(self._site, request)
             topic, index = await find_partition(self._site, request)
+            rights_of(request).check_reads(topic.name)
             query = request.query_params
             isolation = ISOLATIONS.get(query.get("isolation", ""), 1)
             how = query.get("as", "auto")

@@ -5,6 +5,7 @@ and are what the console connects with when it reads records for that user; so i
 read.
 """
 
+import base64
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from lacuna.console import limits
 from lacuna.console.site import BadRequest, Site
@@ -142,6 +143,47 @@ async def log_out(site: Site, request: Request) -> Response:
     response = RedirectResponse("/login", 303)
     response.delete_cookie(COOKIE)
     return response
+
+
+async def refuse_metrics(site: Site, request: Request) -> Response | None:
+    """Return why a request is not answered with metrics; None if it is.
+
+    Who has not logged in sends user and password with the request (HTTP Basic), as Prometheus can. Raises UserError if
+    no agent can be asked.
+    """
+    if site.logins is None:
+        return None
+    login, agents = site.logins.find(request), site.sources.agents()
+    if login is not None:
+        credentials = login.credentials
+    else:
+        host = request.client.host if request.client else ""
+        if wait := site.logins.wait(host):
+            return PlainTextResponse(f"too many wrong passwords: wait {wait:.0f} s\n", 429)
+        user, password = _basic(request.headers.get("authorization", ""))
+        found = await _right(agents, user, password)
+        if found is None:
+            if user:
+                site.logins.failed(host)
+            asks = {"www-authenticate": 'Basic realm="Lacuna", charset="UTF-8"'}
+            return PlainTextResponse("log in with a user and a password\n", 401, asks)
+        site.logins.succeeded(host)
+        credentials = found
+    as_user = Agents(agents.addresses, replace(agents.security, credentials=credentials))
+    (await site.rights.of(as_user)).check_cluster()
+    return None
+
+
+def _basic(header: str) -> tuple[str, str]:
+    """Return the user and the password of a header (RFC 7617); empty if it has none."""
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "basic":
+        return "", ""
+    try:
+        user, _, password = base64.b64decode(token, validate=True).decode().partition(":")
+    except ValueError:
+        return "", ""
+    return user, password
 
 
 def _form(site: Site, request: Request, code: int = 200, wrong: str = "") -> Response:

@@ -5,7 +5,7 @@ from operator import attrgetter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lacuna.console.site import Paging, Site
+from lacuna.console.site import Paging, Site, rights_of
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges
@@ -13,10 +13,13 @@ from lacuna.controlplane.v1.log_pb2 import DescribeMerges
 
 async def page(site: Site, request: Request) -> Response:
     """Answer with the page."""
+    rights = rights_of(request)
+    rights.check_cluster()
     control = site.sources.control
     await confirm(control)
     await control.cluster.ready()
-    topics = sorted(control.cluster.topics_by_name.values(), key=attrgetter("name"))
+    every = control.cluster.topics_by_name.values()
+    topics = sorted((each for each in every if rights.topic(each.name)), key=attrgetter("name"))
     paging = Paging.of(request.query_params, len(topics))
     asked = topics[paging.first : paging.stop]
     names = {topic.topic_id: topic.name for topic in asked}

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lacuna.console import limits
+from lacuna.console.rights import Rights
 from lacuna.console.sampling import read_partitions
-from lacuna.console.site import Site, whole
+from lacuna.console.site import Site, rights_of, whole
 from lacuna.console.strip import Range, Strip, Window, draw, open_from
 from lacuna.console.topics import find_partition
 from lacuna.controlplane.client import ControlClient
@@ -47,12 +48,14 @@ class Zoom(NamedTuple):
 async def page(site: Site, request: Request) -> Response:
     """Answer with the strip of a window of offsets, by default of the whole partition."""
     topic, index = await find_partition(site, request)
+    rights = rights_of(request)
+    rights.check_reads(topic.name)
     control = site.sources.control
     key = TopicPartition(topic_id=topic.topic_id, partition=index)
     (state,) = await read_partitions(control, [key])
     reply = await control.call(Command(describe_producers=DescribeProducers(partitions=[key])))
     (producers,) = reply.producers_described.partitions
-    positions = await _positions(control, key)
+    positions = await _positions(control, key, rights)
     view = control.partition(topic.topic_id, index)
     await view.ready()
     high = view.high_watermark
@@ -71,7 +74,7 @@ async def page(site: Site, request: Request) -> Response:
         strip = await asyncio.to_thread(draw, Window.of(view, first, end, starts))
         context = {
             "strip": strip,
-            "names": await _names(control, strip, starts),
+            "names": await _names(control, strip, starts, rights),
             "segments": {each.first: _segment(each) for each in strip.ranges},
             "zooms": _zooms(strip, high, view.last_stable_offset),
             "is_single": end - first <= _SINGLE and not strip.columns,
@@ -93,7 +96,9 @@ def _segment(found: Range) -> str:
     return str(SegmentId(found.lease_id, found.sequence)) if found.extents else ""
 
 
-async def _names(control: ControlClient, strip: Strip, starts: Mapping[int, int]) -> dict[int, str]:
+async def _names(
+    control: ControlClient, strip: Strip, starts: Mapping[int, int], rights: Rights
+) -> dict[int, str]:
     """Return the transactional ids of the producers in a strip that are still known."""
     ids = {each.producer_id for each in strip.ranges if each.producer_id >= 0} | set(starts)
     if not ids:
@@ -101,14 +106,17 @@ async def _names(control: ControlClient, strip: Strip, starts: Mapping[int, int]
     listing = ListTransactions(producer_ids=sorted(ids), duration_ms=-1)
     reply = await control.call(Command(list_transactions=listing))
     return {
-        each.producer_id: each.transactional_id for each in reply.transactions_listed.transactions
+        each.producer_id: each.transactional_id
+        for each in reply.transactions_listed.transactions
+        if rights.transaction(each.transactional_id)
     }
 
 
-async def _positions(control: ControlClient, key: TopicPartition) -> dict[str, int]:
+async def _positions(control: ControlClient, key: TopicPartition, rights: Rights) -> dict[str, int]:
     """Return the committed offsets of groups in a partition."""
     listed = await control.call(Command(list_groups=ListGroups()))
-    ids = [each.group_id for each in listed.groups_listed.groups][: limits.GROUPS]
+    groups = listed.groups_listed.groups
+    ids = [each.group_id for each in groups if rights.group(each.group_id)][: limits.GROUPS]
     asked = [OffsetFetchGroup(group_id=each, partitions=[key]) for each in ids]
     reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
     return {

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from lacuna.console import formats, limits
+from lacuna.console.rights import EVERYTHING, NotAllowed, Rights, RightsOfUsers
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import COOKIE, Tokens
 from lacuna.console.sources import Sources
@@ -38,6 +39,7 @@ class Site:
     sources: Sources
     sampler: Sampler
     tokens: Tokens
+    rights: RightsOfUsers
     #: Who has logged in, if users must.
     logins: "Logins | None"
     may_write: bool
@@ -57,11 +59,13 @@ class Site:
         """Return the page that a template makes of `context`."""
         browser = self.tokens.browser_of(request.headers)
         login = self.logins.find(request) if self.logins is not None else None
+        rights = rights_of(request)
         text = self.templates.get_template(template).render(
             **context,
             request_path=request.url.path,
             cluster_id=self.sources.control.cluster.cluster_id,
-            may_write=self.may_write,
+            may_write=self.may_write and rights.may_abort,
+            sees_cluster=rights.sees_cluster,
             user=login.user if login is not None else "",
             now_ms=self.sources.now_ms(),
             token_for=lambda action: self.tokens.token(browser, action),
@@ -73,6 +77,27 @@ class Site:
 
 
 Page = Callable[[Site, Request], Awaitable[Response]]
+
+
+def rights_of(request: Request) -> Rights:
+    """Return what the user of a request may see, which `note_rights` has noted."""
+    rights: Rights = getattr(request.state, "rights", EVERYTHING)
+    return rights
+
+
+async def note_rights(site: Site, request: Request) -> None:
+    """Note with a request what its user may see. Raises UserError if that cannot be asked."""
+    request.state.rights = await site.rights.of(site.agents(request))
+
+
+def for_its_user(page: Page) -> Page:
+    """Return a page that knows what its user may see."""
+
+    async def answer(site: Site, request: Request) -> Response:
+        await note_rights(site, request)
+        return await page(site, request)
+
+    return answer
 
 
 class Turns:
@@ -96,6 +121,8 @@ class Turns:
         except TimeoutError:
             text = f"This took longer than {limits.ANSWER_SECONDS:g} seconds, and was given up."
             return _failed(site, request, 503, "Too slow", text)
+        except NotAllowed as error:
+            return _failed(site, request, 403, "Not allowed", str(error))
         except NotThere as error:
             return _failed(site, request, 404, "Not found", str(error))
         except BootstrapUnavailable as error:

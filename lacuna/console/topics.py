@@ -8,9 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lacuna.console.sampling import TopicSize, read_partitions
-from lacuna.console.site import NotThere, Paging, Site
+from lacuna.console.site import NotThere, Paging, Site, rights_of
 from lacuna.console.strip import Strip, Window, draw, open_from
 from lacuna.controlplane.client import confirm
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.topic_configs import effective
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -53,6 +54,7 @@ async def page(site: Site, request: Request) -> Response:
     query = request.query_params
     wanted = query.get("q", "").strip()
     order = query.get("sort", "name")
+    rights = rights_of(request)
     rows = [
         TopicRow(
             topic,
@@ -61,7 +63,7 @@ async def page(site: Site, request: Request) -> Response:
             effective(topic.configs, "cleanup.policy"),
         )
         for topic in site.sources.control.cluster.topics_by_name.values()
-        if wanted.lower() in topic.name.lower()
+        if wanted.lower() in topic.name.lower() and rights.topic(topic.name)
     ]
     rows.sort(key=_ORDERS.get(order, _ORDERS["name"]))
     paging = Paging.of(query, len(rows))
@@ -88,13 +90,14 @@ class PartitionRow(NamedTuple):
 
 async def topic_page(site: Site, request: Request) -> Response:
     """Answer with the partitions and the configs of a topic."""
-    topic = await find_topic(site, request.path_params["topic"])
+    topic = await find_topic(site, request)
+    rights = rights_of(request)
     paging = Paging.of(request.query_params, topic.partition_count)
     indexes = range(paging.first, paging.stop)
     control = site.sources.control
     keys = [TopicPartition(topic_id=topic.topic_id, partition=index) for index in indexes]
     states = await read_partitions(control, keys)
-    drawn = keys[:_DRAWN]
+    drawn = keys[:_DRAWN] if rights.topic(topic.name, Operation.READ) else []
     reply = await control.call(Command(describe_producers=DescribeProducers(partitions=drawn)))
     strips: list[Strip | None] = [None] * len(keys)
     for at, (key, described) in enumerate(
@@ -107,6 +110,8 @@ async def topic_page(site: Site, request: Request) -> Response:
             strips[at] = await asyncio.to_thread(draw, window, _NARROW, _NARROW)
     names = ("cleanup.policy", "retention.ms", "retention.bytes", "compression.type")
     configs = {name: effective(topic.configs, name) for name in names} | dict(topic.configs)
+    if not rights.topic(topic.name, Operation.DESCRIBE_CONFIGS):
+        configs = {}
     return site.render(
         request,
         "topic.html",
@@ -121,20 +126,21 @@ async def topic_page(site: Site, request: Request) -> Response:
     )
 
 
-async def find_topic(site: Site, name: str) -> Topic:
-    """Return a topic by its name. Raises NotThere, ControlPlaneUnavailable."""
+async def find_topic(site: Site, request: Request) -> Topic:
+    """Return the topic of an address. Raises NotThere, ControlPlaneUnavailable."""
+    name = request.path_params["topic"]
     control = site.sources.control
     await confirm(control)
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(name)
-    if found is None:
+    if found is None or not rights_of(request).topic(name):
         raise NotThere(f"There is no topic {name[:250]!r}.")
     return found
 
 
 async def find_partition(site: Site, request: Request) -> tuple[Topic, int]:
     """Return the topic and the partition of an address. Raises NotThere, ControlPlaneUnavailable."""
-    topic = await find_topic(site, request.path_params["topic"])
+    topic = await find_topic(site, request)
     index = int(request.path_params["partition"])
     if index >= topic.partition_count:
         raise NotThere(

@@ -1,7 +1,7 @@
 """The pages of transactions: those that are open, whom they keep waiting, and the form that aborts one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -9,7 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from lacuna.blame import Blamed, blame_in
 from lacuna.console import limits
-from lacuna.console.site import BadRequest, NotThere, Paging, Site, link
+from lacuna.console.rights import Rights
+from lacuna.console.site import BadRequest, NotThere, Paging, Site, link, rights_of
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
@@ -60,13 +61,15 @@ async def page(site: Site, request: Request) -> Response:
     query = request.query_params
     listing = ListTransactions(duration_ms=-1)
     listed = (await control.call(Command(list_transactions=listing))).transactions_listed
-    ongoing = [each for each in listed.transactions if each.state == "Ongoing"]
+    rights = rights_of(request)
+    allowed = [each for each in listed.transactions if rights.transaction(each.transactional_id)]
+    ongoing = [each for each in allowed if each.state == "Ongoing"]
     opened, not_blamed = await _opened(
-        site, [each.transactional_id for each in ongoing[: limits.TRANSACTIONS]]
+        site, [each.transactional_id for each in ongoing[: limits.TRANSACTIONS]], rights
     )
     wanted = query.get("q", "").strip()
     every = sorted(
-        (each for each in listed.transactions if wanted.lower() in each.transactional_id.lower()),
+        (each for each in allowed if wanted.lower() in each.transactional_id.lower()),
         key=lambda each: each.transactional_id,
     )
     paging = Paging.of(query, len(every))
@@ -83,7 +86,9 @@ async def page(site: Site, request: Request) -> Response:
     )
 
 
-async def _opened(site: Site, ids: Sequence[str]) -> tuple[list[OpenTransaction], int]:
+async def _opened(
+    site: Site, ids: Sequence[str], rights: Rights
+) -> tuple[list[OpenTransaction], int]:
     """Return ongoing transactions, the oldest first, and how many partitions were too many to look at."""
     if not ids:
         return [], 0
@@ -101,7 +106,9 @@ async def _opened(site: Site, ids: Sequence[str]) -> tuple[list[OpenTransaction]
     looked_at = list(keys.values())[: limits.BLAMED_PARTITIONS]
     blamed: dict[int, list[Blamed]] = {}
     for each in await blame_in(control, looked_at, limits.GROUPS):
-        blamed.setdefault(each.producer_id, []).append(each)
+        if rights.topic(each.topic):
+            shown = [group for group in each.groups if rights.group(group)]
+            blamed.setdefault(each.producer_id, []).append(replace(each, groups=shown))
     now_ms = site.sources.now_ms()
     opened = [
         OpenTransaction(
@@ -116,9 +123,11 @@ async def _opened(site: Site, ids: Sequence[str]) -> tuple[list[OpenTransaction]
 
 async def abort_page(site: Site, request: Request) -> Response:
     """Answer with what an abort would do, and the button for it."""
-    _check_writes(site)
+    rights = _check_writes(site, request)
     transactional_id = request.query_params.get("id", "")
-    opened, _ = await _opened(site, [transactional_id])
+    opened, _ = await _opened(
+        site, [transactional_id] if rights.transaction(transactional_id) else [], rights
+    )
     if not opened:
         raise NotThere(f"{transactional_id[:250]!r} has no open transaction.")
     return site.render(request, "abort.html", opened=opened[0], is_stale=False)
@@ -126,7 +135,7 @@ async def abort_page(site: Site, request: Request) -> Response:
 
 async def abort(site: Site, request: Request) -> Response:
     """Abort the transaction that the form names, unless that producer has begun another one since."""
-    _check_writes(site)
+    rights = _check_writes(site, request)
     form = await _form(request)
     browser = site.tokens.browser_of(request.headers)
     if not site.tokens.is_right(browser, "abort", form.get("token", "")):
@@ -142,7 +151,9 @@ async def abort(site: Site, request: Request) -> Response:
     except ValueError as error:
         raise BadRequest("the form does not name a producer") from error
     transactional_id = form.get("id", "")
-    opened, _ = await _opened(site, [transactional_id])
+    opened, _ = await _opened(
+        site, [transactional_id] if rights.transaction(transactional_id) else [], rights
+    )
     is_shown = bool(opened) and (
         opened[0].found.producer_id == command.producer_id
         and opened[0].found.producer_epoch == command.producer_epoch
@@ -161,11 +172,14 @@ async def abort(site: Site, request: Request) -> Response:
     return RedirectResponse(link("/transactions", aborted=transactional_id), 303)
 
 
-def _check_writes(site: Site) -> None:
+def _check_writes(site: Site, request: Request) -> Rights:
     if not site.may_write:
         raise BadRequest(
             "This console is read-only: start it with --console-writes to change things."
         )
+    rights = rights_of(request)
+    rights.check_aborts()
+    return rights
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -1,0 +1,162 @@
+"""What the user of a request may see: what the agents show that user.
+
+The console itself may see everything, so its pages leave out what their user may not describe. It has no rules of its
+own: it asks the agents as the user, for lists, from which they leave out the rest, and for what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation
+from lacuna.errors import UserError
+from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection
+from lacuna.sasl import Credentials
+from lacuna.wire.messages.describe_cluster import (
+    DESCRIBE_CLUSTER_REQUEST,
+    DESCRIBE_CLUSTER_RESPONSE,
+    DescribeClusterRequest,
+)
+from lacuna.wire.messages.list_groups import (
+    LIST_GROUPS_REQUEST,
+    LIST_GROUPS_RESPONSE,
+    ListGroupsRequest,
+)
+from lacuna.wire.messages.list_transactions import (
+    LIST_TRANSACTIONS_REQUEST,
+    LIST_TRANSACTIONS_RESPONSE,
+    ListTransactionsRequest,
+)
+from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE, MetadataRequest
+
+#: A change of ACLs, and what has just been created, is seen after so long at most.
+_FRESH_SECONDS: Final = 3.0
+_MOST: Final = 1000
+_ANSWER_SECONDS: Final = 5.0
+
+
+class NotAllowed(UserError):
+    """The user may not see a page, or may not do something; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What a user may see and do. Operations are sets of bits, as in Kafka's answers; None stands for everything."""
+
+    topics: Mapping[str, int] | None
+    groups: Collection[str] | None
+    transactional_ids: Collection[str] | None
+    cluster: int | None
+
+    def topic(self, name: str, operation: Operation = Operation.DESCRIBE) -> bool:
+        """Whether an operation on a topic is allowed."""
+        return self.topics is None or _has(self.topics.get(name, 0), operation)
+
+    def group(self, group_id: str) -> bool:
+        """Whether a group may be described."""
+        return self.groups is None or group_id in self.groups
+
+    def transaction(self, transactional_id: str) -> bool:
+        """Whether a transactional id may be described."""
+        return self.transactional_ids is None or transactional_id in self.transactional_ids
+
+    @property
+    def sees_cluster(self) -> bool:
+        """Whether the cluster may be described: its agents, what they do, and who is connected."""
+        return self.cluster is None or _has(self.cluster, Operation.DESCRIBE)
+
+    @property
+    def may_abort(self) -> bool:
+        """Whether transactions of others may be aborted: what WriteTxnMarkers needs in Kafka."""
+        return self.cluster is None or any(
+            _has(self.cluster, each) for each in (Operation.ALTER, Operation.CLUSTER_ACTION)
+        )
+
+    def check_cluster(self) -> None:
+        """Raise NotAllowed if the cluster may not be described."""
+        if not self.sees_cluster:
+            raise NotAllowed(f"This needs Describe on the cluster ({CLUSTER_NAME}).")
+
+    def check_reads(self, topic: str) -> None:
+        """Raise NotAllowed if a topic may not be read."""
+        if not self.topic(topic, Operation.READ):
+            raise NotAllowed(f"This needs Read on topic {topic}.")
+
+    def check_aborts(self) -> None:
+        """Raise NotAllowed if transactions may not be aborted."""
+        if not self.may_abort:
+            raise NotAllowed(f"This needs Alter on the cluster ({CLUSTER_NAME}).")
+
+
+EVERYTHING: Final = Rights(topics=None, groups=None, transactional_ids=None, cluster=None)
+
+
+def _has(operations: int, operation: Operation) -> bool:
+    return bool(operations >> operation & 1)
+
+
+class RightsOfUsers:
+    """Remembers for a moment what users may see, those who asked last."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._known: OrderedDict[Credentials | None, tuple[float, Rights]] = OrderedDict()
+
+    async def of(self, agents: Agents) -> Rights:
+        """Return what is shown to who connects so. Raises UserError if no agent answers, or none takes the user."""
+        if agents.security.protocol == "PLAINTEXT":
+            return EVERYTHING  # whoever reaches the console is whoever reaches the agents
+        user = agents.security.credentials
+        found = self._known.get(user)
+        if found is None or self._seconds() - found[0] > _FRESH_SECONDS:
+            found = (self._seconds(), await ask(agents))
+            self._known[user] = found
+            self._known.move_to_end(user)
+            if len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return found[1]
+
+
+async def ask(agents: Agents) -> Rights:
+    """Ask the agents what they show to who connects so.
+
+    Raises BootstrapUnavailable and NotAuthenticated. An agent that does not answer any more is left out, and the groups
+    and transactions that it alone lists with it.
+    """
+    metadata = MetadataRequest(None, False, False, include_topic_authorized_operations=True)
+    async with KafkaConnection(agents, _ANSWER_SECONDS) as connection:
+        topics = await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, metadata)
+        cluster = await connection.ask(
+            DESCRIBE_CLUSTER_REQUEST,
+            DESCRIBE_CLUSTER_RESPONSE,
+            1,
+            DescribeClusterRequest(include_cluster_authorized_operations=True),
+        )
+        every = await connection.agents()
+    groups: set[str] = set()
+    transactional_ids: set[str] = set()
+    for agent in every:
+        try:
+            async with KafkaConnection(agent, _ANSWER_SECONDS) as connection:
+                listed = await connection.ask(
+                    LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
+                )
+                begun = await connection.ask(
+                    LIST_TRANSACTIONS_REQUEST,
+                    LIST_TRANSACTIONS_RESPONSE,
+                    1,
+                    ListTransactionsRequest(),
+                )
+        except BootstrapUnavailable:
+            continue
+        groups.update(each.group_id for each in listed.groups)
+        transactional_ids.update(each.transactional_id for each in begun.transaction_states)
+    return Rights(
+        topics={each.name: each.topic_authorized_operations for each in topics.topics if each.name},
+        groups=groups,
+        transactional_ids=transactional_ids,
+        cluster=max(cluster.cluster_authorized_operations, 0),
+    )

@@ -1,0 +1,217 @@
+"""The console of a cluster with ACLs: each user sees what the agents show that user, and nothing else of it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.agents import AgentParts
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
+from lacuna.testing import Cluster
+from tests.lacuna.console.conftest import SECONDS, Answer, Browser, served
+from tests.lacuna.console.test_login import cookie_of, log_in
+
+_ACLS: Final = (
+    ("alice", ResourceType.TOPIC, "orders", AclOperation.READ),
+    ("alice", ResourceType.GROUP, "billing", AclOperation.DESCRIBE),
+    ("alice", ResourceType.TRANSACTIONAL_ID, "seller", AclOperation.DESCRIBE),
+    ("watcher", ResourceType.TOPIC, "salaries", AclOperation.DESCRIBE),
+    ("operator", ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
+    ("operator", ResourceType.BROKER, "kafka-cluster", AclOperation.ALTER),
+    ("operator", ResourceType.TRANSACTIONAL_ID, "paymaster", AclOperation.DESCRIBE),
+)
+_PAGES: Final = (
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/0",
+    "/topics/orders/0/messages",
+    "/groups",
+    "/groups/group?id=billing",
+    "/transactions",
+)
+#: What nobody may learn who is not allowed to: a topic, its group, and the producer that writes to it.
+_SECRETS: Final = ("salaries", "payroll", "paymaster")
+
+
+def as_user(cluster: Cluster, user: str, **more: str) -> dict[str, str | int | float | bool]:
+    """The settings of a client that is a user of the cluster."""
+    return {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": user,
+        "sasl.password": "secret",
+        **more,
+    }
+
+
+def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, to: AclOperation) -> None:
+    """Allow a user an operation."""
+    binding = AclBinding(
+        kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", to, AclPermissionType.ALLOW
+    )
+    for done in admin.create_acls([binding]).values():
+        done.result(SECONDS)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two topics with a group and an open transaction each; alice may see those of orders alone."""
+    folder = tmp_path_factory.mktemp("rights")
+    (folder / "password").write_text("secret")
+    names = ("admin", "alice", "newcomer", "nobody", "operator", "watcher")
+    (folder / "users").write_text("".join(f'{n} = "file:{folder}/password"\n' for n in names))
+    security = SecuritySettings(
+        mechanisms="SCRAM-SHA-256",
+        users_file=str(folder / "users"),
+        authorizer=STANDARD_AUTHORIZER,
+        super_users="User:admin",
+    )
+    listener = Listener("SASL_PLAINTEXT", Protocol.SASL_PLAINTEXT)
+    parts = AgentParts(agent=AgentSettings(listeners=(listener,)), security=security)
+    with ExitStack() as stack:
+        running = stack.enter_context(Cluster(parts=parts))
+        admin = AdminClient(as_user(running, "admin"))
+        for acl in _ACLS:
+            allow(admin, *acl)
+        for topic, group, producer in (
+            ("orders", "billing", "seller"),
+            ("salaries", "payroll", "paymaster"),
+        ):
+            running.create_topic(topic)
+            held = Producer(as_user(running, "admin", **{"transactional.id": producer}))
+            held.init_transactions(SECONDS)
+            held.begin_transaction()
+            held.produce(topic, f"in {topic}".encode())
+            assert held.flush(SECONDS) == 0
+            consumer = Consumer(as_user(running, "admin", **{"group.id": group}))
+            consumer.subscribe([topic])
+            stack.callback(consumer.close)
+            while not consumer.assignment():
+                consumer.poll(0.1)
+        yield running
+
+
+@pytest.fixture
+def browser(cluster: Cluster) -> Iterator[Browser]:
+    with served(cluster, may_write=True) as found:
+        yield found
+
+
+def get(browser: Browser, user: str, path: str) -> Answer:
+    """What a user gets."""
+    return browser.get(path, cookie=cookie_of(log_in(browser, "secret", user=user)))
+
+
+@pytest.mark.parametrize("path", _PAGES)
+def test_a_user_sees_what_acls_allow(browser: Browser, path: str) -> None:
+    answer = get(browser, "alice", path)
+    assert answer.code == HTTPStatus.OK
+    shown = {"/groups": "billing", "/transactions": "seller"}.get(path, "orders")
+    assert shown in answer.text
+    assert not [secret for secret in _SECRETS if secret in answer.text]
+
+
+@pytest.mark.parametrize("path", ["/topics", "/groups", "/transactions"])
+def test_a_user_without_acls_sees_nothing(browser: Browser, path: str) -> None:
+    answer = get(browser, "nobody", path)
+    assert answer.code == HTTPStatus.OK
+    every = (*_SECRETS, "orders", "billing", "seller")
+    assert not [name for name in every if name in answer.text]
+
+
+@pytest.mark.parametrize(
+    "path", ["/topics/salaries", "/topics/salaries/0", "/groups/group?id=payroll"]
+)
+def test_what_may_not_be_described_does_not_exist(browser: Browser, path: str) -> None:
+    there, missing = (
+        get(browser, "alice", each)
+        for each in (path, path.replace("salaries", "missing").replace("payroll", "missing"))
+    )
+    assert there.code == missing.code == HTTPStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize("path", ["/merges", "/clients"])
+def test_the_cluster_is_for_who_may_describe_it(browser: Browser, path: str) -> None:
+    refused = get(browser, "alice", path)
+    assert refused.code == HTTPStatus.FORBIDDEN
+    assert "Describe on the cluster" in refused.text
+    assert get(browser, "operator", path).code == HTTPStatus.OK
+    assert get(browser, "alice", "/").headers["location"] == "/topics"
+    assert get(browser, "operator", "/").code == HTTPStatus.OK
+
+
+def test_describing_a_topic_is_not_reading_it(browser: Browser) -> None:
+    topic = get(browser, "watcher", "/topics/salaries")
+    assert topic.code == HTTPStatus.OK
+    assert "cleanup.policy" not in topic.text
+    for path in ("/topics/salaries/0", "/topics/salaries/0/messages"):
+        refused = get(browser, "watcher", path)
+        assert refused.code == HTTPStatus.FORBIDDEN
+        assert "Read on topic salaries" in refused.text
+
+
+def test_the_tail_of_a_topic_is_for_its_readers(browser: Browser) -> None:
+    assert get(browser, "watcher", "/live/salaries/0").code == HTTPStatus.NOT_FOUND
+
+
+def test_aborting_needs_what_kafka_asks_for(browser: Browser) -> None:
+    assert "Abort…" not in get(browser, "alice", "/transactions").text
+    refused = get(browser, "alice", "/transactions/abort?id=seller")
+    assert refused.code == HTTPStatus.FORBIDDEN
+    assert get(browser, "operator", "/transactions/abort?id=paymaster").code == HTTPStatus.OK
+    hidden = get(browser, "operator", "/transactions/abort?id=seller")
+    assert hidden.code == HTTPStatus.NOT_FOUND
+
+
+def test_a_change_of_acls_is_seen(cluster: Cluster, browser: Browser) -> None:
+    cookie = cookie_of(log_in(browser, "secret", user="newcomer"))
+    assert "orders" not in browser.get("/topics", cookie=cookie).text
+    admin = AdminClient(as_user(cluster, "admin"))
+    allow(admin, "newcomer", ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)
+    while "orders" not in browser.get("/topics", cookie=cookie).text:
+        pass  # what is known of a user is three seconds old at most; pytest's timeout ends this
+
+
+def basic(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def test_metrics_are_for_who_may_describe_the_cluster(browser: Browser) -> None:
+    asked = browser.get("/metrics")
+    assert asked.code == HTTPStatus.UNAUTHORIZED
+    assert asked.headers["www-authenticate"].startswith("Basic ")
+    shown = browser.get("/metrics", authorization=basic("operator", "secret"))
+    assert shown.code == HTTPStatus.OK
+    assert "lacuna_" in shown.text
+    refused = browser.get("/metrics", authorization=basic("alice", "secret"))
+    assert refused.code == HTTPStatus.FORBIDDEN
+    assert "lacuna_" not in refused.text
+    cookie = cookie_of(log_in(browser, "secret", user="operator"))
+    assert browser.get("/metrics", cookie=cookie).code == HTTPStatus.OK
+    assert browser.get("/healthz").code == HTTPStatus.OK
+
+
+def test_guessing_by_metrics_is_made_slow(browser: Browser) -> None:
+    for _ in range(4):
+        wrong = browser.get("/metrics", authorization=basic("operator", "wrong"))
+        assert wrong.code == HTTPStatus.UNAUTHORIZED
+    waits = browser.get("/metrics", authorization=basic("operator", "secret"))
+    assert waits.code == HTTPStatus.TOO_MANY_REQUESTS
