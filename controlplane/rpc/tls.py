@@ -23,7 +23,7 @@ class ControlTlsSettings:
         "controlplane.ssl.certificate.location",
         "",
         "PEM file with the certificate by which this process is known on connections between control planes, agents "
-        "and jobs. With it, a control plane that listens on TCP, not that of `lacuna up`, takes TLS alone.",
+        "and jobs. With it, a control plane that listens on TCP takes TLS alone.",
         option="--control-tls-cert",
     )
     key: str = setting(

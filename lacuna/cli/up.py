@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 from lacuna.cli.agent_options import (
     AgentOptions,
-    control_tls_given,
     given_rights,
     given_security,
     given_settings,
@@ -41,9 +40,6 @@ from lacuna.cli.options import (
     Console,
     ConsoleHosts,
     ConsoleWrites,
-    ControlTlsCa,
-    ControlTlsCert,
-    ControlTlsKey,
     CreateBucket,
     EncryptionKeyCommand,
     EncryptionKeys,
@@ -104,9 +100,6 @@ def up(
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
     journal: Journal = None,
-    control_tls_cert: ControlTlsCert = None,
-    control_tls_key: ControlTlsKey = None,
-    control_tls_ca: ControlTlsCa = None,
     encryption_keys: EncryptionKeys = None,
     encryption_key_command: EncryptionKeyCommand = None,
     s3_sse: S3Sse = None,
@@ -145,7 +138,6 @@ def up(
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
     given |= given_security(tls_cert, tls_key, tls_ca, users_file)
     given |= given_rights(authorizer, super_user)
-    given |= control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
     configuration = configure(context, assignments, given)
     with ExitStack() as stack:
         if moto:
