@@ -1,7 +1,11 @@
-"""Starts coroutines at once: a request that never waits needs no task and no iteration of the event loop."""
+"""Starts coroutines at once: a request that never waits needs no task and no iteration of the event loop.
+
+And counts the time that one takes of the event loop, for quotas.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Generator
+from time import perf_counter
 from typing import Any
 
 
@@ -53,3 +57,37 @@ class _Rest(Coroutine[Any, Any, None]):
     def __await__(self) -> Generator[Any, Any, None]:
         """Raise NotImplementedError: tasks call `send` instead."""
         raise NotImplementedError("only a task goes on with the rest of a coroutine")
+
+
+class Timed(Coroutine[Any, Any, None]):
+    """`work`, and how many seconds of the event loop its steps take; the time in which it waits is not counted."""
+
+    __slots__ = ("_work", "seconds")
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work = work
+        self.seconds = 0.0
+
+    def send(self, value: Any) -> Any:
+        """Run to the next wait, and return what is awaited there."""
+        began = perf_counter()
+        try:
+            return self._work.send(value)
+        finally:
+            self.seconds += perf_counter() - began
+
+    def throw(self, *raised: Any) -> Any:
+        """Raise an error or a cancellation in `work`; return what is awaited next."""
+        began = perf_counter()
+        try:
+            return self._work.throw(*raised)
+        finally:
+            self.seconds += perf_counter() - began
+
+    def close(self) -> None:
+        """Close `work`."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Raise NotImplementedError: tasks call `send` instead."""
+        raise NotImplementedError("only a task counts its time")

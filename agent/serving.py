@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ from lacuna.agent.connection import (
     answer_buffers,
 )
 from lacuna.agent.context import AgentContext
-from lacuna.agent.eager import start
+from lacuna.agent.eager import Timed, start
 from lacuna.agent.quotas import throttling
 from lacuna.agent.registry import (
     ADD_OFFSETS_TO_TXN_KEY,
@@ -149,9 +150,15 @@ class Serving:
             self.asks_coordinator = api.moved == ErrorCode.NOT_COORDINATOR
         slot = _Slot(api, frame.size, perf_counter())
         self._slots.append(slot)
-        slot.task = start(self._answer(frame, slot), f"{self.name} API {frame.api_key}")
-        if self._context.quotas.are_any:
-            self._count_time(api, frame, perf_counter() - slot.began)
+        answer = self._answer(frame, slot)
+        timed = Timed(answer) if self._context.quotas.are_any else None
+        slot.task = start(timed or answer, f"{self.name} API {frame.api_key}")
+        if timed is not None:
+            count = partial(self._count_time, api, frame, timed)
+            if slot.task is None:
+                count()
+            else:
+                slot.task.add_done_callback(count)
         if slot.task is not None:
             slot.task.add_done_callback(self._ended)
             if api.waits and self._connection.is_abandoned:
@@ -252,10 +259,16 @@ class Serving:
             )
             return _refusal(api, call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _count_time(self, api: Api[Any, Any], frame: RequestFrame, seconds: float) -> None:
+    def _count_time(
+        self,
+        api: Api[Any, Any],
+        frame: RequestFrame,
+        timed: Timed,
+        _task: asyncio.Task[None] | None = None,
+    ) -> None:
         call = Call(self._context, self._peer_of(frame), frame.api_version)
         now = asyncio.get_running_loop().time()
-        if delay := throttling.spent_seconds(call, api, seconds, now):
+        if delay := throttling.spent_seconds(call, api, timed.seconds, now):
             self._connection.mute(delay)
 
     def _refused_change(

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from lacuna.agent import eager
 from lacuna.agent.eager import start
 
 
@@ -114,3 +115,32 @@ async def test_a_bare_turn_of_the_loop_may_be_what_is_awaited() -> None:
     assert task is not None
     await task
     assert turns == [0, 1, 2]
+
+
+async def test_only_the_steps_of_timed_work_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(eager, "perf_counter", lambda: now)
+    first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
+
+    async def work() -> None:
+        nonlocal now
+        now += 1
+        await first
+        now += 2
+        try:
+            await second
+        finally:
+            now += 4
+
+    timed = eager.Timed(work())
+    task = start(timed, "w")
+    assert task is not None
+    now += 100
+    first.set_result(None)
+    await asyncio.sleep(0)
+    assert timed.seconds == 3
+    now += 100
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert timed.seconds == 7
