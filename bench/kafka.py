@@ -14,9 +14,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.certificates import make_certificate
 from bench.errors import BenchError
 from bench.target import Target
+from tests.certificates import Authority
 
 HERE = Path(__file__).resolve().parent
 POM = HERE / "pom.xml"
@@ -191,12 +191,20 @@ class KafkaTls(Kafka):
 
     @property
     def client(self) -> Mapping[str, str]:
-        return {**super().client, **self._certificate.client}
+        return {
+            **super().client,
+            "security.protocol": "SSL",
+            "ssl.ca.location": self._authority.path,
+        }
 
     def start(self) -> None:
         self._certificates = tempfile.TemporaryDirectory(prefix="kafka-bench-tls-")
-        made = self._certificate = make_certificate(Path(self._certificates.name))
-        stores = {"keystore": made.keystore, "truststore": made.authority}
+        folder = Path(self._certificates.name)
+        self._authority = Authority(folder)
+        own = self._authority.issue("kafka")
+        keystore = folder / "keystore.pem"
+        keystore.write_text(Path(own.key).read_text() + Path(own.certificate).read_text())
+        stores = {"keystore": keystore, "truststore": self._authority.path}
         for store, path in stores.items():
             self._properties |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
         super().start()

@@ -4,9 +4,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.certificates import make_certificate
 from bench.processes import Process
 from bench.target import Target
+from tests.certificates import Authority
 
 READY = "bootstrap: "
 CONTROL_READY = "control plane: "
@@ -84,12 +84,17 @@ class LacunaTls(Lacuna):
 
     @property
     def client(self) -> Mapping[str, str]:
-        return {**super().client, **self._certificate.client}
+        return {
+            **super().client,
+            "security.protocol": "SSL",
+            "ssl.ca.location": self._authority.path,
+        }
 
     def start(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="lacuna-bench-")
-        made = self._certificate = make_certificate(self.data)
-        self._options = [f"--tls-cert={made.certificate}", f"--tls-key={made.key}"]
+        self._authority = Authority(self.data)
+        own = self._authority.issue("lacuna")
+        self._options = [f"--tls-cert={own.certificate}", f"--tls-key={own.key}"]
         self._run()
 
     def _address(self) -> str:

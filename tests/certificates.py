@@ -1,4 +1,4 @@
-"""Authorities and certificates for tests, as PEM files."""
+"""Authorities and certificates for tests and benchmarks, as files, with keys that are quick to make."""
 
 from __future__ import annotations
 
@@ -6,43 +6,52 @@ import datetime
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
 from cryptography.x509.oid import NameOID
 
-from tests.agent.security.certificates import key_usage
-
-_DAY = datetime.timedelta(days=1)
+_BEGIN: Final = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+_PAST: Final = datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)
+_END: Final = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The files of a certificate and of its key."""
+    """The files of a certificate and of its key: each as PEM, and both in one PKCS#12 file."""
 
     certificate: str
     key: str
+    keystore: str
 
 
 class Authority:
-    """Signs certificates; `path` is its own."""
+    """Signs certificates and writes them to a folder; `path` is its own, `name`.pem there."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        made = (
-            _builder(self._name, self._name, self._key.public_key())
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(key_usage(is_authority=True), critical=True)
-            .sign(self._key, hashes.SHA256())
-        )
-        self.path = str(folder / f"{name}.pem")
-        Path(self.path).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        own = self._builder(self._name, self._key.public_key(), _END, is_authority=True)
+        made = own.sign(self._key, hashes.SHA256())
+        self.path = self._write(f"{name}.pem", made.public_bytes(Encoding.PEM))
 
-    def issue(self, name: str, *hosts: str, file: str = "", password: str = "") -> Certificate:
-        """Signs a certificate of `CN=name,O=tests` for hosts: 127.0.0.1 and localhost unless others are given."""
+    def issue(
+        self, name: str, *hosts: str, password: str = "", has_expired: bool = False
+    ) -> Certificate:
+        """Writes a certificate of `CN=name,O=tests` and its key, which a password encrypts.
+
+        It is for these host names and addresses and no others; for 127.0.0.1 and localhost if none are given.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [
@@ -50,42 +59,60 @@ class Authority:
                 x509.NameAttribute(NameOID.COMMON_NAME, name),
             ]
         )
-        names = [_general(each) for each in hosts or ("127.0.0.1", "localhost")]
+        names = x509.SubjectAlternativeName(
+            [_general(host) for host in hosts or ("127.0.0.1", "localhost")]
+        )
         made = (
-            _builder(subject, self._name, key.public_key())
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            self._builder(subject, key.public_key(), _PAST if has_expired else _END)
+            .add_extension(names, critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        found = Certificate(
-            *(str(self._folder / f"{file or name}.{end}") for end in ("pem", "key"))
+        encryption = BestAvailableEncryption(password.encode()) if password else NoEncryption()
+        both = pkcs12.serialize_key_and_certificates(name.encode(), key, made, None, encryption)
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+        return Certificate(
+            certificate=self._write(f"{name}.pem", made.public_bytes(Encoding.PEM)),
+            key=self._write(f"{name}.key", pem),
+            keystore=self._write(f"{name}.p12", both),
         )
-        Path(found.certificate).write_bytes(made.public_bytes(serialization.Encoding.PEM))
-        encryption = (
-            serialization.BestAvailableEncryption(password.encode())
-            if password
-            else serialization.NoEncryption()
-        )
-        Path(found.key).write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
-            )
-        )
-        return found
 
+    def _builder(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        end: datetime.datetime,
+        *,
+        is_authority: bool = False,
+    ) -> x509.CertificateBuilder:
+        """With what Python 3.13's default context wants certificates to say."""
+        usage = x509.KeyUsage(
+            digital_signature=True,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=is_authority,
+            crl_sign=is_authority,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return (
+            x509.CertificateBuilder(issuer_name=self._name, subject_name=subject)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(_BEGIN)
+            .not_valid_after(end)
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(issuer, critical=False)
+        )
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _DAY)
-        .not_valid_after(now + _DAY)
-    )
+    def _write(self, name: str, content: bytes) -> str:
+        path = self._folder / name
+        path.write_bytes(content)
+        return str(path)
 
 
 def _general(host: str) -> x509.GeneralName:

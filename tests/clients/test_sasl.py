@@ -30,8 +30,8 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
-from tests.agent.security.certificates import Authority
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
+from tests.certificates import Authority
 
 from .jvm import compiled, needs_jdk
 
@@ -78,16 +78,16 @@ class Guarded:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
-    authority = Authority()
-    certificate, key = authority.issue().write(folder, "agent")
+    authority = Authority(folder)
+    own = authority.issue("agent")
     (folder / "password").write_text("bootstrap")
     (folder / "token-key").write_text("of sixteen bytes or more")
     users = folder / "users.toml"
     users.write_text(f'admin = "file:{folder}/password"\n')
     with Issuer() as issuer:
         security = SecuritySettings(
-            certificate=certificate,
-            key=key,
+            certificate=own.certificate,
+            key=own.key,
             users_file=str(users),
             mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
             max_reauth_ms=SESSION_MS,
@@ -99,8 +99,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         listeners = parse_listeners("SASL_SSL://127.0.0.1:0")
         parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
         with Cluster(parts=parts) as running:
-            ca = authority.write(folder / "ca.pem")
-            made = Guarded(running.bootstrap, ca, issuer, running)
+            made = Guarded(running.bootstrap, authority.path, issuer, running)
             add_alice(made)
             yield made
 

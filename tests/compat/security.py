@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.agent.security.certificates import Authority
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
+from tests.certificates import Authority
 
 MECHANISMS = "SCRAM-SHA-512,OAUTHBEARER"
 USER, PASSWORD = "alice", "secret"
@@ -48,10 +48,10 @@ class Security:
         folder.chmod(0o755)  # the user in a container is another one
         self._folder = folder
         seen_as = seen_as or str(folder)
-        authority, issuer = Authority(), Issuer()
-        authority.write(self.authorities)
-        certificate, key = authority.issue().write(folder, "agent")
-        (folder / "keystore.pem").write_text(Path(key).read_text() + Path(certificate).read_text())
+        authority, issuer = Authority(folder, "ca"), Issuer()
+        own = authority.issue("agent")
+        keystore = Path(own.key).read_text() + Path(own.certificate).read_text()
+        (folder / "keystore.pem").write_text(keystore)
         (folder / "keys.json").write_bytes(issuer.jwks())
         (folder / "password").write_text(PASSWORD)
         (folder / "users.toml").write_text(f'{USER} = "file:{seen_as}/password"\n')

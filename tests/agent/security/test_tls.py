@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import resource
+import shutil
 import socket
 import ssl
 import struct
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
 
 from lacuna.agent import handshake
 from lacuna.agent.security.access import Access
@@ -25,7 +28,7 @@ from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
 from tests.agent.doors import event_loop_policy  # noqa: F401 - a fixture
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
-from tests.agent.security.certificates import Authority, Pair
+from tests.certificates import Authority, Certificate
 from tests.doubles.clock import ManualClock
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
@@ -34,28 +37,27 @@ TLS_1_1 = ssl.TLSVersion.TLSv1_1
 TLS_1_2 = ssl.TLSVersion.TLSv1_2
 TLS_1_3 = ssl.TLSVersion.TLSv1_3
 MANY_FILES = 4096
-SUBJECT = "CN=client,O=Tests"
+SUBJECT = "CN=client,O=tests"
 
 
 class Files:
     """An authority, and files of what it has signed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.authority = Authority()
-        self.ca = self.authority.write(folder / "ca.pem")
-        self.certificate, self.key = self.authority.issue().write(folder, "agent")
-        self.client = self.authority.issue("client").write(folder, "client")
+        self.authority = Authority(folder)
+        self.agent = self.authority.issue("agent")
+        self.client = self.authority.issue("client")
 
-    def settings(self, **given: Any) -> SecuritySettings:
-        named = {"certificate": self.certificate, "key": self.key, "authorities": self.ca}
+    def settings(self, own: Certificate | None = None, /, **given: Any) -> SecuritySettings:
+        own = own or self.agent
+        named = {"certificate": own.certificate, "key": own.key, "authorities": self.authority.path}
         return SecuritySettings(**named | given)
 
-    def context(self, pair: tuple[str, str] | None = None, ca: str = "") -> ssl.SSLContext:
+    def context(self, own: Certificate | None = None, ca: str = "") -> ssl.SSLContext:
         """A client's."""
-        made = ssl.create_default_context(cafile=ca or self.ca)
-        if pair is not None:
-            made.load_cert_chain(*pair)
+        made = ssl.create_default_context(cafile=ca or self.authority.path)
+        if own is not None:
+            made.load_cert_chain(own.certificate, own.key)
         return made
 
 
@@ -158,11 +160,11 @@ async def test_clients_of_listeners_with_sasl_need_no_certificate(files: Files) 
 async def test_certificates_that_have_expired_or_are_of_others_are_refused(
     files: Files, auth: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expired = files.authority.issue("client", has_expired=True).write(tmp_path, "expired")
-    foreign = Authority("Other").issue("client").write(tmp_path, "foreign")
+    expired = files.authority.issue("expired", has_expired=True)
+    foreign = Authority(tmp_path, "other").issue("client")
     async with listening(files.settings(client_auth=auth)) as server:
-        for pair in (expired, foreign):
-            client = await connect(server, files.context(pair))
+        for own in (expired, foreign):
+            client = await connect(server, files.context(own))
             assert not await is_served(client)
             client.writer.transport.abort()
         assert server.context.metrics.authentications_failed == 2
@@ -173,23 +175,20 @@ async def test_certificates_that_have_expired_or_are_of_others_are_refused(
 async def test_clients_check_the_agent_too(files: Files, tmp_path: Path) -> None:
     async with listening(files.settings()) as server:
         with pytest.raises(ssl.SSLCertVerificationError):
-            await connect(server, files.context(ca=Authority("Other").write(tmp_path / "ca.pem")))
+            await connect(server, files.context(ca=Authority(tmp_path, "other").path))
         with pytest.raises(ssl.SSLCertVerificationError):
             await connect(server, files.context(), "other.example")
 
 
-async def test_rules_name_principals_and_refuse_those_without_a_name(
-    files: Files, tmp_path: Path
-) -> None:
+async def test_rules_name_principals_and_refuse_those_without_a_name(files: Files) -> None:
     settings = files.settings(
-        client_auth="required", mapping_rules="RULE:^CN=(cli.*?),O=Tests$/$1/U"
+        client_auth="required", mapping_rules="RULE:^CN=(cli.*?),O=tests$/$1/U"
     )
     async with listening(settings) as server:
         client = await connect(server, files.context(files.client))
         assert await is_served(client)
         assert await principals(server) == {"User:CLIENT"}
-        other = files.authority.issue("other").write(tmp_path, "other")
-        refused = await connect(server, files.context(other))
+        refused = await connect(server, files.context(files.authority.issue("other")))
         assert not await is_served(refused)
         for each in (client, refused):
             each.writer.transport.abort()
@@ -197,24 +196,22 @@ async def test_rules_name_principals_and_refuse_those_without_a_name(
 
 @pytest.mark.parametrize("form", ["pem", "pkcs12"])
 async def test_keys_with_passwords(
-    files: Files, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+    files: Files, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = files.authority.issue()
+    own = files.authority.issue("encrypted", password="right")
     if form == "pem":
-        certificate, key = pair.write(tmp_path, "agent", b"right")
-        given = {"certificate": certificate, "key": key, "key_password": "env:PASSWORD"}
+        settings = files.settings(own, key_password="env:PASSWORD")
     else:
-        keystore = pair.write_keystore(tmp_path / "agent.p12", b"right")
-        given = {"keystore": keystore, "keystore_password": "env:PASSWORD"}
-        given |= {"certificate": "", "key": ""}
+        given = {"keystore": own.keystore, "keystore_password": "env:PASSWORD"}
+        settings = files.settings(**given, certificate="", key="")
     monkeypatch.setenv("PASSWORD", "right")
-    async with listening(files.settings(**given)) as server:
+    async with listening(settings) as server:
         client = await connect(server, files.context())
         assert await is_served(client)
         await client.close()
     monkeypatch.setenv("PASSWORD", "wrong")
     with pytest.raises(UserError, match="cannot be used") as failure:
-        Tls(files.settings(**given))
+        Tls(settings)
     assert "wrong" not in str(failure.value)
 
 
@@ -240,10 +237,11 @@ def test_files_that_have_something_else_are_an_error_at_the_start(
 ) -> None:
     nonsense = tmp_path / "nonsense"
     nonsense.write_text("nonsense")
-    both = f"{files.certificate},{nonsense}", f"{files.key},{files.key}"
+    own = files.agent
+    both = f"{own.certificate},{nonsense}", f"{own.key},{own.key}"
     for given in (
         {"certificate": str(nonsense)},
-        {"key": files.client[1]},
+        {"key": files.client.key},
         {"authorities": str(nonsense), "client_auth": "required"},
         {"keystore": str(nonsense)},
         {"certificate": both[0], "key": both[1]},
@@ -252,41 +250,38 @@ def test_files_that_have_something_else_are_an_error_at_the_start(
             Tls(files.settings(**given))
 
 
-async def test_an_agent_has_a_certificate_for_each_of_its_names(
-    files: Files, tmp_path: Path
-) -> None:
-    inside = files.authority.issue("inside", ["inside.example"]).write(tmp_path, "inside")
-    outside = files.authority.issue("outside", ["*.outside.example"]).write(tmp_path, "outside")
-    given = {"certificate": f"{inside[0]}, {outside[0]}", "key": f"{inside[1]},{outside[1]}"}
-    async with listening(files.settings(**given)) as server:
-        for name, common_name in (
+def common_name(client: RawClient) -> str:
+    """Of the certificate that the agent presented."""
+    subject = client.writer.get_extra_info("peercert")["subject"]
+    return str(dict(field for (field,) in subject)["commonName"])
+
+
+async def test_an_agent_has_a_certificate_for_each_of_its_names(files: Files) -> None:
+    inside = files.authority.issue("inside", "inside.example")
+    outside = files.authority.issue("outside", "*.outside.example")
+    both = f"{inside.certificate}, {outside.certificate}", f"{inside.key},{outside.key}"
+    async with listening(files.settings(certificate=both[0], key=both[1])) as server:
+        for name, expected in (
             ("inside.example", "inside"),
             ("a.outside.example", "outside"),
             ("A.Outside.Example", "outside"),
         ):
             client = await connect(server, files.context(), name)
-            peer = client.writer.get_extra_info("peercert")
-            assert ("commonName", common_name) in [field for (field,) in peer["subject"]]
+            assert common_name(client) == expected
             await client.close()
         lax = files.context()
         lax.check_hostname = False
         client = await connect(server, lax, "unknown.example")
-        peer = client.writer.get_extra_info("peercert")
-        assert ("commonName", "inside") in [field for (field,) in peer["subject"]]
+        assert common_name(client) == "inside"
         await client.close()
 
 
-def serial(client: RawClient) -> int:
-    return int(client.writer.get_extra_info("peercert")["serialNumber"], 16)
-
-
 async def test_files_that_change_are_used_for_new_connections(
-    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "lacuna")
-    first, second = files.authority.issue(), files.authority.issue()
-    certificate, key = first.write(tmp_path, "agent")
-    async with listening(files.settings(certificate=certificate, key=key)) as server:
+    first, second = files.authority.issue("first"), files.authority.issue("second")
+    async with listening(files.settings(first)) as server:
         tls = server.context.access.tls
         assert tls is not None
 
@@ -295,17 +290,18 @@ async def test_files_that_change_are_used_for_new_connections(
             return await connect(server, files.context())
 
         old = await connected()
-        assert serial(old) == first.certificate.serial_number
-        Path(certificate).write_text("nonsense")
+        assert common_name(old) == "first"
+        Path(first.certificate).write_text("nonsense")
         during = await connected()
-        assert serial(during) == first.certificate.serial_number
+        assert common_name(during) == "first"
         assert "cannot be used, so the earlier ones stay in use" in caplog.text
-        os.unlink(certificate)
+        os.unlink(first.certificate)
         gone = await connected()
-        assert serial(gone) == first.certificate.serial_number
-        second.write(tmp_path, "agent")
+        assert common_name(gone) == "first"
+        shutil.copy(second.certificate, first.certificate)
+        shutil.copy(second.key, first.key)
         new = await connected()
-        assert serial(new) == second.certificate.serial_number
+        assert common_name(new) == "second"
         assert "TLS files have changed: new connections use them" in caplog.text
         for client in (old, during, gone, new):
             assert await is_served(client)
@@ -414,12 +410,10 @@ async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Fi
 
 
 def test_a_keystore_has_a_key_with_a_certificate(files: Files, tmp_path: Path) -> None:
-    from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
-
     empty = tmp_path / "empty.p12"
-    pair: Pair = files.authority.issue()
+    certificate = x509.load_pem_x509_certificate(Path(files.agent.certificate).read_bytes())
     empty.write_bytes(
-        pkcs12.serialize_key_and_certificates(b"", None, None, [pair.certificate], NoEncryption())
+        pkcs12.serialize_key_and_certificates(b"", None, None, [certificate], NoEncryption())
     )
     with pytest.raises(UserError, match="has no key with a certificate"):
         Tls(files.settings(keystore=str(empty)))

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined] - it has no __all__
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     AclBinding,
     AclOperation,
     AclPermissionType,
