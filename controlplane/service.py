@@ -193,6 +193,11 @@ class RunningControlPlane:
     async def ready(self) -> None:
         """Return at once: it leads."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it leads."""
+        return True
+
     async def failed(self) -> None:
         """Wait until the control plane fails, and raise the error; the process should end then."""
         await asyncio.shield(self._failed)

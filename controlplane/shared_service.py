@@ -44,8 +44,13 @@ class RunningNode:
 
     async def ready(self) -> None:
         """Wait until it leads or could take over. Raises what ends it before."""
-        while not self.node.is_ready:
+        while not self.is_ready:
             await self._changed()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it leads or could take over now."""
+        return self.node.is_ready
 
     async def _changed(self) -> None:
         """Wait until it begins or ceases to lead or to stand by. Raises what ends it before."""

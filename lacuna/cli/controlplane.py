@@ -219,13 +219,14 @@ async def _one_of_several(
 async def _until_it_fails(
     running: RunningControlPlane | RunningNode, configuration: Configuration, health: str | None
 ) -> None:
-    observed = Observed("the control plane has not replayed its journal yet")
+    behind = "the control plane has not replayed its journal yet"
+    observed = Observed(behind)
     observe_control_plane(observed, running, configuration.service().runtime)
     try:
         say(f"{CONTROL_READY}{running.address}")
         async with endpoint_served(health, observed, siblings()):
             await running.ready()
-            observed.becomes(lambda: "")
+            observed.becomes(lambda: "" if running.is_ready else behind)
             notify(SERVING)
             await running.failed()
     finally:
