@@ -107,6 +107,12 @@ def _key(key_id: str, value: object, where: str) -> bytes:
     return key
 
 
+def _is_open_to_others(file: os.stat_result) -> bool:
+    """As PostgreSQL takes it: what root owns may be for a group to read, as Kubernetes gives a pod its secrets."""
+    others = 0o037 if file.st_uid == 0 else 0o077
+    return bool(file.st_mode & others)
+
+
 class KeyFile:
     """The keys in a file, which is read again once it has changed.
 
@@ -120,7 +126,7 @@ class KeyFile:
         self._seen: _State | None
         self._seen, self._keys = self._read()
         self._looked = clock()
-        if os.name == "posix" and os.stat(path).st_mode & 0o077:
+        if os.name == "posix" and _is_open_to_others(os.stat(path)):
             log.warning(
                 "others than its owner may read or change %s, which holds the cluster's keys: chmod 600 it",
                 path,

@@ -91,6 +91,10 @@ def test_a_file_that_others_can_read_is_warned_of(
     KeyFile(str(path))
     assert not caplog.text
     path.chmod(0o640)
+    if os.getuid() == 0:
+        KeyFile(str(path))  # root's own, which a group may read
+        assert not caplog.text
+        os.chown(path, 12345, -1)
     with caplog.at_level(logging.WARNING):
         KeyFile(str(path))
     assert f"others than its owner may read or change {path}" in caplog.text
