@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.cli.configuration import variables
+from lacuna.cli.configuration import all_keys, variables
 
 validation = pytest.importorskip("kubernetes_validate", reason=".ci/chart-tools installs it")
 yaml = pytest.importorskip("yaml")
@@ -21,7 +21,25 @@ yaml = pytest.importorskip("yaml")
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "lacuna"
 OLDEST, NEWEST = "1.27", "1.37"
 LEAST: dict[str, Any] = {"store": {"url": "s3://bucket/prefix"}}
-#: Every value is another than in values.yaml.
+#: Clients need a password, and all that is secret is in Secrets.
+SECURE: dict[str, Any] = {
+    "store": {"url": "s3://bucket?sse=aws:kms", "existingSecret": "bucket-keys"},
+    "listeners": [{"protocol": "SASL_SSL", "port": 9092}],
+    "tls": {"existingSecret": "listeners"},
+    "sasl": {"users": ["admin", "operator.2"], "existingSecret": "passwords"},
+    "authorization": {"enabled": True, "superUsers": ["User:admin", "User:CN=job,O=tests"]},
+    "controlTls": {"existingSecret": "mtls", "clusterPrincipals": ["User:CN=pods,O=tests"]},
+    "encryption": {"existingSecret": "cluster-keys"},
+}
+#: Clients need a certificate, and nobody is told from anybody by the control planes.
+CERTIFIED: dict[str, Any] = {
+    "store": {"url": "s3://bucket"},
+    "listeners": [{"protocol": "SSL", "port": 9092}],
+    "tls": {"existingSecret": "listeners", "clientAuth": "required"},
+    "authorization": {"enabled": True, "superUsers": ["User:CN=agents,O=tests"]},
+    "controlTls": {"existingSecret": "mtls"},
+}
+#: Every value is another than in values.yaml, except one that another needs.
 MOST: dict[str, Any] = {
     "image": {"repository": "registry.example/lacuna", "tag": "1.2.3", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "registry"}],
@@ -37,7 +55,23 @@ MOST: dict[str, Any] = {
         "fetch.cache.bytes": "64MiB",
         "num.partitions": 16,
         "auto.create.topics.enable": False,
+        "delegation.token.secret.key": "env:TOKEN_KEY",
     },
+    "listeners": [{"protocol": "SASL_SSL", "port": 9093}, {"protocol": "SSL", "port": 9094}],
+    "tls": {"existingSecret": "listeners", "caEnabled": True, "clientAuth": "required"},
+    "sasl": {
+        "enabledMechanisms": ["PLAIN", "OAUTHBEARER"],
+        "users": ["admin"],
+        "existingSecret": "passwords",
+    },
+    "authorization": {
+        "enabled": True,
+        "superUsers": ["User:admin"],
+        "allowEveryoneIfNoAclFound": True,
+    },
+    "controlTls": {"existingSecret": "mtls", "clusterPrincipals": ["User:CN=a", "User:CN=b"]},
+    "encryption": {"existingSecret": "cluster-keys", "key": "other.toml"},
+    "tests": {"enabled": False},
     "ipv6": True,
     "clusterDomain": "example.internal",
 }
@@ -95,7 +129,9 @@ def rendered(folder: Path, values: dict[str, Any]) -> list[Manifest]:
     return [found for found in yaml.safe_load_all(printed) if found]
 
 
-@pytest.fixture(params=[LEAST, MOST], ids=["least", "most"])
+@pytest.fixture(
+    params=[LEAST, SECURE, CERTIFIED, MOST], ids=["least", "secure", "certified", "most"]
+)
 def values(request: pytest.FixtureRequest) -> dict[str, Any]:
     found: dict[str, Any] = request.param
     return found
@@ -153,6 +189,12 @@ def test_a_misspelled_field_would_be_seen(tmp_path: Path, field: str) -> None:
         LEAST | {"agent": {"replica": 3}},
         LEAST | {"controlplane": {"replicas": 0}},
         LEAST | {"settings": {"num.partitions": [1]}},
+        LEAST | {"listeners": []},
+        LEAST | {"listeners": [{"protocol": "TLS", "port": 9092}]},
+        LEAST | {"listeners": [{"protocol": "SSL"}]},
+        SECURE | {"sasl": {"users": ["not a key"], "existingSecret": "passwords"}},
+        SECURE | {"sasl": {"users": {"admin": "secret"}, "existingSecret": "passwords"}},
+        SECURE | {"authorization": {"enabled": True, "superUsers": ["admin"]}},
     ],
     ids=str,
 )
@@ -160,6 +202,58 @@ def test_a_wrong_value_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None
     with pytest.raises(subprocess.CalledProcessError) as refusal:
         rendered(tmp_path, wrong)
     assert "values don't meet the specifications of the schema" in refusal.value.stderr
+
+
+TLS, SASL = {"protocol": "SSL", "port": 9093}, {"protocol": "SASL_PLAINTEXT", "port": 9094}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"listeners": [TLS]}, "tls.existingSecret"),
+        ({"listeners": [{"protocol": "SASL_SSL", "port": 9092}]}, "tls.existingSecret"),
+        ({"listeners": [SASL, {"protocol": "SASL_PLAINTEXT", "port": 9095}]}, "is there twice"),
+        ({"listeners": [SASL, {"protocol": "PLAINTEXT", "port": 9094}]}, "port 9094 is taken"),
+        ({"listeners": [{"protocol": "PLAINTEXT", "port": 9644}]}, "health checks"),
+        ({"tls": {"existingSecret": "listeners"}}, "no listener has TLS"),
+        ({"tls": {"clientAuth": "required"}}, "tls.clientAuth is for"),
+        (
+            {
+                "listeners": [TLS],
+                "tls": {"existingSecret": "x", "caEnabled": False, "clientAuth": "required"},
+            },
+            "tls.caEnabled",
+        ),
+        ({"listeners": [SASL], "sasl": {"users": ["admin"]}}, "sasl.existingSecret"),
+        ({"listeners": [SASL], "sasl": {"existingSecret": "x"}}, "sasl.users is empty"),
+        ({"sasl": {"users": ["admin"], "existingSecret": "x"}}, "no listener has SASL"),
+        ({"authorization": {"enabled": True}}, "authorization.superUsers"),
+        ({"authorization": {"superUsers": ["User:admin"]}}, "authorization.enabled is false"),
+        ({"controlTls": {"clusterPrincipals": ["User:CN=a"]}}, "controlTls.existingSecret"),
+        ({"settings": {"controlplane.journal": "postgresql://u:p@h/d"}}, "journal.existingSecret"),
+        ({"settings": {"listeners": "SASL_SSL://0.0.0.0:9092"}}, "with the value listeners"),
+    ],
+    ids=str,
+)
+def test_values_that_do_not_go_together_are_refused(
+    tmp_path: Path, wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        rendered(tmp_path, LEAST | wrong)
+    assert said in refusal.value.stderr
+    assert "u:p@h" not in refusal.value.stderr
+
+
+def test_settings_that_are_refused_are_ours_and_the_values_instead_are_the_charts() -> None:
+    text = (CHART / "templates" / "validation.yaml").read_text()
+    instead = dict(re.findall(r'^  "([\w.]+)" "([\w.]+)"$', text, re.MULTILINE))
+    assert len(instead) > 10
+    assert set(instead) <= all_keys()
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for path in instead.values():
+        found = values
+        for name in path.split("."):
+            found = found[name]
 
 
 def test_the_parts_fit_together(manifests: list[Manifest]) -> None:
@@ -216,9 +310,9 @@ def test_pods_have_no_rights(manifests: list[Manifest]) -> None:
 def test_our_commands_read_what_the_pods_are_given(
     manifests: list[Manifest], tmp_path: Path
 ) -> None:
-    """All variables and options; and the settings are a config file."""
+    """Each command uses all variables and options that it gets; and the settings are a config file."""
     for found in of(manifests, "ConfigMap"):
-        (tmp_path / "lacuna.toml").write_text(found["data"]["lacuna.toml"])
+        (tmp_path / "lacuna.toml").write_text(found["data"].get("lacuna.toml", ""))
     for metadata, spec in pods(manifests):
         given = environment_of(spec)
         assert {name for name in given if name.startswith("LACUNA_")} <= set(variables())
@@ -238,3 +332,7 @@ def test_our_commands_read_what_the_pods_are_given(
         )
         assert done.returncode == 0, done.stderr
         assert 'store = "s3://bucket' in done.stdout
+        used = set(re.findall(r"  # (LACUNA_\w+)$", done.stdout, re.MULTILINE))
+        ours = {name for name, value in given.items() if value and name.startswith("LACUNA_")}
+        elsewhere = {each["name"] for each in PLACED["extraEnv"]} | {"LACUNA_CONFIG"}
+        assert ours - elsewhere <= used
