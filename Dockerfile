@@ -1,6 +1,4 @@
-# The image of every part: control plane, agents, `lacuna up`, the demo's checks. The last stage is what is released.
-#   docker build --tag lacuna .
-#   docker build --tag lacuna-moto --target moto .      an S3 server in memory, for trying things out (compose.yaml)
+# The image of every part: control plane, agents, `lacuna up`, the demo's checks. `docker build --tag lacuna .`
 # BASE_IMAGE builds: Python 3.11 or newer with venv; with a C compiler in it, the record kernel is compiled.
 # RUNTIME_IMAGE runs what was built: the same Python, at the same path.
 ARG BASE_IMAGE=python:3.13
@@ -14,7 +12,7 @@ COPY pyproject.toml ./
 RUN /opt/build/bin/python -c "import tomllib; all = tomllib.load(open('pyproject.toml', 'rb')); \
     project = all['project']; extras = project['optional-dependencies']; \
     write = lambda name, lines: open(name, 'w').write('\n'.join(lines)); \
-    write('build.txt', all['build-system']['requires']); write('moto.txt', extras['moto']); \
+    write('build.txt', all['build-system']['requires']); \
     write('run.txt', [*project['dependencies'], *(each for name in ('s3', 'postgresql', 'console', 'demo', 'security') for each in extras[name])])" \
     && /opt/build/bin/pip install --no-cache-dir -r build.txt \
     && /opt/build/bin/pip --python /opt/venv install --no-cache-dir -r run.txt
@@ -34,16 +32,6 @@ RUN /opt/build/bin/pip wheel --no-build-isolation --no-deps --wheel-dir wheels .
 # Half of the size is what nobody reads here: debugging symbols, botocore's descriptions of AWS's other services, and more.
 COPY .ci/slim-environment ./
 RUN sh slim-environment /opt/venv
-
-FROM dependencies AS moto-dependencies
-RUN /opt/build/bin/pip --python /opt/venv install --no-cache-dir -r moto.txt
-
-FROM ${RUNTIME_IMAGE} AS moto
-ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
-COPY --from=moto-dependencies /opt/venv /opt/venv
-USER 65532:65532
-ENTRYPOINT ["moto_server"]
-CMD ["--host", "0.0.0.0", "--port", "5000"]
 
 FROM ${RUNTIME_IMAGE} AS lacuna
 ARG VERSION=0.1.0
