@@ -12,6 +12,7 @@ from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.internal import InternalTopics
+from lacuna.controlplane.state.merges_under_way import MergesUnderWay
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.rewriting import Rewriting
 from lacuna.controlplane.state.segments import SegmentTable
@@ -145,6 +146,7 @@ class State:
         #: when tokens that have expired were last looked for
         self.tokens_checked_ms = 0
         self.merge_cursor = 0
+        self.merges_under_way = MergesUnderWay()
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
 

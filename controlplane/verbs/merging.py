@@ -14,7 +14,7 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
-    """Plan a merge over partitions, continuing after those of the last plan.
+    """Plan a merge over partitions, continuing after those of the last plan, without what another agent is merging.
 
     This changes nothing durable. The swap that follows is fenced by the extents themselves.
     """
@@ -25,12 +25,15 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     min_age_ms, now_ms = command.min_age_ms, turn.now_ms
     horizons = state.merge_horizons
     horizons.move(state.partitions.values(), min_age_ms, now_ms)
+    state.merges_under_way.forget_old(now_ms)
     planned: list[MergePlanPartition] = []
     bytes_left, extents_left = command.max_bytes, MERGE_SCAN
     for partition in _in_turn(state):
         if bytes_left <= 0 or extents_left <= 0 or len(planned) >= MERGE_PARTITIONS:
             break
         state.merge_cursor += 1
+        if state.merges_under_way.is_of_another(partition.key, command.lease_id, state.leases):
+            continue
         extents_left -= 1 + min(len(partition.extents), MERGE_WINDOW)
         end_offset = partition.last_stable_offset
         if min_age_ms > 0:
@@ -39,6 +42,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
         if run is not None:
             plan = _plan(partition, *run)
             planned.append(plan)
+            state.merges_under_way.begin(partition.key, command.lease_id, now_ms)
             bytes_left -= sum(plan.extents.sizes)
     return Reply(merge_plan=MergePlan(partitions=planned))
 

@@ -61,6 +61,7 @@ def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
     seen: set[PartitionKey] = set()
     for wanted in command.partitions:
         _check_swap(wanted, seen, object_sizes)
+        state.merges_under_way.end(key_of(wanted.partition))
         code = _judge_swap(state, wanted, is_known, turn.now_ms)
         if code is None:
             record.partitions.append(_accepted(wanted))

@@ -226,6 +226,29 @@ def test_a_swap_of_what_is_not_there_any_more_changes_nothing(what: str) -> None
     cluster.check()
 
 
+def test_what_one_agent_is_merging_is_planned_for_no_other() -> None:
+    cluster = run("topic a 1")
+    for _ in range(3):
+        cluster.put("a-0", size=10)
+    first, plan = cluster.lease_id, _plan(cluster)
+    assert len(plan) == 1
+    second = cluster.register(9093)
+    assert _plan(cluster) == []
+    cluster.lease_id = first
+    assert _plan(cluster) == plan  # it asks again
+    cluster.lease_id = second
+    cluster.now_ms += 30_000
+    assert _plan(cluster) == plan  # the first has given up
+    assert _done(cluster, _swap(cluster, *plan)) == ["NONE"]
+    for _ in range(3):
+        cluster.put("a-0", size=10)
+    cluster.lease_id = first
+    assert len(_plan(cluster)) == 1  # what was swapped is nobody's any more
+    cluster.do("release_lease", ReleaseLease(lease_id=first))
+    cluster.lease_id = second
+    assert len(_plan(cluster)) == 1
+
+
 def test_two_merges_of_one_plan_only_the_first_counts() -> None:
     cluster = run(MIXED)
     plans = _plan(cluster)
