@@ -79,6 +79,7 @@ class Handshake(asyncio.Protocol):
 
     def _hand_over(self, transport: asyncio.Transport, early: "_Early") -> None:
         """Make a client's connection of it, and give it the bytes that came with the end of the handshake."""
+        # Before the connection is admitted, so that it does not count twice.
         self._server.end_handshake(self)
         if early.is_lost:
             return

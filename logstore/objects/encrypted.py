@@ -47,15 +47,15 @@ Inner = TypeVar("Inner", bound=ObjectStore)
 T = TypeVar("T")
 U = TypeVar("U")
 
+#: How old the keys may be by which a read decides whether plaintext is still taken.
 _AGE_SECONDS: Final = 1.0
-"""So soon readers know that plaintext is no longer read."""
 _PAGE_KEYS: Final = 1000
 _BEGINNING: Final = 8
 _KNOWN_KINDS: Final = 10_000
+#: Reads that share a cell, or whose cells are next to each other, are one request of at most so many cells.
 _MOST_JOINED: Final = 128
-"""Cells. Reads that share a cell, or whose cells are next to each other, are one request of at most as many."""
+#: With a store that gains from so many reads at a time, they are done by threads.
 _THREADED_FROM: Final = 4
-"""With a store that gains from so many reads at a time, they are done by threads."""
 
 
 @dataclass(slots=True)
