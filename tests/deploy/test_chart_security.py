@@ -26,7 +26,7 @@ from lacuna.moto import CREDENTIALS
 from tests.certificates import Authority, Certificate
 from tests.clients.librd import eventually
 from tests.compat.harness.tools import free_port
-from tests.deploy.test_chart import (
+from tests.deploy.chart import (
     CERTIFIED,
     LEAST,
     MOST,
