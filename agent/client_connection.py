@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from lacuna.agent.api import Peer
-from lacuna.agent.connection import FrameError, FrameReader, StrangerError
+from lacuna.agent.connection import FrameError, FrameReader
 from lacuna.agent.connection_states import ANSWERING, LIFE, SERVING, Action, Event, State, step
 from lacuna.agent.flow import FlowControl
 from lacuna.agent.security.listeners import Listener
@@ -30,6 +30,8 @@ log = logging.getLogger("lacuna.agent")
 
 #: A busy client asks again within this time, unless it has gone to another agent.
 _PAUSE_SECONDS: Final = 1.0
+#: A request of which fewer bytes a second come keeps others waiting for memory.
+_SLOWEST: Final = 64 << 10
 
 _OPEN: Final = State.OPEN  # a member of an Enum is slow to look up in Python 3.11
 
@@ -45,6 +47,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_may_write",
         "_muted",
         "_outgoing",
+        "_part_began",
         "_reader",
         "_send",
         "_server",
@@ -76,6 +79,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._may_write = True
         self._muted: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event = asyncio.Event()
+        #: When the frame began that has arrived in part.
+        self._part_began = 0.0
         self.last_active = 0.0
 
     @property
@@ -126,7 +131,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         except FrameError as error:
             self.close_malformed(error)
             return
-        self._flow.received(frames, self._reader.incoming_bytes)
+        incoming = self._reader.incoming_bytes
+        if frames or not self._flow.has_part:
+            self._part_began = self.last_active
+        self._flow.received(frames, incoming)
         if frames:
             self._serving.add(frames)
         self._flow.adjust()
@@ -134,9 +142,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _limit(self, session: Session) -> None:
         """Take large requests only of a client that has authenticated, and tokens while it sends them."""
         largest = self._server.context.settings.max_request_bytes
-        self._reader.max_bytes = (
-            largest if session.has_authenticated else min(largest, MOST_TOKEN_BYTES)
-        )
+        if session.has_authenticated:
+            self._reader.limit(largest, sends_tokens=False)
+        else:
+            self._reader.limit(min(largest, MOST_TOKEN_BYTES), sends_tokens=True)
         self._reader.has_tokens = session.sends_tokens
 
     def received(self, data: bytes) -> None:
@@ -190,11 +199,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether its last request was AddOffsetsToTxn, so that the offsets are still to come (adr/0018)."""
         return self._serving.owes_offsets
 
-    def close_stalled(self) -> None:
-        """Close the connection if its client has sent only part of a request, unless we have paused reading."""
-        if size := self._flow.stalled_bytes:
+    def close_stalled(self, now: float, seconds: float) -> None:
+        """Close the connection if part of a request came more than `seconds` ago, and its rest slowly or not at all.
+
+        Unless we have paused reading. `now` is loop time."""
+        passed, arrived = now - self._part_began, self._reader.arrived_bytes
+        if passed > seconds and arrived < _SLOWEST * passed and self._flow.is_stalled:
             self.close_malformed(
-                FrameError(f"a frame of {size} bytes began but its rest did not arrive")
+                FrameError(f"{arrived} bytes of a frame came in {passed:.0f} s, and others wait")
             )
             self.abort()
 
@@ -215,6 +227,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     def may_serve(self) -> bool:
         """Whether a further request may begin."""
         return self._may_write and self._state in SERVING and self._muted is None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether its requests may be left to wait, as the agent is not stopping."""
+        return self._state is not State.DRAINING
 
     def mute(self, seconds: float) -> None:
         """Begin no further request for this long, or for as long as it was muted already."""
@@ -257,14 +274,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._happened(Event.CLOSE)
 
     def close_malformed(self, error: Exception) -> None:
-        """Log one line that names the peer, and close the connection.
-
-        A client of another protocol (StrangerError) is logged at most once a minute for each host."""
+        """Log one line that names the peer, at most once a minute for each host and error, and close the connection."""
         if self._state in ANSWERING:
             peer, now = self._serving.peer, self._loop.time()
-            if not isinstance(error, StrangerError) or self._server.complaints.is_new(
-                peer.host, str(error), now
-            ):
+            if self._server.complaints.is_new(peer.host, str(error), now):
                 log.warning("%s: connection closed: %s", self._serving.name, error)
             self._server.context.metrics.connections_closed_malformed += 1
         self._happened(Event.CLOSE)
@@ -298,8 +311,19 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._send(buffers)
             self.last_active = self._loop.time()
 
+    def _forget(self) -> None:
+        # What a client sent to authenticate may be large, and this and that refer to each other.
+        session = self._serving.peer.session
+        session.on_step = _nothing
+        session.abandon()
+        self._server.forget(self)
+
     def _send_joined(self, buffers: list[Buffer]) -> None:
         self._transport.write(b"".join(buffers))
+
+
+def _nothing() -> None:
+    """Nobody asks any more."""
 
 
 _DO: Final[Mapping[Action, Callable[[ClientConnection], None]]] = {
@@ -313,6 +337,6 @@ _DO: Final[Mapping[Action, Callable[[ClientConnection], None]]] = {
     Action.CANCEL_WAIT: lambda self: self._serving.cancel_wait(),
     Action.SERVE: lambda self: self._serving.go_on(),
     Action.DROP_REQUESTS: lambda self: self._flow.released(*self._serving.drop()),
-    Action.FORGET: lambda self: self._server.forget(self),
+    Action.FORGET: lambda self: self._forget(),
     Action.NOTIFY: lambda self: self._closed.set(),
 }

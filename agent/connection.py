@@ -21,6 +21,7 @@ from lacuna.wire.layout import Buffer
 
 SCRATCH_BYTES = 256 * 1024
 FIRST_BYTES = 4 << 20
+_FIRST_TOKEN_BYTES = 16 << 10
 
 SASL_AUTHENTICATE_KEY = 36
 #: The header's version of a frame that is a SASL token without a header, and of its answer.
@@ -35,10 +36,6 @@ _MIN_FRAME_BYTES = 8
 
 class FrameError(Exception):
     """The bytes are not a Kafka request, or the request is too large. The connection must be closed."""
-
-
-class StrangerError(FrameError):
-    """The bytes are of another protocol than Kafka's. Such clients tend to reconnect again and again."""
 
 
 class RequestFrame(NamedTuple):
@@ -65,6 +62,7 @@ class FrameReader:
 
     __slots__ = (
         "_filled",
+        "_first_bytes",
         "_frame",
         "_frame_size",
         "_header_versions",
@@ -85,8 +83,8 @@ class FrameReader:
         """`is_known(api_key, version)` says whether such a request is served; another one is a FrameError.
 
         Those in `header_versions`, by api key << 16 | version, are served, and are read faster."""
-        #: The size of the largest request that is taken, in bytes.
         self.max_bytes = max_bytes
+        self._first_bytes = FIRST_BYTES
         #: Whether frames are SASL tokens without a header (SaslHandshake v0, KIP-43).
         self.has_tokens = False
         self._scratch = scratch
@@ -99,8 +97,18 @@ class FrameReader:
 
     @property
     def incoming_bytes(self) -> int:
-        """The size in bytes of the frame that has arrived in part; 0 if there is none."""
-        return 0 if self._frame is None else self._frame_size
+        """The memory in bytes that the frame takes which has arrived in part; 0 if there is none."""
+        return 0 if self._frame is None else len(self._frame)
+
+    @property
+    def arrived_bytes(self) -> int:
+        """How many bytes of a frame have arrived in part; 0 if there is none."""
+        return 0 if self._frame is None else self._filled
+
+    def limit(self, max_bytes: int, *, sends_tokens: bool) -> None:
+        """Take no larger requests; with `sends_tokens`, hardly any memory before the bytes of one are there."""
+        self.max_bytes = max_bytes
+        self._first_bytes = _FIRST_TOKEN_BYTES if sends_tokens else FIRST_BYTES
 
     def drop_incoming(self) -> None:
         """Free the memory of a frame that has arrived in part; its rest will not come."""
@@ -155,7 +163,7 @@ class FrameReader:
             whole = memoryview(bytes(data[:size]))
             return [self._parse(whole)], data[size:]
         self._frame_size = size
-        self._frame = bytearray(min(size, max(FIRST_BYTES, 2 * len(data))))
+        self._frame = bytearray(min(size, max(self._first_bytes, 2 * len(data))))
         self._frame[: len(data)] = data
         self._filled = len(data)
         return [], data[len(data) :]
@@ -167,7 +175,7 @@ class FrameReader:
 
     def _checked(self, size: int) -> int:
         if size > self.max_bytes and (who := stranger(_SIZE.pack(size))):
-            raise StrangerError(who)
+            raise FrameError(who)
         if size < (0 if self.has_tokens else _MIN_FRAME_BYTES):
             raise FrameError(f"a frame of {size} bytes is not a Kafka request")
         if size > self.max_bytes:

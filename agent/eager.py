@@ -62,27 +62,39 @@ class _Rest(Coroutine[Any, Any, None]):
 class Timed(Coroutine[Any, Any, None]):
     """`work`, and how many seconds of the event loop its steps take; the time in which it waits is not counted."""
 
-    __slots__ = ("_work", "seconds")
+    __slots__ = ("_began", "_taken", "_work")
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._work = work
-        self.seconds = 0.0
+        self._began = 0.0
+        self._taken = 0.0
+
+    def take(self) -> float:
+        """Return the seconds since this was last asked; `work` may ask it too."""
+        now = perf_counter()
+        taken, self._taken, self._began = self._taken + now - self._began, 0.0, now
+        return taken
+
+    def take_rest(self) -> float:
+        """Return the seconds since this was last asked, after the last step."""
+        taken, self._taken = self._taken, 0.0
+        return taken
 
     def send(self, value: Any) -> Any:
         """Run to the next wait, and return what is awaited there."""
-        began = perf_counter()
+        self._began = perf_counter()
         try:
             return self._work.send(value)
         finally:
-            self.seconds += perf_counter() - began
+            self._taken += perf_counter() - self._began
 
     def throw(self, *raised: Any) -> Any:
         """Raise an error or a cancellation in `work`; return what is awaited next."""
-        began = perf_counter()
+        self._began = perf_counter()
         try:
             return self._work.throw(*raised)
         finally:
-            self.seconds += perf_counter() - began
+            self._taken += perf_counter() - self._began
 
     def close(self) -> None:
         """Close `work`."""

@@ -48,12 +48,17 @@ class FlowControl:
         self.requests = 0
 
     @property
-    def stalled_bytes(self) -> int:
-        """The size in bytes of the frame that has arrived in part; 0 if there is none or reading is paused."""
-        return self._incoming if self._reading is Reading.ON else 0
+    def has_part(self) -> bool:
+        """Whether a frame has arrived in part."""
+        return self._incoming > 0
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether a frame has arrived in part, and we read on."""
+        return self._incoming > 0 and self._reading is _ON
 
     def received(self, frames: Sequence[RequestFrame], incoming: int) -> None:
-        """Count complete frames, and `incoming`, the size of a frame that has arrived in part (or 0)."""
+        """Count complete frames, and `incoming`, the memory of a frame that has arrived in part (or 0)."""
         more = incoming - self._incoming
         for frame in frames:
             more += frame.size

@@ -263,7 +263,6 @@ class AgentServer:
     def _close_unused(self) -> None:
         settings = self.context.settings
         now = asyncio.get_running_loop().time()
-        stalled_since = now - settings.max_stall_ms / 1000
         for connection in list(self._connections):
             idle_ms = (
                 settings.max_offsets_wait_ms if connection.owes_offsets else settings.max_idle_ms
@@ -271,8 +270,8 @@ class AgentServer:
             if connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
                 self.context.metrics.connections_closed_idle += 1
                 connection.abort()
-            elif self.budget.is_full and connection.last_active < stalled_since:
-                connection.close_stalled()
+            elif self.budget.is_full:
+                connection.close_stalled(now, settings.max_stall_ms / 1000)
         self._plan_sweep()
 
 

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 from lacuna.agent.api import Api, Call, MalformedRequest, Peer
 from lacuna.agent.connection import (
     NO_HEADER,
+    FrameError,
     RequestFrame,
-    StrangerError,
     answer_buffers,
 )
 from lacuna.agent.context import AgentContext
 from lacuna.agent.eager import Timed, start
-from lacuna.agent.quotas import throttling
+from lacuna.agent.quotas import mutations, throttling
+from lacuna.agent.quotas.quotas import LONGEST_SECONDS
 from lacuna.agent.registry import (
     ADD_OFFSETS_TO_TXN_KEY,
     ADD_PARTITIONS_TO_TXN_KEY,
@@ -34,6 +35,7 @@ from lacuna.agent.registry import (
 )
 from lacuna.agent.security.session import Session
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import Buffer
 from lacuna.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -58,7 +60,7 @@ def _for_clients(error_code: int) -> int:
 class _Slot:
     """The place of one answer. `buffers` stays empty for a request that wants no answer."""
 
-    __slots__ = ("api", "began", "buffers", "is_done", "size", "task")
+    __slots__ = ("api", "began", "buffers", "is_done", "size", "task", "timed")
 
     def __init__(self, api: Api[Any, Any], size: int, began: float) -> None:
         self.api = api
@@ -67,6 +69,8 @@ class _Slot:
         self.is_done = False
         self.buffers: Sequence[Buffer] = ()
         self.task: asyncio.Task[None] | None = None
+        #: How long it takes, if quotas ask.
+        self.timed: Timed | None = None
 
 
 class Serving:
@@ -125,6 +129,8 @@ class Serving:
                 self._context.metrics.sessions_expired += session.has_expired
                 self._connection.close_malformed(_not_admitted(session, frame.api_key))
                 return
+            if self._context.quotas.are_any and self._waits_for_quotas(frame):
+                return
             self._frames.popleft()
             self._begin(api, frame)
 
@@ -151,10 +157,13 @@ class Serving:
         slot = _Slot(api, frame.size, perf_counter())
         self._slots.append(slot)
         answer = self._answer(frame, slot)
-        timed = Timed(answer) if self._context.quotas.are_any else None
-        slot.task = start(timed or answer, f"{self.name} API {frame.api_key}")
-        if timed is not None:
-            count = partial(self._count_time, api, frame, timed)
+        if self._context.quotas.are_any and throttling.is_counted(
+            self._peer_of(frame), frame.api_key
+        ):
+            slot.timed = Timed(answer)
+        slot.task = start(slot.timed or answer, f"{self.name} API {frame.api_key}")
+        if slot.timed is not None:
+            count = partial(self._count_rest, self.peer, slot.timed)
             if slot.task is None:
                 count()
             else:
@@ -174,7 +183,7 @@ class Serving:
 
     async def _answer(self, frame: RequestFrame, slot: _Slot) -> None:
         try:
-            body = await self._respond(slot.api, frame)
+            body = await self._respond(slot, frame)
             if body is not None:
                 header_version = NO_HEADER
                 if frame.header_version != NO_HEADER:
@@ -214,9 +223,9 @@ class Serving:
             answers += slot.buffers
         self._connection.answered(answers, requests, size)
 
-    async def _respond(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
+    async def _respond(self, slot: _Slot, frame: RequestFrame) -> Sequence[Buffer] | None:
         """Return the answer's body, or None if no answer is wanted."""
-        metrics = self._context.metrics
+        api, metrics = slot.api, self._context.metrics
         metrics.requests[frame.api_key] += 1
         if frame.header_version == NO_HEADER:
             return await self._take_token(api, frame)
@@ -225,17 +234,7 @@ class Serving:
         if self._connection.is_handed_over and (answer := self._send_away(api, call, request)):
             return answer
         try:
-            if self._context.quotas.are_any and (
-                answer := self._refused_change(api, call, request)
-            ):
-                return answer
-            response = await api.handle(call, request)
-            if response is None:
-                return None
-            if api.heartbeat_ms is not None:
-                self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
-            body = _written(api, call, response)
-            return self._throttled(api, call, frame, response, body)
+            return await self._handled(slot, call, request)
         except ControlPlaneUnavailable as error:
             metrics.requests_unavailable += 1
             log.debug(
@@ -259,48 +258,72 @@ class Serving:
             )
             return _refusal(api, call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _count_time(
-        self,
-        api: Api[Any, Any],
-        frame: RequestFrame,
-        timed: Timed,
-        _task: asyncio.Task[None] | None = None,
-    ) -> None:
-        call = Call(self._context, self._peer_of(frame), frame.api_version)
-        now = asyncio.get_running_loop().time()
-        if delay := throttling.spent_seconds(call, api, timed.seconds, now):
-            self._connection.mute(delay)
+    async def _handled(self, slot: _Slot, call: Call, request: Any) -> Sequence[Buffer] | None:
+        """Return what the handler answers, and count what that used; None if no answer is wanted."""
+        api = slot.api
+        sizes = None if slot.timed is None else mutations.sizes_of(call, api, request)
+        if sizes is not None and (answer := await self._refused_change(api, call, request)):
+            return answer
+        response = await api.handle(call, request)
+        if response is None:
+            self._spend(slot, call, ())
+            return None
+        if api.heartbeat_ms is not None:
+            self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
+        body = _written(api, call, response)
+        changed = mutations.changed(call, api, sizes, response) if sizes else 0
+        if delay := self._spend(slot, call, body, changed):
+            return api.write(throttling.told(response, delay), call.version)
+        return body
 
-    def _refused_change(
+    def _waits_for_quotas(self, frame: RequestFrame) -> bool:
+        """Whether a request has to wait for what was used before it; if so, the connection serves none meanwhile."""
+        peer = self._peer_of(frame)
+        if not self._connection.may_wait or not throttling.is_counted(peer, frame.api_key):
+            return False
+        now = asyncio.get_running_loop().time()
+        delay = throttling.owed(self._context.quotas, peer, frame.api_key, now)
+        self._mute(delay)
+        return delay > 0
+
+    def _mute(self, delay: float) -> None:
+        """Serve no further request for a while: what is owed after it is asked again then, as shares change."""
+        if delay:
+            self._connection.mute(min(delay, LONGEST_SECONDS))
+
+    def _count_rest(
+        self, peer: Peer, timed: Timed, _task: asyncio.Task[None] | None = None
+    ) -> None:
+        """Count the time that a request took since it was counted for its answer."""
+        now = asyncio.get_running_loop().time()
+        throttling.spend_seconds(self._context.quotas, peer, timed.take_rest(), now)
+
+    async def _refused_change(
         self, api: Api[Any, Any], call: Call, request: Any
     ) -> Sequence[Buffer] | None:
         """Return the answer to a change of topics that a quota does not allow now, or None."""
         now = asyncio.get_running_loop().time()
-        delay = throttling.may_change_topics(call, api, request, now)
-        if not delay:
+        delay = mutations.owed(self._context.quotas, call.peer, now)
+        if not delay or not mutations.is_refused(call, api):
             return None
-        response = api.refuse(call, request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        self._connection.mute(delay)
+        self._context.metrics.requests_throttled += 1
+        response = await mutations.refusal(call, api, request)
+        self._mute(delay)
         return _written(api, call, throttling.told(response, delay))
 
-    def _throttled(
-        self,
-        api: Api[Any, Any],
-        call: Call,
-        frame: RequestFrame,
-        response: Any,
-        body: Sequence[Buffer],
-    ) -> Sequence[Buffer]:
-        """Count what a request has used; return its answer, which says how long its client waits."""
-        if not self._context.quotas.are_any:
-            return body
-        now = asyncio.get_running_loop().time()
-        delay = throttling.spent(call, api, frame.size, body, now)
-        if not delay:
-            return body
-        self._context.metrics.requests_throttled += 1
-        self._connection.mute(delay)
-        return api.write(throttling.told(response, delay), call.version)
+    def _spend(self, slot: _Slot, call: Call, body: Sequence[Buffer], changed: int = 0) -> float:
+        """Count what a request has used, and the partitions that it `changed`; return how long its client waits."""
+        if slot.timed is None:
+            return 0.0
+        quotas, peer, now = self._context.quotas, call.peer, asyncio.get_running_loop().time()
+        delay = max(
+            throttling.spend_seconds(quotas, peer, slot.timed.take(), now),
+            throttling.spend_bytes(quotas, peer, slot.api.key, slot.size, body, now),
+            mutations.spend(quotas, peer, changed, now),
+        )
+        self._context.metrics.requests_throttled += delay > 0
+        self._mute(delay)
+        return delay
 
     async def _take_token(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
         """Return the token that answers one without a header; None if the connection ends without an answer."""
@@ -326,12 +349,12 @@ class Serving:
         return self.peer
 
 
-def _not_admitted(session: Session, api_key: int) -> StrangerError:
+def _not_admitted(session: Session, api_key: int) -> FrameError:
     if session.has_expired:
-        return StrangerError(
-            f"{session.principal} had to authenticate again, and sent API {api_key} instead"
+        return FrameError(
+            f"{printable(str(session.principal))} had to authenticate again, and sent API {api_key} instead"
         )
-    return StrangerError(
+    return FrameError(
         f"it sent API {api_key} and has not authenticated: set its security.protocol to "
         f"{session.listener.protocol.value}"
     )

@@ -82,8 +82,8 @@ class AgentSettings:
     max_in_flight_bytes: int = 64 * MEBIBYTE
     """Reading from a connection pauses while its unanswered requests take this many bytes. One may be larger."""
     max_stall_ms: int = 10_000
-    """If a request has arrived in part and its rest does not come for this long, its connection is closed, but only
-    while others wait for memory."""
+    """If a request has arrived in part, and its rest comes slowly or not at all for this long, its connection is
+    closed, but only while others wait for memory."""
     write_buffer_bytes: int = MEBIBYTE
     """The next request of a connection waits while its client has this many bytes of answers to read."""
 

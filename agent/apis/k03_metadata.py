@@ -16,6 +16,7 @@
   up to date if it lacks a topic, since another agent may just have created it.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from lacuna.agent import placement
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
 from lacuna.agent.internal import all_topics, is_internal, topic_by_id, topic_by_name
+from lacuna.agent.quotas import mutations
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view, view_with
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -56,7 +58,7 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
     if _wants_all(call, request):
         topics = [_topic(context, request, topic) for topic in all_topics(cluster).values()]
     else:
-        failed = await _create_missing(context, request)
+        failed = await _create_missing(call, request)
         await _look_again(context, request, failed)
         topics = [_asked(call, request, key, failed) for key in _asked_for(request)]
     return _answer(call, request, topics)
@@ -83,8 +85,12 @@ def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | N
     return asked
 
 
-async def _create_missing(context: "AgentContext", request: MetadataRequest) -> Mapping[str, int]:
-    """Create the missing topics that may be created; return the errors of those that could not be, by name."""
+async def _create_missing(call: Call, request: MetadataRequest) -> Mapping[str, int]:
+    """Create the missing topics that may be created; return the errors of those that could not be, by name.
+
+    A client that has changed more topics than its quota allows is not told of it: as in Kafka, there is no such topic.
+    """
+    context = call.context
     if not context.settings.auto_create_topics or not request.allow_auto_topic_creation:
         return {}
     cluster = context.control.cluster
@@ -95,6 +101,9 @@ async def _create_missing(context: "AgentContext", request: MetadataRequest) -> 
     ]
     if not names:
         return {}
+    now = asyncio.get_running_loop().time()
+    if context.quotas.are_any and mutations.owed(context.quotas, call.peer, now):
+        return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     count = context.settings.num_partitions
     creations = [CreateTopic(name=name, partition_count=count) for name in names]
     command = Command(create_topics=CreateTopics(topics=creations))
@@ -102,6 +111,9 @@ async def _create_missing(context: "AgentContext", request: MetadataRequest) -> 
         results = (await context.control.call(command)).topics_created.topics
     except ControlPlaneUnavailable:
         return dict.fromkeys(names, LEADER_NOT_AVAILABLE)
+    if context.quotas.are_any:
+        created = sum(not each.error_code for each in results)
+        mutations.spend(context.quotas, call.peer, created * count, now)
     exists = ErrorCode.TOPIC_ALREADY_EXISTS
     return {each.name: each.error_code for each in results if each.error_code not in (0, exists)}
 

@@ -7,6 +7,7 @@ from lacuna.agent.api import Api, Call
 from lacuna.agent.quotas.alterations import CLIENT, ENTITY_TYPES, IP, USER
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.shared.security import Entity
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.wire.messages.describe_client_quotas import (
@@ -94,7 +95,10 @@ def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) 
         name = names[component.entity_type]
         if component.match_type == _DEFAULT and name is not None:
             return False
-        if component.match_type == _EXACT and name != component.match:
+        match = component.match
+        if component.entity_type == IP and match is not None:
+            match = plain_host(match)
+        if component.match_type == _EXACT and name != match:
             return False
     return True
 

@@ -1,8 +1,9 @@
 """AlterClientQuotas v0-v1 (KIP-546): sets and removes quotas; each entry is made whole or not at all."""
 
 from lacuna.agent.api import Api, Call
-from lacuna.agent.quotas.alterations import invalid
+from lacuna.agent.quotas.alterations import IP, invalid
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, Quota, QuotaEntity, SecurityChanges
 from lacuna.wire.messages.alter_client_quotas import (
@@ -11,6 +12,7 @@ from lacuna.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntryData,
+    EntityData,
     EntryData,
 )
 
@@ -51,10 +53,15 @@ def refuse(
 def _quota(entry: EntryData) -> Quota:
     parts = sorted(entry.entity, key=lambda part: part.entity_type)
     return Quota(
-        entity=[QuotaEntity(type=part.entity_type, name=part.entity_name) for part in parts],
+        entity=[QuotaEntity(type=part.entity_type, name=_name(part)) for part in parts],
         set={change.key: change.value for change in entry.ops if not change.remove},
         removed=[change.key for change in entry.ops if change.remove],
     )
+
+
+def _name(part: EntityData) -> str | None:
+    name = part.entity_name
+    return plain_host(name) if part.entity_type == IP and name is not None else name
 
 
 def _result(entry: EntryData, code: int, message: str) -> AlterClientQuotasResponseEntryData:

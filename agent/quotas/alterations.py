@@ -5,6 +5,7 @@ from typing import Final
 
 from lacuna.agent.quotas.limits import CONNECTIONS, CONSUMED, MUTATIONS, PRODUCED, REQUESTS
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hosts import is_host
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.wire.messages.alter_client_quotas import EntityData, OpData
 
@@ -16,7 +17,8 @@ ENTITY_TYPES: Final = frozenset({USER, CLIENT, IP})
 _OF_CLIENTS: Final = frozenset({PRODUCED, CONSUMED, REQUESTS, MUTATIONS})
 _OF_IPS: Final = frozenset({CONNECTIONS})
 _WHOLE: Final = frozenset({PRODUCED, CONSUMED, CONNECTIONS})
-_LARGEST: Final = float(1 << 62)
+_LARGEST: Final = {CONNECTIONS: float((1 << 31) - 1)}
+_LARGEST_OF_OTHERS: Final = float(1 << 62)
 _MOST_OF_NAME: Final = 1024
 
 
@@ -43,6 +45,10 @@ def _entity_problem(entity: Sequence[EntityData]) -> str:
             return f"Empty or too long {part.entity_type} not supported"
     if IP in kinds and len(kinds) > 1:
         return "Invalid entity combination: an ip has no other part"
+    if IP in kinds and entity[0].entity_name is not None and not is_host(entity[0].entity_name):
+        return (
+            f"{shorten(entity[0].entity_name)} is not an IP address: quotas are not for host names"
+        )
     return ""
 
 
@@ -51,7 +57,9 @@ def _problem(change: OpData, known: frozenset[str]) -> str:
         return f"Invalid configuration key {shorten(change.key)}"
     if change.remove:
         return ""
-    if not 0 < change.value <= _LARGEST:
+    if change.value > _LARGEST.get(change.key, _LARGEST_OF_OTHERS):
+        return f"Quota {change.key} is too large"
+    if not change.value > 0:
         return f"Quota {change.key} must be greater than 0"
     if change.key in _WHOLE and change.value != int(change.value):
         return f"{change.key} cannot be a fractional value"

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.shared.security import Entity, Security
 
 PRODUCED: Final = "producer_byte_rate"
@@ -16,6 +17,8 @@ _USER: Final = "user"
 _CLIENT: Final = "client-id"
 _IP: Final = "ip"
 _MOST_REMEMBERED: Final = 10_000
+#: Clients choose their ids: what is beyond this is not remembered, and ids that begin alike are then counted together.
+_MOST_CHARACTERS: Final = 256
 
 
 class Limit(NamedTuple):
@@ -46,14 +49,16 @@ class Limits:
         asked = key, user, client_id
         if asked in self._found:
             return self._found[asked]
-        found = self._found[asked] = self._look_up(key, user, client_id)
-        if len(self._found) > _MOST_REMEMBERED:
-            self._found.popitem(last=False)
+        found = self._look_up(key, user, client_id)
+        if len(user) + len(client_id) <= _MOST_CHARACTERS:
+            self._found[asked] = found
+            if len(self._found) > _MOST_REMEMBERED:
+                self._found.popitem(last=False)
         return found
 
     def of_ip(self, ip: str) -> float | None:
         """Return how many connections per second an address may open, or None."""
-        for name in (ip, None):
+        for name in (plain_host(ip), None):
             values = self._security.quotas.get(((_IP, name),), {})
             if CONNECTIONS in values:
                 return values[CONNECTIONS]
@@ -64,7 +69,7 @@ class Limits:
             rate = self._security.quotas.get(entity, {}).get(key)
             if rate is not None:
                 names = {_USER: user, _CLIENT: client_id}
-                counted = tuple((kind, names[kind]) for kind, _ in entity)
+                counted = tuple((kind, names[kind][:_MOST_CHARACTERS]) for kind, _ in entity)
                 return Limit(counted, rate)
         return None
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.quotas.quotas import FIRST_SHARE, IDLE_SECONDS, Bucket, Quotas
+from lacuna.agent.quotas.quotas import FIRST_SHARE, Bucket, Quotas
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import Entity
@@ -46,9 +46,7 @@ class QuotaSharing:
             await asyncio.sleep(_SECONDS)
             now = asyncio.get_running_loop().time()
             buckets = self._quotas.buckets
-            for counted in [
-                each for each, bucket in buckets.items() if bucket.used_at < now - IDLE_SECONDS
-            ]:
+            for counted in [each for each, bucket in buckets.items() if bucket.is_idle(now)]:
                 del buckets[counted]
             if buckets:
                 await self._ask(now)

@@ -17,6 +17,7 @@ from lacuna.agent.security.sasl.mechanism import (
     Exchange,
     Mechanisms,
 )
+from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Session:
         """Whether the client is known, as far as its listener asks."""
         if not self.listener.protocol.has_sasl:
             return True
-        return self._since_ms > 0 and self._exchange is None
+        return self._since_ms > 0 and self._exchange is None and not self.is_over
 
     @property
     def has_expired(self) -> bool:
@@ -124,8 +125,8 @@ class Session:
         self.on_step()
 
     def _may_begin(self) -> bool:
-        if self._exchange is not None:
-            self.is_over = True  # it has begun one already
+        if self._exchange is not None or self.is_over:
+            self._end()  # it has begun one already
             return False
         if not self._since_ms:
             return True
@@ -145,14 +146,18 @@ class Session:
                 return answer, 0
             return answer, self._authenticated(answer.outcome)
         except AuthenticationFailed:
-            self.is_over = True
+            self._end()
             raise
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._exchange = None  # what the client has sent may be large
 
     def _authenticated(self, outcome: Authenticated) -> int:
         now_ms = self._clock.now_ms()
         if self._since_ms and outcome.principal != self.principal:
             raise AuthenticationFailed(
-                f"{self.principal} authenticated again as {outcome.principal}",
+                f"{printable(str(self.principal))} authenticated again as {printable(str(outcome.principal))}",
                 "Cannot change principals during re-authentication",
             )
         ends = [] if outcome.expiry_ms is None else [outcome.expiry_ms]
@@ -160,7 +165,9 @@ class Session:
             ends.append(now_ms + self._longest_ms)
         self.expiry_ms = min(ends, default=None)
         if self.expiry_ms is not None and self.expiry_ms <= now_ms:
-            raise AuthenticationFailed(f"the credentials of {outcome.principal} have expired")
+            raise AuthenticationFailed(
+                f"the credentials of {printable(str(outcome.principal))} have expired"
+            )
         self.principal = outcome.principal
         self.is_token = outcome.is_token
         self._since_ms = now_ms
@@ -169,6 +176,10 @@ class Session:
         self.sends_tokens = False
         self.on_step()
         return 0 if self.expiry_ms is None else self.expiry_ms - now_ms
+
+    def abandon(self) -> None:
+        """Forget the exchange that has begun: the client has left."""
+        self._end()
 
     @property
     def mechanisms(self) -> Sequence[str]:

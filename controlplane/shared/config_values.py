@@ -41,6 +41,12 @@ def shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
+def printable(text: str) -> str:
+    """Return `text` from a peer as a line of a log can quote it: shortened, and without line breaks."""
+    text = shorten(text)
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
 def items_of(value: str) -> list[str]:
     """Split a comma-separated list into its elements, without blanks and duplicates."""
     return list(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))

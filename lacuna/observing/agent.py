@@ -150,6 +150,16 @@ def _add_requests(families: Families, context: AgentContext) -> None:
         "Requests that failed because no control plane could be reached.",
         metrics.requests_unavailable,
     )
+    families.counter(
+        "lacuna_requests_throttled",
+        "Requests whose clients were told to wait, as they are beyond a quota.",
+        metrics.requests_throttled,
+    )
+    families.counter(
+        "lacuna_connections_throttled",
+        "Connections that had to wait, as their address opens more than its quota.",
+        metrics.connections_throttled,
+    )
 
 
 def _add_produce(families: Families, context: AgentContext) -> None:

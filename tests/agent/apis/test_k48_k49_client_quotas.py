@@ -25,6 +25,7 @@ EXACT, DEFAULT, ANY = range(3)
 ALICE = EntityData("user", "alice")
 EVERY_USER = EntityData("user", None)
 APP = EntityData("client-id", "app")
+CONNECTIONS = OpData("connection_creation_rate", 5.0, remove=False)
 RATE = OpData("producer_byte_rate", 1024.0, remove=False)
 
 
@@ -83,6 +84,14 @@ async def test_quotas_are_set_described_and_removed(setup: Setup, version: int) 
     assert await describe(setup, ComponentData("user", DEFAULT, None)) == {}
 
 
+async def test_an_address_is_kept_in_its_one_form(setup: Setup) -> None:
+    long = EntityData("ip", "0:0:0:0:0:0:0:1")
+    assert await alter(setup, EntryData([long], [CONNECTIONS])) == [(ErrorCode.NONE, None)]
+    for name in ("::1", "0:0:0:0:0:0:0:1"):
+        found = await describe(setup, ComponentData("ip", EXACT, name))
+        assert found == {(("ip", "::1"),): {"connection_creation_rate": 5.0}}
+
+
 async def test_what_is_only_validated_changes_nothing(setup: Setup) -> None:
     entry = EntryData([ALICE], [RATE])
     assert await alter(setup, entry, validate_only=True) == [(ErrorCode.NONE, None)]
@@ -98,7 +107,13 @@ async def test_what_is_only_validated_changes_nothing(setup: Setup) -> None:
         ([EntityData("user", "")], RATE, "Empty"),
         ([EntityData("ip", "127.0.0.1"), ALICE], RATE, "combination"),
         ([EntityData("ip", "127.0.0.1")], RATE, "key producer_byte_rate"),
-        ([ALICE], OpData("connection_creation_rate", 5.0, remove=False), "key connection"),
+        ([ALICE], CONNECTIONS, "key connection"),
+        ([EntityData("ip", "host.example")], CONNECTIONS, "not an IP address"),
+        (
+            [EntityData("ip", "::1")],
+            OpData("connection_creation_rate", 3e9, remove=False),
+            "too large",
+        ),
         ([ALICE], OpData("producer_byte_rate", 0.0, remove=False), "greater than 0"),
         ([ALICE], OpData("producer_byte_rate", -1.0, remove=False), "greater than 0"),
         ([ALICE], OpData("producer_byte_rate", float("nan"), remove=False), "greater than 0"),

@@ -91,3 +91,21 @@ def test_connections_beyond_the_rate_of_an_address_wait() -> None:
     addresses.closed("a")
     assert addresses.open_now("a") == 4
     assert [addresses.opened("b", 0.0) for _ in range(5)] == [0.0] * 5
+
+
+@pytest.mark.parametrize("address", ["::1", "0:0:0:0:0:0:0:1", "::0001"])
+def test_an_address_has_one_form(address: str) -> None:
+    security = Security()
+    security.quotas = {(("ip", "::1"),): {CONNECTIONS: 2.0}}
+    assert Limits(security).of_ip(address) == 2.0
+
+
+def test_what_clients_call_themselves_takes_little_memory() -> None:
+    """Their ids have up to 32 kB."""
+    security = Security()
+    security.quotas = {(("client-id", None),): {PRODUCED: 1.0}}
+    limits = Limits(security)
+    found = limits.find(PRODUCED, "alice", "x" * 30_000)
+    assert found is not None
+    assert found.entity == (("client-id", "x" * 256),)
+    assert not limits._found
