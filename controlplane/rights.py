@@ -19,12 +19,17 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
+from lacuna.controlplane.shared.batches import (
+    COMMITTED_BATCH,
+    FLAG_TRANSACTIONAL,
+    TRANSACTIONAL_ID_SHIFT,
+)
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import USER, Principal
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
-from lacuna.controlplane.v1.log_pb2 import SegmentId
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId
 
 _READ, _WRITE, _ALTER = Operation.READ, Operation.WRITE, Operation.ALTER
 _DESCRIBE, _DESCRIBE_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS
@@ -120,6 +125,16 @@ def _commit_segment(command: Any, state: State) -> Iterator[Need]:
     for transactional_id in command.transactional_ids:
         yield Need((_WRITE,), _TRANSACTIONAL_ID, transactional_id)
     yield from _topics(_WRITE)((each.partition for each in command.slices), state)
+
+
+def _names_no_transaction(command: CommitSegment) -> bool:
+    """Return whether a batch of a transaction does not say which one: it would need a right on no id at all."""
+    return any(
+        flags & FLAG_TRANSACTIONAL and not flags >> TRANSACTIONAL_ID_SHIFT
+        for each in command.slices
+        if len(each.batches) % COMMITTED_BATCH.size == 0  # or it is malformed, and refused as such
+        for *_, flags in COMMITTED_BATCH.iter_unpack(each.batches)
+    )
 
 
 def _swap_extents(command: Any, state: State) -> Iterator[Need]:
@@ -242,6 +257,12 @@ class JobRights:
         for need in rule(getattr(command, verb), self._state):
             if not self._may(need):
                 return self._denied(need, verb)
+        if verb == "commit_segment" and _names_no_transaction(command.commit_segment):
+            return Failure(
+                error_code=DENIED[_TRANSACTIONAL_ID],
+                message="a batch of a transaction does not name its transactional id, so nobody can say who may write "
+                "it: commit it with its transactional id",
+            )
         return None
 
     def refusal(self, topic_id: bytes) -> str:
@@ -370,14 +391,15 @@ def _shown_descriptions(rights: JobRights, reply: Reply) -> None:
 
 
 def _shown_members(rights: JobRights, reply: Reply) -> None:
-    """Leave out the members of a group one of which has a topic that may not be described, as Kafka does (KIP-848)."""
+    """Leave out the members of a group one of which has a topic that may not be described, as Kafka does (KIP-848).
+
+    A topic that it only subscribes to does not count.
+    """
     for group in reply.consumer_groups_described.groups:
-        has_hidden = any(
-            not all(rights.may(_DESCRIBE, _TOPIC, each) for each in member.topic_names)
-            or not all(
-                rights.may_see(each.topic_id) for each in (*member.assignment, *member.target)
-            )
+        has_hidden = not all(
+            rights.may_see(each.topic_id)
             for member in group.members
+            for each in (*member.assignment, *member.target)
         )
         if has_hidden:
             del group.members[:]

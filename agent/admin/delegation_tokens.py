@@ -4,16 +4,21 @@ Clients need an authenticated connection: listeners with SASL, or with SSL and a
 with a token may not make or prolong any.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from lacuna.agent.api import Call
 from lacuna.agent.security.listeners import Protocol
 from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, DelegationToken, SecurityChanges
+
+log = logging.getLogger("lacuna.agent")
 
 #: A time in an answer with an error.
 NO_TIME: Final = -1
@@ -63,6 +68,11 @@ async def prolong(call: Call, hmac: bytes, expiry_ms: Callable[[int], int]) -> t
 
 
 async def alter(call: Call, changes: SecurityChanges) -> int:
-    """Have the control plane make changes; return its error code."""
+    """Have the control plane make changes; return its error code. The log has the reason, as answers have no room."""
     command = Command(alter_security=AlterSecurity(changes=changes))
-    return (await call.context.control.call(command)).security_altered.error_code
+    reply = (await call.context.control.call(command)).security_altered
+    why, now = reply.error_message, asyncio.get_running_loop().time()
+    if reply.error_code and call.context.access.complaints.is_new(call.peer.host, why, now):
+        who = ascii(shorten(str(call.peer.session.principal)))
+        log.warning("a delegation token for %s was refused: %s", who, why)
+    return reply.error_code

@@ -21,7 +21,8 @@ from lacuna.wire.messages.create_delegation_token import (
 )
 
 _ID_BYTES: Final = 16
-_MOST_RENEWERS: Final = 100
+_MOST_RENEWERS: Final = 20
+_MOST_OF_NAME: Final = 1024
 
 
 async def handle(
@@ -63,7 +64,8 @@ def _invalid(call: Call, request: CreateDelegationTokenRequest) -> int:
     kinds = {_owner(call, request).kind, *(each.principal_type for each in request.renewers)}
     if kinds != {USER}:
         return ErrorCode.INVALID_PRINCIPAL_TYPE
-    if len(request.renewers) > _MOST_RENEWERS:
+    names = [_owner(call, request).name, *(each.principal_name for each in request.renewers)]
+    if len(request.renewers) > _MOST_RENEWERS or max(map(len, names)) > _MOST_OF_NAME:
         return ErrorCode.INVALID_REQUEST
     if not call.context.access.tokens.is_enabled:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.security.extra import needing_extra
+from lacuna.agent.security.assignments import CutAssignments
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
 from lacuna.agent.security.peers import PEER, PEER_MECHANISM, PeerIdentity
@@ -24,9 +24,11 @@ from lacuna.agent.security.tokens import DelegationTokens
 from lacuna.client_security import ClientSecurity
 from lacuna.controlplane.shared.authorizing import authorizer_of
 from lacuna.controlplane.shared.complaints import Complaints
+from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.principal import ANONYMOUS, USER, Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
+from lacuna.tls import subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +42,7 @@ _Make = Callable[[], Exchange]
 
 
 class UnknownSubject(Exception):
-    """No rule makes a principal of the subject of a client's certificate."""
+    """The subject of a client's certificate cannot be read, or no rule makes a principal of it."""
 
 
 class Access:
@@ -68,9 +70,11 @@ class Access:
         self.tls = self._tls(listeners)
         #: Delegation tokens.
         self.tokens = DelegationTokens(settings, security, clock)
+        self._users: Users | None = None
         self._mechanisms = self._made(listeners, security)
         #: None if everybody may do everything.
         self.authorizer = authorizer_of(settings, security, {PEER})
+        self.cut_assignments = CutAssignments()
         self._listeners = listeners
         #: What the log has said of hosts whose clients could not authenticate.
         self.complaints = Complaints()
@@ -87,9 +91,6 @@ class Access:
                 "a certificate is given and no listener uses TLS: add one with --listen SSL://HOST:PORT or "
                 "SASL_SSL://HOST:PORT"
             )
-        if encrypted and self.settings.client_auth != "none":
-            with needing_extra("ssl.client.auth"):
-                import cryptography  # noqa: F401
         return Tls(self.settings) if encrypted else None
 
     def _made(self, listeners: "Sequence[Listener]", security: Security) -> Mechanisms:
@@ -103,7 +104,8 @@ class Access:
         if not has_sasl:
             return {}
         file = self.settings.users_file
-        users = Users(security, read_users(Path(file)) if file else None)
+        secret = self._secret_of_cluster
+        self._users = users = Users(security, read_users(Path(file)) if file else None, secret)
         find_token = self.tokens.find
         makers: Mapping[str, Callable[[], _Make]] = {
             "SCRAM-SHA-256": lambda: partial(ScramExchange, SHA_256, users, find_token),
@@ -120,9 +122,16 @@ class Access:
             )
         made = {name: makers[name]() for name in wanted}
         if self.peers is not None:
-            nobody = Users(Security())
+            nobody = Users(Security(), secret=secret)
             made[PEER_MECHANISM] = partial(ScramExchange, SHA_256, nobody, self.peers.find)
         return made
+
+    def _secret_of_cluster(self) -> bytes:
+        return b"" if self.peers is None else self.peers.secret
+
+    def is_of_file(self, user: str) -> bool:
+        """Return whether a user is in the users file."""
+        return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
         """Return how this agent connects to others at `now` (loop time): their first listeners are as its own."""
@@ -173,13 +182,14 @@ class Access:
         return Session(listener, self._clock, self._mechanisms, longest_ms, principal)
 
     def _of_certificate(self, certificate: bytes) -> Principal:
-        from cryptography import x509
-
-        subject = x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
+        try:
+            subject = subject_of(certificate)
+        except ValueError as error:
+            raise UnknownSubject(str(error)) from error
         name = self._rules.name(subject)
         if not name:
             raise UnknownSubject(
-                f"no rule in ssl.principal.mapping.rules fits the certificate of {subject}"
+                f"no rule in ssl.principal.mapping.rules fits the certificate of {printable(subject)}"
             )
         return Principal(USER, name)
 

@@ -51,7 +51,7 @@ class Audit:
         """Note that a client asked for something that it may not have."""
         self._count()
         now = self._clock()
-        asked = f"{principal} {operation} {resource_type} {name}"
+        asked = f"{principal} {operation} {resource_type} {shorten(name)}"
         if not log.isEnabledFor(logging.INFO) or not self._said.is_new(host, asked, now):
             return
         if now - self._began >= _WINDOW_SECONDS:

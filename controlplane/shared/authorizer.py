@@ -5,10 +5,10 @@ before all that allow, and without one that allows the answer is no. Read, Write
 too, and AlterConfigs allows DescribeConfigs; nothing of the kind holds for what is denied.
 
 A decision looks at the ACLs of one principal and of User:* alone, under each name that they can have: it takes the same
-few microseconds whether there are ten ACLs or 100,000. Decisions are remembered until an ACL changes.
+few microseconds whether there are ten ACLs or 100,000. Decisions are remembered until an ACL changes, except about long
+names: clients choose them.
 """
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -24,6 +24,7 @@ from lacuna.controlplane.shared.acls import (
     ResourceType,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import AclEntry, Security
 
@@ -38,6 +39,7 @@ _IMPLIED_BY: Final = {
 }
 _NONE: Final[frozenset[Operation]] = frozenset()
 _MOST_REMEMBERED: Final = 16_384
+_LONGEST_REMEMBERED: Final = 256
 
 #: The operations that make sense for a resource (KIP-430), by its type.
 OPERATIONS: Final = {
@@ -129,7 +131,9 @@ class Authorizer:
         key = principal, host, operation, resource_type, name
         found = self._remembered.get(key)
         if found is None:
-            found = self._decide(str(principal), _plain(host), operation, resource_type, name)[0]
+            found = self._decide(str(principal), plain_host(host), operation, resource_type, name)[
+                0
+            ]
             self._remember(key, found)
         return found
 
@@ -142,7 +146,9 @@ class Authorizer:
         key = principal, host, operation, resource_type, None
         found = self._remembered.get(key)
         if found is None:
-            found = self._look_everywhere(str(principal), _plain(host), operation, resource_type)
+            found = self._look_everywhere(
+                str(principal), plain_host(host), operation, resource_type
+            )
             self._remember(key, found)
         return found
 
@@ -154,7 +160,7 @@ class Authorizer:
             return "SuperUser"
         if self._version != self._security.acls_version:
             self._update()
-        decision = self._decide(str(principal), _plain(host), operation, resource_type, name)
+        decision = self._decide(str(principal), plain_host(host), operation, resource_type, name)
         is_allowed, acl = decision
         if acl is not None:
             return f"MatchingAcl(acl={described(acl)})"
@@ -169,6 +175,9 @@ class Authorizer:
         )
 
     def _remember(self, key: tuple[Principal, str, int, int, str | None], found: bool) -> None:
+        name = key[-1]
+        if name is not None and len(name) > _LONGEST_REMEMBERED:
+            return
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
         self._remembered[key] = found
@@ -183,7 +192,7 @@ class Authorizer:
             has_acls = has_acls or pattern in self._patterns
             for who in (principal, EVERYBODY):
                 for acl in self._by_place.get((pattern, who), ()):
-                    if acl.host != WILDCARD and _plain(acl.host) != host:
+                    if acl.host != WILDCARD and plain_host(acl.host) != host:
                         continue
                     if acl.permission == _DENY and acl.operation in (_ALL, operation):
                         return False, acl
@@ -210,7 +219,7 @@ class Authorizer:
                 # An operation is implied by none here, as in Kafka.
                 if acl.operation not in (_ALL, operation):
                     continue
-                if acl.host == WILDCARD or _plain(acl.host) == host:
+                if acl.host == WILDCARD or plain_host(acl.host) == host:
                     found = denied if acl.permission == _DENY else allowed
                     found.add((acl.pattern_type, acl.resource_name))
         everything = (_LITERAL, WILDCARD)
@@ -279,16 +288,6 @@ def _count_down(counts: Counter[K], key: K) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _plain(host: str) -> str:
-    """Return an address in its one form: ::1 has several, and a client of IPv4 may come as ::ffff:ADDRESS."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
-
-
 def described(acl: AclEntry) -> str:
     """Return an ACL in words, as Kafka's log has it."""
     return (

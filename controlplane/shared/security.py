@@ -4,10 +4,11 @@ The control plane holds it, and each agent has a copy. Both are a `Security` tha
 order.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.v1.security_pb2 import (
     Acl,
     DelegationToken,
@@ -23,6 +24,8 @@ MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000
 MOST_TOKENS: Final = 10_000
+#: So that one user cannot use up all of them.
+MOST_TOKENS_OF_ONE: Final = 1_000
 _MOST_NEWS: Final = 1024
 
 
@@ -215,6 +218,14 @@ class Security:
         for held, new, most, what in bounds:
             if new and held + len(new) > most:
                 return f"A cluster keeps at most {most} {what}, and has {held}: remove some first."
+        owners = Counter(each.owner for each in changes.tokens if each.token_id not in self.tokens)
+        held_by = Counter(each.owner for each in self.tokens.values()) if owners else owners
+        for owner, new_of_one in owners.items():
+            if held_by[owner] + new_of_one > MOST_TOKENS_OF_ONE:
+                return (
+                    f"A cluster keeps at most {MOST_TOKENS_OF_ONE} delegation tokens of one owner, and has "
+                    f"{held_by[owner]} of {shorten(owner)}: expire some first, or use one token for several jobs."
+                )
         return ""
 
 

@@ -18,6 +18,7 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH
 from lacuna.controlplane.shared.internal_topics import INTERNAL_TOPICS
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import AclEntry
@@ -39,6 +40,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DescribeGroupConfigs,
     GroupConfigs,
     GroupConfigsDescribed,
+    TopicIdPartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.groups_pb2 import (
@@ -83,6 +85,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     TransactionsDescribed,
     TransactionsListed,
 )
+from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -282,6 +285,27 @@ def test_another_verb_is_refused() -> None:
     assert failure.message.startswith("jobs may not")
 
 
+def test_a_batch_of_a_transaction_names_its_transactional_id() -> None:
+    """Else a job that may write to the topic could write into the transaction of anybody."""
+
+    def committed(*flags: int) -> Command:
+        rows = b"".join(COMMITTED_BATCH.pack(0, 100, 1, 0, 7, 0, 0, each) for each in flags)
+        pieces = [SegmentSlice(partition=ORDER), SegmentSlice(partition=ORDER, batches=rows)]
+        commit = CommitSegment(segment=OWN, slices=pieces, transactional_ids=["tx"])
+        return Command(commit_segment=commit)
+
+    plain, named, nameless = 0, TRANSACTIONAL | 1 << 4, TRANSACTIONAL | ADDS_PARTITION
+    for bench in (
+        Bench([*OF_TXN, (WRITE, TOPIC, "orders")]),
+        Bench(super_user=JOB.subject),
+    ):
+        assert bench.rights.failure(committed(plain, named)) is None
+        failure = bench.rights.failure(committed(plain, named, nameless))
+        assert failure is not None
+        assert failure.error_code == DENIED[TXN]
+        assert "commit it with its transactional id" in failure.message
+
+
 def test_a_denial_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "lacuna.authorizer")
     swap = Command(swap_extents=SwapExtents(partitions=[SwapPartition(partition=ORDER)]))
@@ -368,12 +392,16 @@ def test_lists_leave_out_what_may_not_be_described() -> None:
     (group,) = answer(Reply(offsets_fetched=fetched)).offsets_fetched.groups
     assert [each.partition for each in group.offsets] == [ORDER]
 
-    members = [DescribedConsumerMember(topic_names=["orders", "secret"])]
-    of_group = ConsumerGroupsDescribed(groups=[DescribedConsumerGroup(members=members)])
-    (shut,) = answer(Reply(consumer_groups_described=of_group)).consumer_groups_described.groups
-    assert not shut.members
-    assert shut.error_code == DENIED[TOPIC]
-    everything = Bench(super_user=JOB.subject).rights.answer(
-        Reply(consumer_groups_described=of_group)
-    )
-    assert everything.consumer_groups_described == of_group
+    wishes = DescribedConsumerMember(topic_names=["orders", "secret"])
+    hidden = TopicIdPartitions(topic_id=SECRET, partitions=[0])
+    for member, is_shown in (
+        (wishes, True),
+        (DescribedConsumerMember(assignment=[hidden]), False),
+        (DescribedConsumerMember(target=[hidden]), False),
+    ):
+        found = DescribedConsumerGroup(members=[wishes, member])
+        reply = Reply(consumer_groups_described=ConsumerGroupsDescribed(groups=[found]))
+        (told_of,) = answer(reply).consumer_groups_described.groups
+        assert list(told_of.members) == ([wishes, member] if is_shown else [])
+        assert told_of.error_code == (0 if is_shown else DENIED[TOPIC])
+        assert Bench(super_user=JOB.subject).rights.answer(reply) == reply

@@ -21,6 +21,7 @@ from lacuna.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
 from lacuna.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from lacuna.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -87,7 +88,7 @@ async def describe_groups(
 async def consumer_group_describe(
     rights: Rights, api: AnyApi, call: Call, request: ConsumerGroupDescribeRequest
 ) -> Any:
-    """Describe each group, and each topic that its members subscribe to."""
+    """Describe each group, and each topic that its members have or are to have; not what they only subscribe to."""
     response: ConsumerGroupDescribeResponse = await split(
         api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
     )
@@ -105,8 +106,6 @@ def _seen(rights: Rights, group: DescribedGroup) -> DescribedGroup:
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-    for member in group.members:
-        topics.update(name for name in member.subscribed_topic_names if name is not None)
     if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
         return DescribedGroup(
             _TOPIC_DENIED,
@@ -144,21 +143,27 @@ async def consumer_group_heartbeat(
     if denied:
         return api.refuse(call, request, _TOPIC_DENIED)
     response: ConsumerGroupHeartbeatResponse = await api.handle(call, request)
-    return _assigned(rights, call, response)
+    if response.error_code:
+        return response
+    member = request.group_id, response.member_id or request.member_id
+    cut = call.context.access.cut_assignments
+    if response.member_epoch < 0:  # it has left
+        cut.forget(member)
+        return response
+    return response._replace(assignment=_assigned(rights, call, member, response.assignment))
 
 
 def _assigned(
-    rights: Rights, call: Call, response: ConsumerGroupHeartbeatResponse
-) -> ConsumerGroupHeartbeatResponse:
+    rights: Rights, call: Call, member: tuple[str, str], assignment: Assignment | None
+) -> Assignment | None:
     """Leave out topics that a regular expression matches and the client may not describe."""
-    if response.assignment is None:
-        return response
-    seen = []
-    for topic in response.assignment.topic_partitions:
+
+    def may_see(topic: TopicPartitions) -> bool:
         name = name_of(call.context, "", topic.topic_id)
-        if name is None or rights.may_topic(Operation.DESCRIBE, name, is_logged=False):
-            seen.append(topic)
-    return response._replace(assignment=Assignment(seen))
+        return name is None or rights.may_topic(Operation.DESCRIBE, name, is_logged=False)
+
+    cut = call.context.access.cut_assignments
+    return cut.shown(member, assignment, may_see, rights.whose)
 
 
 async def offset_commit(

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lacuna.agent.api import Call
+from lacuna.agent.internal import topic_by_id
 from lacuna.agent.security.rights import Rights
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -113,10 +114,10 @@ def name_of(context: "AgentContext", name: str | None, topic_id: bytes) -> str |
     """Return the name of a topic that a request names by name or by id, or None if there is none with the id."""
     if name:
         return name
-    topic = context.control.cluster.topics_by_id.get(topic_id)
+    topic = topic_by_id(context.control.cluster, topic_id)
     return None if topic is None else topic.name
 
 
 def are_known(context: "AgentContext", topic_ids: Iterable[bytes]) -> bool:
     """Return whether the view has all these topics."""
-    return all(each in context.control.cluster.topics_by_id for each in topic_ids)
+    return all(topic_by_id(context.control.cluster, each) is not None for each in topic_ids)

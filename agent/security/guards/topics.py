@@ -5,6 +5,7 @@ from typing import Any
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Call
+from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.security.guards.guard import AnyApi, are_known, joined, name_of, split
 from lacuna.agent.security.rights import Rights
 from lacuna.agent.views import current_view, view_with
@@ -105,11 +106,11 @@ def _uncreatable(
     context = call.context
     if not (context.settings.auto_create_topics and request.allow_auto_topic_creation):
         return []
-    known = context.control.cluster.topics_by_name
+    cluster = context.control.cluster
     missing = [
         each
         for each in request.topics or ()
-        if each.topic_id == ZERO_UUID and (each.name or "") not in known
+        if each.topic_id == ZERO_UUID and topic_by_name(cluster, each.name or "") is None
     ]
     if not missing or rights.may_cluster(Operation.CREATE, is_logged=False):
         return []
@@ -153,7 +154,7 @@ async def describe_topic_partitions(
     if is_wrong:
         return await api.handle(call, request)
     start = "" if cursor is None else cursor.topic_name
-    asked = [each for each in sorted(names or cluster.topics_by_name) if each >= start]
+    asked = [each for each in sorted(names or all_topics(cluster)) if each >= start]
     allowed = [
         each
         for each in asked
@@ -241,7 +242,7 @@ def _deletion_error(rights: Rights, call: Call, topic: DeleteTopicState) -> int:
         return _TOPIC_DENIED
     if rights.may_topic(Operation.DELETE, name):
         return 0
-    is_there = name in call.context.control.cluster.topics_by_name
+    is_there = topic_by_name(call.context.control.cluster, name) is not None
     return _TOPIC_DENIED if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -261,10 +261,37 @@ async def test_tokens_that_cannot_be_made(tokens: Tokens) -> None:
         ({"renewers": [CreatableRenewers("Group", "g")]}, ErrorCode.INVALID_PRINCIPAL_TYPE),
         ({"owner": ("Group", "alice")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
         ({"owner": ("User", "bob")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
-        ({"renewers": [BOB] * 101}, ErrorCode.INVALID_REQUEST),
+        ({"renewers": [BOB] * 21}, ErrorCode.INVALID_REQUEST),
+        ({"renewers": [BOB, CreatableRenewers("User", "n" * 1025)]}, ErrorCode.INVALID_REQUEST),
     ):
         assert (await create(alice, **given)).error_code == code
     assert list((await describe(alice)).tokens) == []
+
+
+async def test_names_and_renewers_have_bounds(tokens: Tokens) -> None:
+    alice = await tokens.client("alice")
+    longest = [CreatableRenewers("User", f"{number:02}" + "n" * 1022) for number in range(20)]
+    assert (await create(alice, longest)).error_code == ErrorCode.NONE
+    (made,) = (await describe(alice)).tokens
+    assert [each.principal_name for each in made.renewers] == [
+        each.principal_name for each in longest
+    ]
+
+
+async def test_one_owner_has_so_many_tokens_and_the_log_says_why(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lacuna.controlplane.shared.security.MOST_TOKENS_OF_ONE", 1)
+    alice, bob = await tokens.client("alice"), await tokens.client("bob")
+    made = await create(alice)
+    for _ in range(2):
+        assert (await create(alice)).error_code == ErrorCode.POLICY_VIOLATION
+    assert (await create(bob)).error_code == ErrorCode.NONE
+    assert (await renew(alice, made.hmac))[0] == ErrorCode.NONE
+    (line,) = [each for each in caplog.messages if "delegation token for" in each]
+    assert line.startswith(
+        "a delegation token for 'User:alice' was refused: A cluster keeps at most 1 delegation tokens of one owner"
+    )
 
 
 async def test_a_token_lives_as_long_as_is_asked_for_at_most(tokens: Tokens) -> None:

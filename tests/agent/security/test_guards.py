@@ -11,6 +11,7 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.produce.buffer import NOT_PERSISTED
 from lacuna.agent.registry import discover
 from lacuna.agent.security.access import Access
+from lacuna.agent.security.assignments import CutAssignments
 from lacuna.agent.security.guards import GUARDS, OPEN
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.settings import SecuritySettings
@@ -19,11 +20,20 @@ from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import (
+    CONSUMER_OFFSETS,
+    INTERNAL_BY_NAME,
+    partition_of,
+)
 from lacuna.controlplane.shared.principal import ANONYMOUS
 from lacuna.controlplane.shared.security import AclEntry, Security
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat
 from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.errors import UserError
+from lacuna.wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.agent.plane import cluster
@@ -134,6 +144,140 @@ async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> 
     assert assigned == [topics["t"].topic_id]
 
 
+GROUP_READ: Final = READ_T._replace(resource_type=ResourceType.GROUP, resource_name="g")
+
+
+async def beat(setup: Setup, epoch: int, **fields: Any) -> Any:
+    answer = await setup.ask(
+        68, 1, group_id="g", member_id="m", member_epoch=epoch, rebalance_timeout_ms=-1, **fields
+    )
+    assert answer.error_code == ErrorCode.NONE, answer
+    return answer
+
+
+def assigned(setup: Setup, answer: Any) -> set[str] | None:
+    """The topics of the assignment in an answer, if it has one."""
+    if answer.assignment is None:
+        return None
+    topics = setup.running.control.cluster.topics_by_id
+    return {topics[each.topic_id].name for each in answer.assignment.topic_partitions}
+
+
+async def test_a_member_is_told_more_of_its_assignment_once_acls_allow_it(guarded: Setup) -> None:
+    """It has been assigned all that its expression matches, so nothing else would have it told again."""
+    for name in ("t", "u", "v"):
+        await guarded.create(name)
+    await change(guarded, added=True)
+    await change(guarded, True, GROUP_READ)
+    joining = {"subscribed_topic_regex": ".*", "topic_partitions": ()}
+    joined = await guarded.ask(
+        68, 1, group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=1000, **joining
+    )
+    assert assigned(guarded, joined) == {"t"}
+    epoch = joined.member_epoch
+    assert assigned(guarded, await beat(guarded, epoch)) is None
+    await change(guarded, True, READ_T._replace(resource_name="unrelated"))
+    assert assigned(guarded, await beat(guarded, epoch)) is None
+    for name, expected in (("u", {"t", "u"}), ("v", {"t", "u", "v"})):
+        await change(guarded, True, READ_T._replace(resource_name=name))
+        assert assigned(guarded, await beat(guarded, epoch)) == expected
+        assert assigned(guarded, await beat(guarded, epoch)) is None
+
+
+async def test_nothing_is_remembered_of_a_member_that_has_left(guarded: Setup) -> None:
+    await guarded.create("t")
+    await change(guarded, True, GROUP_READ)
+    joining = {"subscribed_topic_regex": ".*", "topic_partitions": ()}
+    for _ in range(2):
+        joined = await guarded.ask(
+            68, 1, group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=1000, **joining
+        )
+        assert assigned(guarded, joined) == set()
+        left = await beat(guarded, -1)
+        await change(guarded, added=True)
+        assert assigned(guarded, left) is None
+        await change(guarded, added=False)
+
+
+def test_what_is_remembered_of_assignments_has_a_bound() -> None:
+    """The latest ones are kept; a member of before waits for its next change."""
+    cut = CutAssignments()
+    whole = Assignment([TopicPartitions(b"t" * 16, range(400_000))])
+    for member in ("a", "b", "c"):
+        assert cut.shown(("g", member), whole, lambda _: False, 1) == Assignment([])
+    told = [cut.shown(("g", each), None, lambda _: True, 2) for each in ("a", "b", "c")]
+    assert told == [None, whole, whole]
+    assert cut.shown(("g", "b"), None, lambda _: False, 3) is None
+
+
+async def test_a_group_is_described_if_what_its_members_have_may_be(guarded: Setup) -> None:
+    """Topics to which they only subscribe, as those that are not there yet, do not count."""
+    await guarded.create("t")
+    for acl in (READ_T, GROUP_READ):
+        await change(guarded, True, acl)
+
+    async def described() -> tuple[int, list[str]]:
+        (group,) = (await guarded.ask(69, 1, group_ids=("g",))).groups
+        return group.error_code, [each.member_id for each in group.members]
+
+    joining = ConsumerGroupHeartbeat(
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=1000,
+        has_topic_names=True,
+        topic_names=["t", "u"],
+        has_owned=True,
+    )
+    control = guarded.running.control
+    await control.call(Command(consumer_group_heartbeat=joining))
+    assert await described() == (ErrorCode.NONE, ["m"])
+    await guarded.create("u")
+    joining.member_id = "n"
+    await control.call(Command(consumer_group_heartbeat=joining))
+    assert await described() == (DENIED, [])
+
+
+@pytest.mark.parametrize("is_super", [True, False])
+async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None:
+    """They are in no list of the control plane (ADR 43)."""
+    who = "User:ANONYMOUS" if is_super else "User:admin"
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users=who)
+    async with cluster(security=security) as running:
+        client = await RawClient.connect(running.server.port)
+        setup = Setup(running, client)
+        await setup.create("t")
+        committed = CommittedOffset(
+            partition=TopicPartition(topic_id=running.control.cluster.topics_by_name["t"].topic_id)
+        )
+        commit = OffsetCommit(group_id="g", generation_id=-1, offsets=[committed])
+        await running.control.call(Command(offset_commit=commit))
+        async with asyncio.timeout(10):
+            while not running.control.cluster.internal_topics:
+                await setup.ask(18, 0)
+        topic = INTERNAL_BY_NAME[CONSUMER_OFFSETS]
+        part = nested(
+            1, 16, "FetchPartition", partition=partition_of("g"), partition_max_bytes=1000
+        )
+        asked = (nested(1, 16, "FetchTopic", topic_id=topic.topic_id, partitions=(part,)),)
+
+        async def fetched() -> tuple[int, bool]:
+            answer = await setup.ask(1, 16, session_epoch=-1, max_bytes=1000, topics=asked)
+            (found,) = answer.responses[0].partitions
+            return found.error_code, bool(found.records)
+
+        async def listed() -> list[str]:
+            answer = await setup.ask(75, 0, topics=(), response_partition_limit=100)
+            return [each.name for each in answer.topics]
+
+        if not is_super:
+            assert await fetched() == (DENIED, False)
+            assert await listed() == []
+            await change(setup, True, READ_T._replace(resource_name=CONSUMER_OFFSETS))
+        assert await fetched() == (ErrorCode.NONE, True)
+        assert await listed() == ([CONSUMER_OFFSETS, "t"] if is_super else [CONSUMER_OFFSETS])
+        await client.close()
+
+
 async def test_nothing_is_decided_before_the_acls_are_known() -> None:
     """An agent that has not seen the cluster yet: what may be overtaken is refused, so that it is sent again."""
     access = Access(
@@ -187,6 +331,10 @@ def test_the_log_has_bounds(caplog: pytest.LogCaptureFixture) -> None:
     now = 161.0
     audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, "new", "Fetch")
     assert caplog.messages[1000] == "500 more denials were not logged in the last minute"
+    for ending in "12":  # of a long name its beginning counts: only that is shown and remembered
+        long = "n" * 1000 + ending
+        audit.denied(ANONYMOUS, "h", Operation.READ, ResourceType.TOPIC, long, "Fetch")
+    assert len(caplog.messages) == 1003
 
 
 @pytest.mark.parametrize(

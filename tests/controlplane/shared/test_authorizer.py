@@ -1,5 +1,6 @@
 """Decisions by ACLs, compared with a plain reading of Kafka's rules."""
 
+import sys
 from typing import Final
 
 import pytest
@@ -254,3 +255,14 @@ def test_filters(wanted: AclFilter, names: set[str]) -> None:
         acl("g", kind=GROUP, host=HOST),
     ]
     assert {each.resource_name for each in acls if wanted.matches(each)} == names
+
+
+def test_long_names_are_not_remembered() -> None:
+    """Clients choose them, and what is remembered has a bound in decisions, not in bytes."""
+    asked = authorizer(acl("n", pattern=PREFIXED))
+    for length, references in ((256, 1), (257, 0)):
+        name = "n" * length
+        before = sys.getrefcount(name)
+        assert may(asked, Operation.READ, name)
+        assert sys.getrefcount(name) == before + references
+        assert may(asked, Operation.READ, name)

@@ -172,6 +172,12 @@ def test_a_version_without_security_refuses_a_snapshot_with_some_only() -> None:
             {"tokens": [DelegationToken(token_id="u", expiry_ms=1 << 50)]},
             {"tokens": [DelegationToken(token_id="t", expiry_ms=1 << 51)]},
         ),
+        (
+            "MOST_TOKENS_OF_ONE",
+            {"tokens": [DelegationToken(token_id="t", owner="User:alice", expiry_ms=1 << 50)]},
+            {"tokens": [DelegationToken(token_id="u", owner="User:alice", expiry_ms=1 << 50)]},
+            {"tokens": [DelegationToken(token_id="t", owner="User:alice", expiry_ms=1 << 51)]},
+        ),
     ],
 )
 def test_at_the_bound_what_is_there_is_changed_and_removed(
@@ -186,6 +192,29 @@ def test_at_the_bound_what_is_there_is_changed_and_removed(
     assert alter(cluster, **first).error_code == ErrorCode.NONE
     assert alter(cluster, **more).error_code == ErrorCode.POLICY_VIOLATION
     assert alter(cluster, **fewer).error_code == ErrorCode.NONE
+
+
+def test_one_owner_cannot_use_up_all_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "MOST_TOKENS_OF_ONE", 2)
+
+    def made(owner: str, *token_ids: str) -> Any:
+        tokens = [
+            DelegationToken(token_id=each, owner=owner, expiry_ms=1 << 50) for each in token_ids
+        ]
+        return alter(cluster, tokens=tokens)
+
+    cluster = Cluster()
+    assert made("User:alice", "a", "b").error_code == ErrorCode.NONE
+    refused = made("User:alice", "c")
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    assert refused.error_message == (
+        "A cluster keeps at most 2 delegation tokens of one owner, and has 2 of User:alice: expire some first, or use "
+        "one token for several jobs."
+    )
+    assert made("User:bob", "d", "e").error_code == ErrorCode.NONE
+    assert made("User:carol", "f", "g", "h").error_code == ErrorCode.POLICY_VIOLATION
+    alter(cluster, removed_token_ids=["a"])
+    assert made("User:alice", "c").error_code == ErrorCode.NONE
 
 
 def test_a_token_that_is_gone_is_not_renewed() -> None:
