@@ -22,6 +22,7 @@ log = logging.getLogger("lacuna.agent")
 
 _HANDSHAKE_SECONDS: Final = 10.0
 _SHUTDOWN_SECONDS: Final = 2.0
+_MOST_EARLY_BYTES: Final = 1 << 20
 
 
 class Handshake(asyncio.Protocol):
@@ -54,7 +55,7 @@ class Handshake(asyncio.Protocol):
 
     async def _shake_hands(self) -> None:
         loop = asyncio.get_running_loop()
-        early = _Early()
+        early = _Early(self._transport)
         try:
             tls = self._server.context.access.tls
             assert tls is not None, "a listener with TLS has a certificate"
@@ -86,13 +87,20 @@ class Handshake(asyncio.Protocol):
         connection = ClientConnection(self._server, self._listener)
         try:
             connection.connection_made(transport)
+            transport.set_protocol(connection)
+            if early.data:
+                connection.received(bytes(early.data))
         except UnknownSubject as error:
             self._failed(error)
             transport.abort()
-            return
-        transport.set_protocol(connection)
-        if early.data:
-            connection.received(bytes(early.data))
+        except Exception:
+            # Nobody else would close it.
+            log.exception(
+                "%s:%d: connection closed by an unexpected error; please report it",
+                self.address,
+                self._port,
+            )
+            transport.abort()
 
     def _failed(self, error: Exception) -> None:
         self._server.context.metrics.authentications_failed += 1
@@ -106,15 +114,21 @@ class Handshake(asyncio.Protocol):
 
 
 class _Early(asyncio.Protocol):
-    """Keeps what arrives between the end of the handshake and the connection's own protocol: one receive at most."""
+    """Keeps what arrives between the end of the handshake and the connection's own protocol: a few receives at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: asyncio.Transport) -> None:
+        """`transport` is the one beneath TLS."""
+        self._transport = transport
         self.data = bytearray()
         self.is_lost = False
 
     def data_received(self, data: bytes) -> None:
-        """Keep it."""
+        """Keep it; close the connection if it is too much."""
         self.data += data
+        if len(self.data) > _MOST_EARLY_BYTES:
+            self.data.clear()
+            self.is_lost = True
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Note that the client has left."""

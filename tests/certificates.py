@@ -46,19 +46,25 @@ class Authority:
         self.path = self._write(f"{name}.pem", made.public_bytes(Encoding.PEM))
 
     def issue(
-        self, name: str, *hosts: str, password: str = "", has_expired: bool = False
+        self,
+        name: str,
+        *hosts: str,
+        password: str = "",
+        has_expired: bool = False,
+        subject: x509.Name | None = None,
     ) -> Certificate:
-        """Writes a certificate of `CN=name,O=tests` and its key, which a password encrypts.
+        """Writes a certificate of `CN=name,O=tests`, or of another subject, and its key, which a password encrypts.
 
         It is for these host names and addresses and no others; for 127.0.0.1 and localhost if none are given.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name(
-            [
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, "tests"),
-                x509.NameAttribute(NameOID.COMMON_NAME, name),
-            ]
-        )
+        if subject is None:
+            subject = x509.Name(
+                [
+                    x509.NameAttribute(NameOID.ORGANIZATION_NAME, "tests"),
+                    x509.NameAttribute(NameOID.COMMON_NAME, name),
+                ]
+            )
         names = x509.SubjectAlternativeName(
             [_general(host) for host in hosts or ("127.0.0.1", "localhost")]
         )

@@ -24,6 +24,7 @@ log = logging.getLogger("lacuna.agent")
 async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     """Take the token."""
     session = call.peer.session
+    began = asyncio.get_running_loop().time()
     try:
         answer, lifetime_ms = await session.authenticate(bytes(request.auth_bytes))
     except NotNow:
@@ -32,7 +33,7 @@ async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthentica
             error_message="A token is expected only after SaslHandshake, on a listener with SASL.",
         )
     except AuthenticationFailed as error:
-        return await _failed(call, error)
+        return await _failed(call, error, began)
     if answer.refusal is not None:
         _log(call, answer.refusal)
     return SaslAuthenticateResponse(
@@ -40,9 +41,13 @@ async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthentica
     )
 
 
-async def _failed(call: Call, error: AuthenticationFailed) -> SaslAuthenticateResponse:
+async def _failed(
+    call: Call, error: AuthenticationFailed, began: float
+) -> SaslAuthenticateResponse:
     _log(call, error)
-    await asyncio.sleep(call.context.access.settings.failure_delay_ms / 1000)
+    # From when the token came: how long it took to find out may depend on who exists.
+    until = began + call.context.access.settings.failure_delay_ms / 1000
+    await asyncio.sleep(until - asyncio.get_running_loop().time())
     told = error.told or (
         "Authentication failed during authentication due to invalid credentials with SASL "
         f"mechanism {call.peer.session.mechanism}"

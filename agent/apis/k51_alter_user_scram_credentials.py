@@ -1,7 +1,7 @@
 """AlterUserScramCredentials v0 (KIP-554): sets and deletes what SCRAM and PLAIN know of users.
 
 Passwords never arrive here: clients send them salted. All valid changes are made at once. Who authenticated with a
-delegation token may make none.
+delegation token may make none. Nobody sets the password of a user of sasl.users.file: the one there would be taken.
 """
 
 from collections import Counter
@@ -30,6 +30,10 @@ from lacuna.wire.messages.alter_user_scram_credentials import (
 
 _Error = tuple[int, str | None]
 _MOST_OF_NAME = 1024
+_OF_FILE = (
+    "The user is in this agent's sasl.users.file, whose password is taken instead of any that is set here. Change it "
+    "there, or take the user out of the file, and restart the agents that have the file"
+)
 
 
 async def handle(
@@ -42,8 +46,11 @@ async def handle(
     changes = SecurityChanges()
     results: dict[str, _Error] = {each.name: (ErrorCode.NONE, None) for each in _all(request)}
     named = Counter((each.name, each.mechanism) for each in _all(request))
+    access = call.context.access
     for each in _all(request):
         code, message = _invalid(each, (each.name, each.mechanism) in kept)
+        if not code and isinstance(each, ScramCredentialUpsertion) and access.is_of_file(each.name):
+            code, message = ErrorCode.UNACCEPTABLE_CREDENTIAL, _OF_FILE
         if named[each.name, each.mechanism] > 1:
             code, message = (
                 ErrorCode.DUPLICATE_RESOURCE,

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.security.sasl.mechanism import Authenticated
-from lacuna.agent.security.sasl.users import Verifier, verifier
+from lacuna.agent.security.sasl.users import Verifier, derived_salt, verifier
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
@@ -87,7 +87,8 @@ class DelegationTokens:
         if known is None:
             password = base64.b64encode(self.hmac(token_id))
             loop = asyncio.get_running_loop()
-            known = await loop.run_in_executor(self._thread, verifier, password, mechanism)
+            salt = derived_salt(self._key, token_id, mechanism)  # the same on all agents
+            known = await loop.run_in_executor(self._thread, verifier, password, mechanism, salt)
             self._verifiers[token_id, mechanism] = known
             if len(self._verifiers) > _MOST_REMEMBERED:
                 self._verifiers.popitem(last=False)

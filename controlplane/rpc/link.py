@@ -1,6 +1,7 @@
 """One HTTP/2 connection, at either end: frames, headers, flow control and pings."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -11,6 +12,8 @@ from lacuna.controlplane.rpc import frames
 from lacuna.controlplane.rpc.call import WINDOW, Call, CallError, Headers, Status
 from lacuna.controlplane.rpc.frames import Code, FrameError, Kind, Setting
 from lacuna.tls import subject_of
+
+_log = logging.getLogger("lacuna.controlplane")
 
 #: How many bytes a peer may send in all streams together before they are read. Each stream has a bound of its own.
 _LINK_WINDOW: Final = 64 << 20
@@ -91,12 +94,20 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open the connection."""
         self._transport = cast(asyncio.Transport, transport)
-        opening = _OPENING if self._on_call else frames.PREFACE + _OPENING
-        self._transport.write(opening)
-        self.is_encrypted = transport.get_extra_info("ssl_object") is not None
-        self.peer = subject_of(transport.get_extra_info("peercert") or {})
         name = transport.get_extra_info("peername")
         self.host = str(name[0]) if isinstance(name, tuple) else ""
+        encryption = transport.get_extra_info("ssl_object")
+        self.is_encrypted = encryption is not None
+        certificate = encryption.getpeercert(binary_form=True) if self.is_encrypted else None
+        try:
+            self.peer = subject_of(certificate) if certificate else ""
+        except ValueError as error:
+            self._why_closed = str(error)
+            _log.warning("%s: connection closed: %s", self.host, error)
+            self._transport.abort()
+            return
+        opening = _OPENING if self._on_call else frames.PREFACE + _OPENING
+        self._transport.write(opening)
         self._timer = self._loop.call_later(self._ping_after, self._look)
         self._on_made(self)
 

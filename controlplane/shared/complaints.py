@@ -5,6 +5,7 @@ from typing import Final
 
 _QUIET_SECONDS: Final = 60.0
 _MOST: Final = 1000
+_MOST_CHARACTERS: Final = 200
 
 
 class Complaints:
@@ -15,6 +16,8 @@ class Complaints:
 
     def is_new(self, host: str, text: str, now: float) -> bool:
         """Whether `text` was not logged about `host` in the last minute; if so, note it. `now` is in seconds."""
+        if len(text) > _MOST_CHARACTERS:  # a client may have chosen it
+            text = f"{text[:_MOST_CHARACTERS]} {hash(text)}"
         said = self._said.get((host, text))
         if said is not None and now - said < _QUIET_SECONDS:
             return False

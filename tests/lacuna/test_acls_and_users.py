@@ -191,6 +191,19 @@ def test_who_may_not_is_told_so(refused: Refusal) -> None:
             assert "ACLs do not allow it" in said, command
 
 
+def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, tmp_path: Path) -> None:
+    (tmp_path / "admin").write_text("secret")
+    (tmp_path / "users.toml").write_text(f'admin = "file:{tmp_path / "admin"}"\n')
+    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
+    security = SecuritySettings(users_file=str(tmp_path / "users.toml"))
+    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
+    with Cluster(parts=parts) as cluster:
+        where = {"LACUNA_BOOTSTRAP": cluster.bootstrap, "OF_ADMIN": "other"}
+        said = refused("users", "add", "admin", "--password", "env:OF_ADMIN", **where)
+    assert "admin: The user is in this agent's sasl.users.file" in said
+    assert "take the user out of the file" in said
+
+
 def test_who_may_write_and_read_needs_no_other_right(lacuna: Command, tmp_path: Path) -> None:
     """`produce` and `consume` as a user with the ACLs of a producer and a consumer, over SASL."""
     (tmp_path / "alice").write_text("secret")

@@ -1,8 +1,9 @@
 """The public keys of an issuer of JWTs: a JWK set (RFC 7517) in a file or behind a URL, read again now and then.
 
 A key that is not known has the set read again, since an issuer may have begun to use a new one, but every ten seconds
-at most: whoever sends made-up key ids does not make agents ask the issuer more often. If the set cannot be read, the
-keys that were known stay in use.
+at most: whoever sends made-up key ids does not make agents ask the issuer more often. A file that has changed is read
+before its keys are used, and so is a set that is due: a key that was taken out of it is not used any more. If the set
+cannot be read, the keys that were known stay in use.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ _MOST_KEYS: Final = 1000
 _PIECE_SECONDS: Final = 5.0
 _ALL_SECONDS: Final = 10.0
 _SHORTEST_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 1.0
 _PIECE_BYTES: Final = 1 << 16
 
 #: What a public key has; the rest of a JWK, and above all a private key, is dropped.
@@ -52,7 +54,9 @@ class Jwks:
         self._now = now
         self._refresh_seconds = refresh_ms / 1000
         self._keys: Sequence[Jwk] = ()
-        self._due = self._next = -math.inf
+        self._due = self._next = self._looked_at = -math.inf
+        #: What tells one content of a file from another; None if there is none.
+        self._stamp: tuple[int, int, int] | None = None
         #: The reading that is under way.
         self.reading: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
@@ -67,7 +71,9 @@ class Jwks:
         self.is_plain = (
             parts.scheme == "http" and not Listener(host=parts.hostname or "").is_loopback
         )
-        if parts.scheme == "file":
+        self._file = Path(url2pathname(parts.path)) if parts.scheme == "file" else None
+        if self._file is not None:
+            self._stamp = _stamp(self._file)
             try:
                 self._keys = read_jwks(_read(url))
             except (OSError, ValueError) as error:
@@ -75,17 +81,25 @@ class Jwks:
             self._due = now() + self._refresh_seconds
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
-        """Return the keys with this id; without an id, all. Reads the set again if there is none."""
+        """Return the keys with this id; without an id, all. Reads the set again if there is none, or if it is due."""
         now = self._now()
-        if not self._keys:
+        if self._has_changed(now):
+            self._due = self._next = now
+        if not self._keys or now >= self._due:
             await self._read_again(now)
-        elif now >= self._due:
-            self._begin(now)
         found = self._known(kid)
         if not found:
             await self._read_again(now)
             found = self._known(kid)
         return found
+
+    def _has_changed(self, now: float) -> bool:
+        """Return whether the set is in a file that has changed since it was read. Looks once a second at most."""
+        if self._file is None or self.reading is not None or now < self._looked_at + _LOOK_SECONDS:
+            return False
+        self._looked_at = now
+        before, self._stamp = self._stamp, _stamp(self._file)
+        return self._stamp != before
 
     def _known(self, kid: str | None) -> Sequence[Jwk]:
         return [each for each in self._keys if kid is None or each.get("kid") == kid]
@@ -94,7 +108,7 @@ class Jwks:
         self._begin(now)
         if self.reading is not None:
             # A client that leaves meanwhile must not end what others wait for too.
-            await asyncio.shield(self.reading)
+            await asyncio.wait((self.reading,), timeout=_ALL_SECONDS if self._keys else None)
 
     def _begin(self, now: float) -> None:
         """Begin to read the set, unless that is being done or was done a moment ago."""
@@ -119,6 +133,14 @@ class Jwks:
             self._due = self._now() + self._refresh_seconds
         finally:
             self.reading = None
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -8,6 +8,8 @@ from lacuna.controlplane.shared.principal import Principal
 #: A longer token is refused, and so is a longer request of a client that has not authenticated; in bytes. It is the
 #: default of Kafka's sasl.server.max.receive.size.
 MOST_TOKEN_BYTES: Final = 512 * 1024
+#: A longer one of SCRAM or PLAIN fails, in bytes: only the tokens of OAUTHBEARER are large.
+MOST_PASSWORD_TOKEN_BYTES: Final = 8 * 1024
 
 
 class AuthenticationFailed(Exception):
@@ -18,6 +20,12 @@ class AuthenticationFailed(Exception):
         self.told = told
         #: Whether it is in the log already.
         self.is_logged = False
+
+
+def check_size(token: bytes) -> None:
+    """Raise AuthenticationFailed for a token of SCRAM or PLAIN that is too long."""
+    if len(token) > MOST_PASSWORD_TOKEN_BYTES:
+        raise AuthenticationFailed(f"its message has more than {MOST_PASSWORD_TOKEN_BYTES} bytes")
 
 
 class Authenticated(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from lacuna.agent.security.sasl.jwts import INSUFFICIENT, TokenRefused, Validator
 from lacuna.agent.security.sasl.mechanism import Answer, AuthenticationFailed
+from lacuna.controlplane.shared.config_values import printable
 
 _CONFIRMED: Final = b"\x01"
 # A name, as SCRAM escapes it; pairs of extensions, one of which is auth.
@@ -57,7 +58,10 @@ class OAuthBearerExchange:
         if self._refusal is not None:
             if token != _CONFIRMED:
                 raise AuthenticationFailed("it did not confirm that its token was refused")
-            raise self._refusal
+            try:
+                raise self._refusal
+            finally:
+                self._refusal = None  # it refers to this by its traceback
         message = read_first_message(token)
         try:
             outcome = await self._validator.validate(message.token)
@@ -70,6 +74,6 @@ class OAuthBearerExchange:
             return Answer(text.encode(), refusal=self._refusal)
         if message.authzid not in ("", outcome.principal.name):
             raise AuthenticationFailed(
-                f"{outcome.principal} asks to act as another user, which is not possible"
+                f"{printable(str(outcome.principal))} asks to act as another user, which is not possible"
             )
         return Answer(b"", outcome)

@@ -1,14 +1,24 @@
-"""PLAIN (RFC 4616): a user and a password, compared with what SCRAM keeps of it, so that no password is kept."""
+"""PLAIN (RFC 4616): a user and a password, compared with what SCRAM keeps of it, so that no password is kept.
+
+A password must fit all that is kept of the user's, for whichever mechanism: who changes one of two passwords does not
+want the old one to be taken any more, and nothing says which of the two is older.
+"""
 
 import asyncio
 import hmac
 import os
 from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from lacuna.agent.security.sasl.mechanism import Answer, Authenticated, AuthenticationFailed
-from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, Verifier, verifier
+from lacuna.agent.security.sasl.mechanism import (
+    Answer,
+    Authenticated,
+    AuthenticationFailed,
+    check_size,
+)
+from lacuna.agent.security.sasl.users import HASHES, Users, Verifier, verifier
 from lacuna.controlplane.shared.principal import USER, Principal
 
 _MOST_REMEMBERED: Final = 1024
@@ -17,37 +27,49 @@ _MOST_REMEMBERED: Final = 1024
 class PlainPasswords:
     """Compares passwords in a thread of its own, since that takes milliseconds. Remembers those that were right.
 
-    What is remembered is a digest under a key that only this process has, beside the verifier that it fits.
+    What is remembered is a digest under a key that only this process has, beside the verifiers that it fits.
     """
 
     def __init__(self, users: Users) -> None:
         self._users = users
         self._key = os.urandom(32)
-        self._right: OrderedDict[bytes, Verifier] = OrderedDict()
+        self._right: OrderedDict[bytes, Sequence[Verifier | None]] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 
     async def are_right(self, user: str, password: bytes) -> bool:
-        """Return whether it is the user's password."""
-        mechanism = SHA_256 if self._users.find(user, SHA_256) else SHA_512
-        kept = self._users.find(user, mechanism)
+        """Return whether it is the user's password. Raises AuthenticationFailed if it is one of two."""
+        kept = [self._users.find(user, mechanism) for mechanism in HASHES]
         digest = hmac.digest(self._key, f"{user}\0".encode() + password, "sha256")
-        if kept is not None and self._right.get(digest) == kept:
+        if self._right.get(digest) == kept:
             self._right.move_to_end(digest)
             return True
-        compared = kept or self._users.decoy(user, mechanism)
+        # As many comparisons for everybody: how long they take tells nothing.
+        compared = [
+            (mechanism, found or self._users.decoy(user, mechanism))
+            for mechanism, found in zip(HASHES, kept, strict=True)
+        ]
         loop = asyncio.get_running_loop()
-        is_right = await loop.run_in_executor(self._thread, _fits, password, mechanism, compared)
-        if not is_right or kept is None:
+        fits = await loop.run_in_executor(self._thread, _fits, password, compared)
+        of_user = [fit for fit, found in zip(fits, kept, strict=True) if found is not None]
+        if not any(of_user):
             return False
+        if not all(of_user):
+            raise AuthenticationFailed(
+                "the password is right for one of the user's SCRAM mechanisms and wrong for the other: set the same "
+                "for both, as `lacuna users add` does, or remove one of them"
+            )
         self._right[digest] = kept
         if len(self._right) > _MOST_REMEMBERED:
             self._right.popitem(last=False)
         return True
 
 
-def _fits(password: bytes, mechanism: int, kept: Verifier) -> bool:
-    given = verifier(password, mechanism, kept.salt, kept.iterations)
-    return hmac.compare_digest(given.stored_key, kept.stored_key)
+def _fits(password: bytes, compared: Sequence[tuple[int, Verifier]]) -> list[bool]:
+    fits = []
+    for mechanism, kept in compared:
+        given = verifier(password, mechanism, kept.salt, kept.iterations)
+        fits.append(hmac.compare_digest(given.stored_key, kept.stored_key))
+    return fits
 
 
 class PlainExchange:
@@ -60,6 +82,7 @@ class PlainExchange:
 
     async def respond(self, token: bytes) -> Answer:
         """Take AUTHZID NUL USER NUL PASSWORD. Raises AuthenticationFailed."""
+        check_size(token)
         parts = token.split(b"\0")
         if len(parts) != 3 or not parts[1] or not parts[2]:
             raise AuthenticationFailed("its PLAIN message cannot be read")
@@ -68,7 +91,7 @@ class PlainExchange:
         except UnicodeDecodeError as error:
             raise AuthenticationFailed("its PLAIN message is not UTF-8") from error
         if other not in ("", user):
-            raise AuthenticationFailed(f"{user} asks to act as another user, which is not possible")
+            raise AuthenticationFailed("it asks to act as another user, which is not possible")
         if not await self._passwords.are_right(user, parts[2]):
             raise AuthenticationFailed("no such user or a wrong password")
         return Answer(b"", Authenticated(Principal(USER, user)))

@@ -13,7 +13,12 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from lacuna.agent.security.sasl.mechanism import Answer, Authenticated, AuthenticationFailed
+from lacuna.agent.security.sasl.mechanism import (
+    Answer,
+    Authenticated,
+    AuthenticationFailed,
+    check_size,
+)
 from lacuna.agent.security.sasl.users import HASHES, Users, Verifier
 from lacuna.controlplane.shared.principal import USER, Principal
 
@@ -38,9 +43,9 @@ class ScramExchange:
         "_auth_message",
         "_expected",
         "_find_token",
+        "_has_begun",
         "_mechanism",
         "_new_nonce",
-        "_nonce",
         "_outcome",
         "_users",
         "_verifier",
@@ -57,7 +62,7 @@ class ScramExchange:
         self._users = users
         self._find_token = find_token
         self._new_nonce = new_nonce
-        self._nonce = b""
+        self._has_begun = False
         self._auth_message = b""
         self._expected = b""
         self._verifier: Verifier
@@ -65,9 +70,11 @@ class ScramExchange:
 
     async def respond(self, token: bytes) -> Answer:
         """Take the client's first or final message. Raises AuthenticationFailed."""
-        return self._final(token) if self._nonce else await self._first(token)
+        check_size(token)
+        return self._final(token) if self._has_begun else await self._first(token)
 
     async def _first(self, token: bytes) -> Answer:
+        self._has_begun = True
         match = _FIRST.fullmatch(token)
         if match is None:
             raise AuthenticationFailed("its first SCRAM message cannot be read")
@@ -75,16 +82,18 @@ class ScramExchange:
             user = _unescaped(match["user"])
             other = _unescaped(match["authzid"] or b"")
         except ValueError as error:
-            raise AuthenticationFailed(f"its name cannot be read: {error}") from error
+            raise AuthenticationFailed(
+                "its name is not UTF-8 or has an equals sign that is not escaped"
+            ) from error
         if other not in ("", user):
-            raise AuthenticationFailed(f"{user} asks to act as another user, which is not possible")
+            raise AuthenticationFailed("it asks to act as another user, which is not possible")
         verifier = await self._look_up(user, b"tokenauth=true" in match["more"].split(b","))
         self._verifier = verifier or self._users.decoy(user, self._mechanism)
-        self._nonce = match["nonce"] + self._new_nonce()
+        nonce = match["nonce"] + self._new_nonce()
         salt = base64.b64encode(self._verifier.salt)
-        first = b"r=%b,s=%b,i=%d" % (self._nonce, salt, self._verifier.iterations)
+        first = b"r=%b,s=%b,i=%d" % (nonce, salt, self._verifier.iterations)
         binding = base64.b64encode(match["gs2"])
-        self._expected = b"c=" + binding + b",r=" + self._nonce
+        self._expected = b"c=" + binding + b",r=" + nonce
         self._auth_message = b",".join((match["bare"], first, self._expected))
         return Answer(first)
 
@@ -101,12 +110,14 @@ class ScramExchange:
         return verifier_of_user
 
     def _final(self, token: bytes) -> Answer:
+        auth_message, expected = self._auth_message, self._expected
+        self._auth_message = self._expected = b""  # it ends here
         match = _FINAL.fullmatch(token)
         # The part without the proof must be what the server's message asked for, byte by byte: binding and nonce.
-        if match is None or match["bare"] != self._expected:
+        if match is None or match["bare"] != expected:
             raise AuthenticationFailed("its final SCRAM message does not belong to this exchange")
         name = HASHES[self._mechanism]
-        signature = hmac.digest(self._verifier.stored_key, self._auth_message, name)
+        signature = hmac.digest(self._verifier.stored_key, auth_message, name)
         try:
             proof = base64.b64decode(match["proof"], validate=True)
         except binascii.Error as error:
@@ -118,12 +129,12 @@ class ScramExchange:
         is_right = hmac.compare_digest(key, self._verifier.stored_key)
         if not is_right or self._outcome is None:
             raise AuthenticationFailed("no such user or a wrong password")
-        answer = hmac.digest(self._verifier.server_key, self._auth_message, name)
+        answer = hmac.digest(self._verifier.server_key, auth_message, name)
         return Answer(b"v=" + base64.b64encode(answer), self._outcome)
 
 
 def _unescaped(name: bytes) -> str:
     """Return a name as RFC 5802 writes it, =2C for a comma and =3D for an equals sign. Raises ValueError."""
     if re.search(rb"=(?!2C|3D)", name):
-        raise ValueError("an equals sign that is not escaped")
+        raise ValueError
     return name.decode("utf-8").replace("=2C", ",").replace("=3D", "=")

@@ -12,7 +12,9 @@ import os
 import secrets
 import string
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,6 +31,8 @@ LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
 _SALT_BITS: Final = 130
 _DIGITS: Final = string.digits + string.ascii_lowercase
+#: Who asks waits at most this long until new salts are in use. Ten users of a file take half of it.
+_MOST_WAIT_SECONDS: Final = 0.1
 
 
 class Verifier(NamedTuple):
@@ -68,22 +72,64 @@ def _salt(number: int) -> bytes:
     return digits.encode()
 
 
-class Users:
-    """Looks up verifiers. Users of the file come first."""
+def derived_salt(key: bytes, name: str, mechanism: int) -> bytes:
+    """Return the salt of a name under a key, without which nobody can tell it from one that Kafka's tools made."""
+    seed = hmac.digest(key, f"{mechanism}:{name}".encode(), "sha256")
+    return _salt(int.from_bytes(seed, "big") >> (256 - _SALT_BITS))
 
-    def __init__(self, security: Security, file: Mapping[str, bytes] | None = None) -> None:
-        """`file` has passwords by user. Takes a few milliseconds for each."""
+
+class _Derived(NamedTuple):
+    """What follows from a secret: a key for salts, and the users of the file."""
+
+    key: bytes
+    of_file: Mapping[tuple[str, int], Verifier]
+
+
+class Users:
+    """Looks up verifiers. Users of the file come first.
+
+    Their salts, and those of users that do not exist, follow from a secret of the cluster, so that no agent can be told
+    from another by them. Each leader has a new one.
+    """
+
+    def __init__(
+        self,
+        security: Security,
+        file: Mapping[str, bytes] | None = None,
+        secret: Callable[[], bytes] = bytes,
+    ) -> None:
+        """`file` has passwords by user, each of which takes milliseconds. `secret` returns b"" until it is known."""
         self._security = security
-        self._of_file = {
-            (user, mechanism): verifier(password, mechanism)
-            for user, password in (file or {}).items()
+        self._passwords = dict(file or {})
+        self._secret = secret
+        self._used = secret()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="users")
+        self._renewal: Future[None] | None = None
+        self._derived: _Derived
+        self._derive(self._used or os.urandom(32))
+
+    def _derive(self, secret: bytes) -> None:
+        key = hmac.digest(secret, b"lacuna salts of users", "sha256")
+        of_file = {
+            (user, mechanism): verifier(password, mechanism, derived_salt(key, user, mechanism))
+            for user, password in self._passwords.items()
             for mechanism in HASHES
         }
-        self._decoy_key = os.urandom(32)
+        self._derived = _Derived(key, of_file)
+
+    def _current(self) -> _Derived:
+        secret = self._secret()
+        is_idle = self._renewal is None or self._renewal.done()
+        if secret and secret != self._used and is_idle:
+            self._used = secret
+            self._renewal = self._thread.submit(self._derive, secret)
+            with suppress(TimeoutError):
+                self._renewal.result(_MOST_WAIT_SECONDS)
+        return self._derived
 
     def find(self, user: str, mechanism: int) -> Verifier | None:
         """Return what is kept of a user's password for a mechanism."""
-        found = self._of_file.get((user, mechanism))
+        found = self._current().of_file.get((user, mechanism))
         if found is not None:
             return found
         kept = self._security.credentials.get((user, mechanism))
@@ -91,13 +137,15 @@ class Users:
             return None
         return Verifier(kept.iterations, kept.salt, kept.stored_key, kept.server_key)
 
+    def is_of_file(self, user: str) -> bool:
+        """Return whether a user is in the file, so that what the control plane keeps of him is not used."""
+        return user in self._passwords
+
     def decoy(self, user: str, mechanism: int) -> Verifier:
         """Return what looks like a user's, always the same for one name, so that nobody learns who exists."""
-        name = HASHES[mechanism]
-        seed = hmac.digest(self._decoy_key, f"{mechanism}:{user}".encode(), name)
-        key = hmac.digest(self._decoy_key, seed, name)
-        salt = _salt(int.from_bytes(seed[:32], "big") >> (256 - _SALT_BITS))
-        return Verifier(LEAST_ITERATIONS, salt, key, key)
+        salts = self._current().key
+        key = hmac.digest(salts, f"decoy:{user}".encode(), HASHES[mechanism])
+        return Verifier(LEAST_ITERATIONS, derived_salt(salts, user, mechanism), key, key)
 
 
 def read_users(path: Path) -> dict[str, bytes]:

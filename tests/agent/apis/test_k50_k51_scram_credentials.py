@@ -1,9 +1,13 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
@@ -20,6 +24,8 @@ from lacuna.wire.messages.describe_user_scram_credentials import (
     UserName,
 )
 from tests.agent.apis.clusters import Setup
+from tests.agent.harness import RawClient
+from tests.agent.plane import cluster
 
 SHA_256, SHA_512 = 1, 2
 
@@ -73,6 +79,30 @@ async def test_an_invalid_change_is_refused_and_the_others_are_made(
 ) -> None:
     done = await alter(setup, [], [*upsertions, upsert("other")])
     assert done == {upsertions[0].name: code, "other": ErrorCode.NONE}
+
+
+async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> None:
+    """It would not be taken. What was kept of him before he was in the file can be deleted."""
+    (tmp_path / "password").write_text("secret")
+    (tmp_path / "users.toml").write_text(f'admin = "file:{tmp_path}/password"\n')
+    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
+    security = SecuritySettings(users_file=str(tmp_path / "users.toml"))
+    async with cluster(AgentSettings(listeners=listeners), security) as running:
+        client = await RawClient.connect(running.server.port)
+        altered = await client.call(
+            ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+            ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+            0,
+            AlterUserScramCredentialsRequest([], [upsert("admin", SHA_512), upsert("other")]),
+        )
+        refused, made = altered.results
+        assert (refused.user, refused.error_code) == ("admin", ErrorCode.UNACCEPTABLE_CREDENTIAL)
+        assert "in this agent's sasl.users.file" in (refused.error_message or "")
+        assert (made.user, made.error_code) == ("other", ErrorCode.NONE)
+        setup = Setup(running, client)
+        gone = [ScramCredentialDeletion("admin", SHA_512)]
+        assert await alter(setup, gone) == {"admin": ErrorCode.RESOURCE_NOT_FOUND}
+        await client.close()
 
 
 async def test_credentials_are_described(setup: Setup) -> None:

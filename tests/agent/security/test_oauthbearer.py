@@ -390,9 +390,7 @@ async def test_a_new_key_is_fetched_and_unknown_ones_do_not_ask_again_and_again(
         await checked.validate(old)
 
 
-async def test_keys_are_read_again_when_they_are_due_and_nobody_waits_for_that(
-    issuer: Issuer,
-) -> None:
+async def test_keys_are_read_again_before_use_when_they_are_due(issuer: Issuer) -> None:
     stopwatch = Stopwatch()
     keys = Jwks(issuer.url, 60_000, stopwatch)
     (first,) = await keys.find(None)
@@ -400,11 +398,54 @@ async def test_keys_are_read_again_when_they_are_due_and_nobody_waits_for_that(
     stopwatch.now += 59
     assert await keys.find(None) == [first]
     stopwatch.now += 1
-    assert await keys.find(None) == [first]
-    assert keys.reading is not None
-    await keys.reading
-    (second,) = await keys.find(None)
-    assert second["kid"] == "third"
+    before = issuer.served
+    found = await asyncio.gather(*(keys.find(None) for _ in range(10)))
+    assert [key["kid"] for each in found for key in each] == ["third"] * 10
+    assert issuer.served == before + 1
+
+
+async def test_keys_that_cannot_be_read_when_they_are_due_stay_in_use(issuer: Issuer) -> None:
+    stopwatch = Stopwatch()
+    keys = Jwks(issuer.url, 60_000, stopwatch)
+    before = await keys.find(None)
+    issuer.answer = (500, b"no")
+    try:
+        for passed, asked in ((60, 1), (9, 0), (1, 1)):
+            stopwatch.now += passed
+            served = issuer.served
+            assert await keys.find(None) == before
+            assert issuer.served == served + asked
+    finally:
+        issuer.answer = None
+
+
+async def test_a_file_of_keys_that_changes_is_read_before_the_next_use(
+    issuer: Issuer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A key that was taken out is not taken a single time, however long nobody has asked."""
+    file = tmp_path / "jwks.json"
+    file.write_bytes(issuer.jwks())
+    stopwatch = Stopwatch()
+    keys = Jwks(file.as_uri(), 3_600_000, stopwatch)
+    old = issuer.kid
+    assert len(await keys.find(old)) == 1
+    issuer.rotate("fourth")
+    file.write_bytes(issuer.jwks())
+    stopwatch.now += 0.9
+    assert len(await keys.find(old)) == 1
+    stopwatch.now += 0.1
+    assert await keys.find(old) == []
+    assert len(await keys.find("fourth")) == 1
+    for spoil in (lambda: file.write_text("nonsense"), file.unlink):
+        spoil()
+        stopwatch.now += 1
+        caplog.clear()
+        assert len(await keys.find("fourth")) == 1
+        assert "cannot be read, so the keys that are known stay in use (1)" in caplog.text
+    issuer.rotate("fifth")
+    file.write_bytes(issuer.jwks())
+    stopwatch.now += 1
+    assert len(await keys.find("fifth")) == 1
 
 
 @pytest.mark.parametrize(

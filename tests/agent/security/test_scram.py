@@ -6,13 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
+from lacuna.agent.security.sasl.mechanism import (
+    MOST_PASSWORD_TOKEN_BYTES,
+    Authenticated,
+    AuthenticationFailed,
+)
 from lacuna.agent.security.sasl.scram import ScramExchange
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, Verifier, verifier
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.tokens import DelegationTokens
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
-from lacuna.controlplane.v1.security_pb2 import ScramCredential
+from lacuna.controlplane.v1.security_pb2 import DelegationToken, ScramCredential
 from tests.agent.security.sasl_clients import ScramClient
+from tests.doubles.clock import ManualClock
 
 NAMES = {SHA_256: "SCRAM-SHA-256", SHA_512: "SCRAM-SHA-512"}
 WRONG = "no such user or a wrong password"
@@ -97,6 +104,78 @@ async def test_a_first_message_that_is_none_fails(first: bytes) -> None:
     """m= is for extensions that the other side must understand: RFC 5802 has it refused."""
     with pytest.raises(AuthenticationFailed):
         await exchange().respond(first)
+
+
+async def test_a_message_that_is_too_long_fails() -> None:
+    server = exchange()
+    first = b"n,,n=alice,r="
+    longest = first + b"n" * (MOST_PASSWORD_TOKEN_BYTES - len(first))
+    assert (await server.respond(longest)).outcome is None
+    with pytest.raises(AuthenticationFailed, match="has more than 8192 bytes"):
+        await exchange().respond(longest + b"n")
+    with pytest.raises(AuthenticationFailed, match="has more than 8192 bytes"):
+        await server.respond(bytes(MOST_PASSWORD_TOKEN_BYTES + 1))
+
+
+@pytest.mark.parametrize("first", [b"n,a=x\ny,n=%b,r=a", b"n,,n=%b=\n,r=a", b"n,,n=%b\xff\n,r=a"])
+async def test_a_name_that_nobody_has_proved_is_not_repeated(first: bytes) -> None:
+    """It would be in the log."""
+    with pytest.raises(AuthenticationFailed) as failure:
+        await exchange().respond(first % b"mallory")
+    assert "mallory" not in str(failure.value)
+    assert str(failure.value).isprintable()
+
+
+async def test_an_exchange_that_has_ended_keeps_nothing_and_takes_nothing() -> None:
+    client = ScramClient("alice", "secret", nonce="n" * 5000)
+    server = exchange()
+    final = client.final((await server.respond(client.first)).token)
+    assert (await server.respond(final)).outcome is not None
+    assert server._expected + server._auth_message == b""
+    for again in (final, client.first):
+        with pytest.raises(AuthenticationFailed, match="does not belong to this exchange"):
+            await server.respond(again)
+
+
+async def test_all_agents_of_a_cluster_ask_in_the_same_way() -> None:
+    """Who exists, who is in the file and who is made up cannot be told by comparing agents."""
+    secrets = {"one": b"", "other": b""}
+    agents = [
+        Users(Security(), {"admin": b"secret"}, lambda name=name: secrets[name])  # type: ignore[misc]
+        for name in secrets
+    ]
+
+    def salts(user: str, mechanism: int) -> list[bytes]:
+        return [(each.find(user, mechanism) or each.decoy(user, mechanism)).salt for each in agents]
+
+    def are_equal() -> set[bool]:
+        found = [salts(user, number) for user in ("admin", "nobody") for number in NAMES]
+        assert all(re.fullmatch(rb"[0-9a-z]{20,26}", each) for pair in found for each in pair)
+        return {one == other for one, other in found}
+
+    assert are_equal() == {False}  # no control plane has told them anything
+    for leader in (b"first leader", b"second leader"):
+        secrets["one"] = leader
+        assert are_equal() == {False}
+        secrets["other"] = leader
+        assert are_equal() == {True}
+    for mechanism in NAMES:
+        client = ScramClient("admin", "secret", NAMES[mechanism])
+        server = exchange(agents[0], mechanism)
+        final = client.final((await server.respond(client.first)).token)
+        assert (await server.respond(final)).outcome is not None
+
+
+async def test_all_agents_of_a_cluster_ask_for_a_token_in_the_same_way() -> None:
+    security = Security()
+    security.tokens["id"] = DelegationToken(token_id="id", owner="User:alice", expiry_ms=1 << 60)
+    settings = SecuritySettings(token_key="command:printf 0123456789abcdef")
+    one, other = [
+        await DelegationTokens(settings, security, ManualClock()).find("id", SHA_256)
+        for _ in range(2)
+    ]
+    assert one is not None
+    assert one == other
 
 
 def _replaced(pattern: bytes, by: bytes) -> Callable[[bytes], bytes]:

@@ -1,5 +1,8 @@
 """Sessions on a clock that stands still: every way from one state to another."""
 
+from contextlib import nullcontext
+from weakref import WeakSet
+
 import pytest
 
 from lacuna.agent.security.listeners import Listener, Protocol
@@ -35,6 +38,8 @@ class Connection:
         self.clock = ManualClock()
         self.outcome = Authenticated(ALICE)
         self.steps: list[tuple[bool, bool]] = []
+        #: Those that somebody still refers to.
+        self.exchanges: WeakSet[Scripted] = WeakSet()
         self.session = Session(SASL, self.clock, {"A": self._make, "B": self._make}, longest_ms)
         self.session.on_step = lambda: self.steps.append(
             (self.session.has_authenticated, self.session.sends_tokens)
@@ -43,6 +48,7 @@ class Connection:
     def _make(self) -> Scripted:
         exchange = Scripted()
         exchange.outcome = self.outcome
+        self.exchanges.add(exchange)
         return exchange
 
     async def log_in(self, mechanism: str = "A", *, sends_tokens: bool = False) -> int:
@@ -108,6 +114,36 @@ async def test_a_wrong_token_ends_the_connection_and_nothing_is_known() -> None:
     assert connection.session.is_over
     assert not connection.serves()
     assert connection.session.principal == ANONYMOUS
+
+
+@pytest.mark.parametrize(("last", "is_right"), [(b"two", True), (b"wrong", False)])
+async def test_an_exchange_that_has_ended_is_dropped(last: bytes, is_right: bool) -> None:
+    """What the client sent in it may be large, and its connection may stay for long."""
+    connection = Connection(5000)
+    for _ in range(2):
+        connection.session.choose("A", sends_tokens=False)
+        await connection.session.authenticate(b"one")
+        assert len(connection.exchanges) == 1
+        with nullcontext() if is_right else pytest.raises(AuthenticationFailed):
+            await connection.session.authenticate(last)
+        assert len(connection.exchanges) == 0
+        assert connection.serves() == is_right
+        if not is_right:
+            break
+        connection.clock.advance(4000)
+
+
+async def test_who_fails_to_authenticate_again_is_known_no_more() -> None:
+    connection = Connection(5000)
+    await connection.log_in()
+    connection.clock.advance(4000)
+    connection.session.choose("A", sends_tokens=False)
+    with pytest.raises(AuthenticationFailed):
+        await connection.session.authenticate(b"wrong")
+    assert not connection.session.has_authenticated
+    assert not connection.serves()
+    with pytest.raises(NotNow):
+        connection.session.choose("A", sends_tokens=False)
 
 
 async def test_an_exchange_cannot_be_begun_twice() -> None:

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import NoEncryption, pkcs12
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 
 from lacuna.agent import handshake
 from lacuna.agent.security.access import Access
@@ -276,6 +278,73 @@ async def test_an_agent_has_a_certificate_for_each_of_its_names(files: Files) ->
         await client.close()
 
 
+async def test_a_certificate_whose_subject_cannot_be_read_is_refused(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    """OpenSSL takes text that is not UTF-8."""
+    latin = x509.NameAttribute(NameOID.COMMON_NAME, "\xe4", _ASN1Type.BMPString)
+    own = files.authority.issue("latin", subject=x509.Name([latin]))
+    async with listening(files.settings(client_auth="required")) as server:
+        client = await connect(server, files.context(own))
+        assert not await is_served(client)
+        client.writer.transport.abort()
+        assert server.context.metrics.authentications_failed == 1
+        assert await principals(server) == set()
+    assert "the subject of the certificate cannot be read" in caplog.text
+
+
+async def test_a_subject_stays_on_its_line_of_the_log(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    long = x509.NameAttribute(NameOID.COMMON_NAME, "a\nFORGED" + "b" * 50)
+    more = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "c" * 60)
+    own = files.authority.issue("long", subject=x509.Name([more, long]))
+    settings = files.settings(client_auth="required", mapping_rules="RULE:^CN=other$/$0/")
+    async with listening(settings) as server:
+        client = await connect(server, files.context(own))
+        assert not await is_served(client)
+        client.writer.transport.abort()
+    (said,) = [each for each in caplog.messages if "no rule in" in each]
+    assert said.isprintable()
+    assert "c" * 60 not in said
+
+
+async def test_an_error_after_the_handshake_closes_the_connection(
+    files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("an error of ours")
+
+    async with listening(files.settings()) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(Access, "session", broken)
+            client = await connect(server, files.context())
+            assert not await is_served(client)
+            client.writer.transport.abort()
+        assert "connection closed by an unexpected error" in caplog.text
+        assert not server._handshakes
+        other = await connect(server, files.context())
+        assert await is_served(other)
+        await other.close()
+
+
+async def test_what_arrives_before_there_is_a_connection_is_bounded() -> None:
+    here, there = socket.socketpair()
+    with there:
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            asyncio.Protocol, sock=here
+        )
+        early = handshake._Early(transport)
+        for _ in range(4):
+            early.data_received(bytes(256 * 1024))
+        assert len(early.data) == 1 << 20
+        assert not transport.is_closing()
+        early.data_received(b"x")
+        assert transport.is_closing()
+        assert early.is_lost
+        assert not early.data
+
+
 async def test_files_that_change_are_used_for_new_connections(
     files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -286,7 +355,7 @@ async def test_files_that_change_are_used_for_new_connections(
         assert tls is not None
 
         async def connected() -> RawClient:
-            await asyncio.wrap_future(tls.watched.look_now(0.0))
+            tls.watched._looked_at = 0.0  # more than a second has passed
             return await connect(server, files.context())
 
         old = await connected()

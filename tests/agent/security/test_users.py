@@ -1,12 +1,21 @@
 """PLAIN, the file of users, and secrets that are named and not written down."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from lacuna.agent.security.sasl import plain
 from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
 from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
-from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users, verifier
+from lacuna.agent.security.sasl.users import (
+    SHA_256,
+    SHA_512,
+    Users,
+    Verifier,
+    read_users,
+    verifier,
+)
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.security_pb2 import ScramCredential
@@ -38,6 +47,43 @@ async def test_plain_compares_with_what_scram_keeps(mechanism: int) -> None:
         await PlainExchange(passwords).respond(b"\0alice\0new")
 
 
+async def test_plain_takes_what_fits_all_that_is_kept() -> None:
+    """Who changes the password for one mechanism alone does not want the old one to be taken."""
+    security = Security()
+    for mechanism in (SHA_256, SHA_512):
+        security.credentials["bob", mechanism] = credential("bob", b"old", mechanism)
+    passwords = PlainPasswords(Users(security))
+    assert (await PlainExchange(passwords).respond(b"\0bob\0old")).outcome
+    for changed, other in ((SHA_256, SHA_512), (SHA_512, SHA_256)):
+        security.credentials["bob", other] = credential("bob", b"old", other)
+        security.credentials["bob", changed] = credential("bob", b"new", changed)
+        for password in (b"old", b"new"):
+            with pytest.raises(AuthenticationFailed, match="set the same for both") as failure:
+                await PlainExchange(passwords).respond(b"\0bob\0" + password)
+            assert failure.value.told == ""
+        with pytest.raises(AuthenticationFailed, match="no such user or a wrong password"):
+            await PlainExchange(passwords).respond(b"\0bob\0wrong")
+    del security.credentials["bob", other]
+    assert (await PlainExchange(passwords).respond(b"\0bob\0new")).outcome
+
+
+async def test_plain_compares_as_often_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[list[int]] = []
+    fits = plain._fits
+
+    def counted(password: bytes, found: Sequence[tuple[int, Verifier]]) -> list[bool]:
+        compared.append([mechanism for mechanism, _ in found])
+        return fits(password, found)
+
+    monkeypatch.setattr(plain, "_fits", counted)
+    security = Security()
+    security.credentials["alice", SHA_256] = credential("alice", b"secret", SHA_256)
+    passwords = PlainPasswords(Users(security, {"admin": b"secret"}))
+    for user in ("alice", "admin", "nobody"):
+        assert not await passwords.are_right(user, b"wrong")
+    assert compared == [[SHA_256, SHA_512]] * 3
+
+
 @pytest.mark.parametrize(
     "token",
     [
@@ -49,6 +95,8 @@ async def test_plain_compares_with_what_scram_keeps(mechanism: int) -> None:
         b"\0alice\0secret\0",
         b"\0\xff\0secret",
         b"bob\0alice\0secret",
+        b"bob\0alice\n\0secret",
+        b"\0alice\0secret" + bytes(8192),
         b"\0alice\0Secret",
         b"\0nobody\0secret",
     ],
@@ -57,7 +105,9 @@ async def test_what_is_not_right_in_plain_fails_and_is_not_repeated(token: bytes
     passwords = PlainPasswords(Users(Security(), {"alice": b"secret"}))
     with pytest.raises(AuthenticationFailed) as failure:
         await PlainExchange(passwords).respond(token)
-    assert "secret" not in str(failure.value).lower() + failure.value.told
+    said = str(failure.value).lower() + failure.value.told
+    assert "secret" not in said
+    assert "alice" not in said
 
 
 async def test_users_of_the_file_come_first(tmp_path: Path) -> None:

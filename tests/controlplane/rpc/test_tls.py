@@ -15,6 +15,9 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from cryptography import x509
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 
 from lacuna.controlplane.client import (
     CommandRefused,
@@ -148,6 +151,20 @@ async def test_one_certificate_for_all_needs_no_authority(authority: Authority) 
         assert await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(shared, None))) == b"x"
         with pytest.raises(CallError, match="not trusted"):
             await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(other, None)))
+
+
+async def test_who_has_a_subject_that_cannot_be_read_is_refused(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    latin = x509.NameAttribute(NameOID.COMMON_NAME, "\xe4", _ASN1Type.BMPString)
+    subject = x509.Name([latin])
+    odd, own = authority.issue("odd", subject=subject), authority.issue("own")
+    for server, client in ((own, odd), (odd, own)):
+        async with ours(settings_of(server, authority)) as address:
+            with pytest.raises(CallError):
+                await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(client, authority)))
+        assert "the subject of the certificate cannot be read" in caplog.text
+        caplog.clear()
 
 
 async def test_files_that_change_are_used_by_the_next_connections(

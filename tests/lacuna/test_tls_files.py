@@ -1,0 +1,174 @@
+"""What is made of TLS files that change, and whom a certificate names."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID, ObjectIdentifier
+
+from lacuna import tls
+from lacuna.errors import UserError
+from lacuna.tls import Watched, subject_of
+from tests.certificates import Authority
+
+IA5, PRINTABLE, NUMERIC = _ASN1Type.IA5String, _ASN1Type.PrintableString, _ASN1Type.NumericString
+BMP, UNIVERSAL = _ASN1Type.BMPString, _ASN1Type.UniversalString
+
+
+def test_who_asks_after_a_second_gets_what_the_files_have_now(tmp_path: Path) -> None:
+    """However long nobody has asked: an authority that was taken out lets nobody in."""
+    file = tmp_path / "file"
+    file.write_text("one")
+    watched = Watched([str(file)], file.read_text)
+    assert watched.get(100.0) == "one"
+    file.write_text("second")
+    assert watched.get(100.9) == "one"
+    assert watched.get(101.0) == "second"
+    file.write_text("number three")
+    assert watched.get(100_000.0) == "number three"
+
+
+@pytest.mark.parametrize("error", [UserError("no"), ssl.SSLError("no"), ValueError("no")])
+def test_what_cannot_be_used_leaves_the_earlier_in_use(
+    tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("one")
+
+    def make() -> str:
+        if (found := file.read_text()) == "nonsense":
+            raise error
+        return found
+
+    watched = Watched([str(file)], make)
+    file.write_text("nonsense")
+    assert watched.get(100.0) == "one"
+    assert "cannot be used, so the earlier ones stay in use: " in caplog.text
+    file.unlink()
+    assert watched.get(101.0) == "one"
+    file.write_text("other")
+    assert watched.get(102.0) == "other"
+
+
+def test_what_takes_long_to_make_is_used_once_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command of a password may take its time."""
+    monkeypatch.setattr(tls, "_MOST_WAIT_SECONDS", 0.0)
+    file = tmp_path / "file"
+    file.write_text("one")
+    may_go_on = threading.Event()
+    may_go_on.set()
+
+    def make() -> str:
+        assert may_go_on.wait(60)
+        return file.read_text()
+
+    watched = Watched([str(file)], make)
+    file.write_text("other")
+    may_go_on.clear()
+    assert watched.get(100.0) == "one"
+    assert watched.get(101.0) == "one"
+    may_go_on.set()
+    assert watched.look is not None
+    watched.look.result(60)
+    assert watched.get(101.5) == "other"
+
+
+# Subjects. What is expected was printed by X500Principal.getName() of OpenJDK 17.
+
+
+def one(kind: ObjectIdentifier, value: str, form: Any = None) -> x509.NameAttribute[str]:
+    return x509.NameAttribute(kind, value, form, _validate=False)
+
+
+def issued(authority: Authority, *names: list[x509.NameAttribute[str]]) -> bytes:
+    subject = x509.Name([x509.RelativeDistinguishedName(each) for each in names])
+    made = authority.issue("made", subject=subject)
+    return ssl.PEM_cert_to_DER_cert(Path(made.certificate).read_text())
+
+
+COMMON = NameOID.COMMON_NAME
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], ""),
+        (
+            [
+                [one(NameOID.COUNTRY_NAME, "DE")],
+                [one(NameOID.ORGANIZATION_NAME, "Acme, Inc.")],
+                [one(NameOID.ORGANIZATIONAL_UNIT_NAME, "a")],
+                [one(COMMON, "x")],
+            ],
+            "CN=x,OU=a,O=Acme\\, Inc.,C=DE",
+        ),
+        (
+            [
+                [one(NameOID.DOMAIN_COMPONENT, "com", IA5)],
+                [one(NameOID.STATE_OR_PROVINCE_NAME, "s")],
+                [one(NameOID.LOCALITY_NAME, "l")],
+                [one(NameOID.STREET_ADDRESS, "st")],
+                [one(NameOID.USER_ID, "u1")],
+            ],
+            "UID=u1,STREET=st,L=l,ST=s,DC=com",
+        ),
+        (
+            [[one(NameOID.EMAIL_ADDRESS, "alice@example.com", IA5)], [one(COMMON, "x")]],
+            "CN=x,1.2.840.113549.1.9.1=#1611616c696365406578616d706c652e636f6d",
+        ),
+        (
+            [[one(NameOID.SERIAL_NUMBER, "77", PRINTABLE)], [one(COMMON, "ü")]],
+            "CN=ü,2.5.4.5=#13023737",
+        ),
+        (
+            [
+                [one(ObjectIdentifier("1.3.6.1.4.1.99999.1"), "own")],
+                [one(ObjectIdentifier("2.999.3"), "two")],
+            ],
+            "2.999.3=#0c0374776f,1.3.6.1.4.1.99999.1=#0c036f776e",
+        ),
+        (
+            [[one(NameOID.USER_ID, "b"), one(COMMON, "a"), one(NameOID.EMAIL_ADDRESS, "m", IA5)]],
+            "CN=a+1.2.840.113549.1.9.1=#16016d+UID=b",
+        ),
+        ([[one(COMMON, 'a,b=c+d"e\\f<g>h;i#j')]], r"CN=a\,b\=c\+d\"e\\f\<g\>h\;i\#j"),
+        ([[one(COMMON, "  a b  ")]], r"CN=\ \ a b\ \ "),
+        ([[one(COMMON, "   ")]], r"CN=\ \ \ "),
+        ([[one(COMMON, "\ra\nb\r")]], "CN=\\\ra\nb\\\r"),
+        ([[one(COMMON, "a\0b")]], r"CN=a\00b"),
+        ([[one(COMMON, "😀é漢")]], "CN=😀é漢"),
+        ([[one(COMMON, "12", NUMERIC)]], "CN=#12023132"),
+        ([[one(COMMON, "ab", UNIVERSAL)]], "CN=#1c080000006100000062"),
+        ([[one(COMMON, "ab", BMP)]], r"CN=\00a\00b"),
+    ],
+)
+def test_subjects_are_written_as_java_does(
+    tmp_path: Path, names: list[list[x509.NameAttribute[str]]], expected: str
+) -> None:
+    assert subject_of(issued(Authority(tmp_path), *names)) == expected
+
+
+def test_a_subject_that_is_not_utf_8_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the subject of the certificate cannot be read"):
+        subject_of(issued(Authority(tmp_path), [one(COMMON, "\xe4", BMP)]))
+
+
+def test_what_is_no_certificate_cannot_be_read(tmp_path: Path) -> None:
+    """Cut at each byte, and with each byte changed: it names somebody or raises ValueError."""
+    whole = issued(Authority(tmp_path), [one(COMMON, "x")], [one(NameOID.USER_ID, "y")])
+    for place in range(len(whole)):
+        with pytest.raises(ValueError, match="cannot be read"):
+            subject_of(whole[:place])
+        for value in (0, 0x1F, 0x30, 0x7F, 0x80, 0x84, 0xFF):
+            changed = whole[:place] + bytes([value]) + whole[place + 1 :]
+            with suppress(ValueError):
+                subject_of(changed)
