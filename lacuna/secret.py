@@ -1,7 +1,7 @@
 """Secrets of a configuration: each is a reference, so that no secret is in arguments, config files or logs.
 
 file:PATH       the content of a file, without the line break at its end
-env:NAME        an environment variable
+env:NAME        an environment variable, likewise
 command:LINE    what a command prints, without the line break at its end
 """
 
@@ -30,15 +30,16 @@ def read_secret(reference: str, setting: str) -> bytes:
     if kind == "env":
         if place not in os.environ:
             raise UserError(f"{setting}: the environment has no variable {place}")
-        return os.environb[place.encode()]
+        return _stripped(os.environb[place.encode()], setting)
     return _of_command(place, setting)
 
 
 def _of_file(path: Path, setting: str) -> bytes:
     try:
         content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{setting}: {path} cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{setting}: {path} cannot be read: {why}") from error
     return _stripped(content, setting)
 
 
@@ -47,7 +48,7 @@ def _of_command(line: str, setting: str) -> bytes:
         done = subprocess.run(
             shlex.split(line), capture_output=True, timeout=_COMMAND_SECONDS, check=True
         )
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         why = type(error).__name__
         if isinstance(error, subprocess.CalledProcessError):
             why = f"it ended with code {error.returncode}"

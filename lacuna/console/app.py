@@ -69,7 +69,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         logins=logins,
         sampler=Sampler(sources),
         tokens=Tokens(),
-        rights=RightsOfUsers(sources.seconds),
+        rights=RightsOfUsers(sources.seconds, has_acls=sources.has_acls),
         may_write=may_write,
         templates=templates(),
     )

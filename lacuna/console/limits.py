@@ -13,8 +13,9 @@ STREAM_SECONDS: Final = 600.0
 
 #: Rows of a page of a table.
 ROWS: Final = 100
-#: Bytes of a form.
+#: Bytes of a form, and seconds in which it must come.
 FORM_BYTES: Final = 8192
+FORM_SECONDS: Final = 5.0
 #: Characters of a query string.
 QUERY_CHARACTERS: Final = 4096
 

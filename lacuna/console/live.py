@@ -52,9 +52,9 @@ class Streams:
             async with asyncio.timeout(seconds):
                 await self._ending.wait()
 
-    async def changes(self, _: Request) -> Response:
+    async def changes(self, request: Request) -> Response:
         """Answer with an event every two seconds: what has changed is asked for by reloading."""
-        return self._stream(self._ticks())
+        return self._stream(self._ticks(), request)
 
     async def tail(self, request: Request) -> Response:
         """Answer with the messages of a partition that arrive from now, or from `from`, on."""
@@ -73,15 +73,17 @@ class Streams:
         except (UserError, ControlPlaneUnavailable) as error:
             return PlainTextResponse(f"{error}\n", 404)
         return self._stream(
-            self._messages(agents, topic.name, topic.topic_id, index, start, isolation, how)
+            self._messages(agents, topic.name, topic.topic_id, index, start, isolation, how),
+            request,
         )
 
-    def _stream(self, events: AsyncIterator[str]) -> Response:
+    def _stream(self, events: AsyncIterator[str], request: Request) -> Response:
         if self._open >= limits.STREAMS:
             return PlainTextResponse("too many event streams are open\n", 503)
-        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+        return StreamingResponse(self._counted(events, request), media_type="text/event-stream")
 
-    async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _counted(self, events: AsyncIterator[str], request: Request) -> AsyncIterator[str]:
+        logins = self._site.logins
         self._open += 1
         loop = asyncio.get_running_loop()
         ends = loop.time() + limits.STREAM_SECONDS  # the browser asks again then
@@ -90,6 +92,8 @@ class Streams:
                 yield event
                 if loop.time() > ends or self._ending.is_set():
                     return
+                if logins is not None and logins.find(request) is None:
+                    return  # who has asked for it has logged out
         finally:
             self._open -= 1
 
@@ -114,6 +118,7 @@ class Streams:
         try:
             async with connection_to(agents) as connection:
                 while not (view.is_deleted or self._ending.is_set()):
+                    (await self._site.rights.of(agents)).check_reads(topic)
                     data = await fetch(
                         connection, topic, partition, offset, isolation, _TAIL_WAIT_MS
                     )

@@ -11,13 +11,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from lacuna.console import limits
-from lacuna.console.site import BadRequest, Site
+from lacuna.console.brake import Brake
+from lacuna.console.site import Site, form_of
 from lacuna.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 from lacuna.sasl import SCRAM, Credentials, plain, scram
 
@@ -25,10 +26,6 @@ COOKIE: Final = "lacuna_login"
 _ACTION: Final = "login"
 _SECONDS: Final = 8 * 3600.0
 _MOST: Final = 1000
-_HOSTS: Final = 1024
-#: After so many failures in a row, a host has to wait, each time twice as long, up to the longest pause.
-_FREE_FAILURES: Final = 3
-_LONGEST_PAUSE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,19 +37,13 @@ class Login:
     ends: float
 
 
-@dataclass(slots=True)
-class _Failures:
-    count: int = 0
-    wait_until: float = 0.0
-
-
 class Logins:
     """Who has logged in, each under the value of a cookie. The oldest login ends when there are too many."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._logins: OrderedDict[str, Login] = OrderedDict()
-        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+        self.brake = Brake(seconds)
 
     def find(self, request: Request) -> Login | None:
         """Return who sends a request."""
@@ -65,6 +56,10 @@ class Logins:
 
     def add(self, user: str, credentials: Credentials) -> str:
         """Return the cookie's value for a user who has logged in."""
+        for ended in [
+            each for each, login in self._logins.items() if self._seconds() >= login.ends
+        ]:
+            del self._logins[ended]
         key = secrets.token_hex(32)
         self._logins[key] = Login(user, credentials, self._seconds() + _SECONDS)
         if len(self._logins) > _MOST:
@@ -74,26 +69,6 @@ class Logins:
     def end(self, request: Request) -> None:
         """Forget who sends a request."""
         self._logins.pop(request.cookies.get(COOKIE, ""), None)
-
-    def wait(self, host: str) -> float:
-        """Return for how many seconds a host may not try to log in."""
-        found = self._failures.get(host)
-        return 0.0 if found is None else max(0.0, found.wait_until - self._seconds())
-
-    def failed(self, host: str) -> None:
-        """Note that a host has tried a wrong password."""
-        found = self._failures.setdefault(host, _Failures())
-        self._failures.move_to_end(host)
-        if len(self._failures) > _HOSTS:
-            self._failures.popitem(last=False)
-        found.count += 1
-        if found.count > _FREE_FAILURES:
-            pause = min(_LONGEST_PAUSE, 2.0 ** min(found.count - _FREE_FAILURES, 10))
-            found.wait_until = self._seconds() + pause
-
-    def succeeded(self, host: str) -> None:
-        """Note that a host has logged in."""
-        self._failures.pop(host, None)
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -106,18 +81,16 @@ async def log_in(site: Site, request: Request) -> Response:
     logins, host = site.logins, request.client.host if request.client else ""
     if logins is None:
         return RedirectResponse("/", 303)
-    form = await _read(request)
+    form = form_of(request)
     browser = site.tokens.browser_of(request.headers)
     if not site.tokens.is_right(browser, _ACTION, form.get("token", "")):
         return _form(site, request, 403, "This form is not from this browser. Try again.")
-    if wait := logins.wait(host):
-        return _form(site, request, 429, f"Too many wrong passwords: try again in {wait:.0f} s.")
     user = form.get("user", "")
-    credentials = await _right(site.sources.agents(), user, form.get("password", ""))
+    if (wait := logins.brake.wait(host, user)) > 0:
+        return _form(site, request, 429, f"Too many wrong passwords: try again in {wait:.0f} s.")
+    credentials = await _right(site, host, user, form.get("password", ""))
     if credentials is None:
-        logins.failed(host)
         return _form(site, request, 403, "There is no such user, or the password is wrong.")
-    logins.succeeded(host)
     response = RedirectResponse(_own_path(form.get("to", "")), 303)
     # Behind a proxy with TLS only the browser knows that the connection is encrypted.
     is_secure = urlsplit(request.headers.get("origin", "")).scheme == "https"
@@ -134,7 +107,7 @@ async def log_in(site: Site, request: Request) -> Response:
 
 async def log_out(site: Site, request: Request) -> Response:
     """End the login of this browser."""
-    form = await _read(request)
+    form = form_of(request)
     browser = site.tokens.browser_of(request.headers)
     if not site.tokens.is_right(browser, _ACTION, form.get("token", "")):
         return _form(site, request, 403, "This form is not from this browser. Try again.")
@@ -152,22 +125,21 @@ async def refuse_metrics(site: Site, request: Request) -> Response | None:
     no agent can be asked.
     """
     if site.logins is None:
+        if site.sources.has_acls:
+            (await site.rights.of(site.sources.agents())).check_cluster()
         return None
     login, agents = site.logins.find(request), site.sources.agents()
     if login is not None:
         credentials = login.credentials
     else:
         host = request.client.host if request.client else ""
-        if wait := site.logins.wait(host):
-            return PlainTextResponse(f"too many wrong passwords: wait {wait:.0f} s\n", 429)
         user, password = _basic(request.headers.get("authorization", ""))
-        found = await _right(agents, user, password)
+        if (wait := site.logins.brake.wait(host, user)) > 0:
+            return PlainTextResponse(f"too many wrong passwords: wait {wait:.0f} s\n", 429)
+        found = await _right(site, host, user, password)
         if found is None:
-            if user:
-                site.logins.failed(host)
             asks = {"www-authenticate": 'Basic realm="Lacuna", charset="UTF-8"'}
             return PlainTextResponse("log in with a user and a password\n", 401, asks)
-        site.logins.succeeded(host)
         credentials = found
     as_user = Agents(agents.addresses, replace(agents.security, credentials=credentials))
     (await site.rights.of(as_user)).check_cluster()
@@ -191,21 +163,25 @@ def _form(site: Site, request: Request, code: int = 200, wrong: str = "") -> Res
     return site.render(request, "login.html", code, wrong=wrong, to=to)
 
 
-async def _read(request: Request) -> dict[str, str]:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limits.FORM_BYTES:
-            raise BadRequest("the form is too large")
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-
-
-async def _right(agents: Agents, user: str, password: str) -> Credentials | None:
+async def _right(site: Site, host: str, user: str, password: str) -> Credentials | None:
     """Return what authenticates as the user, by a mechanism that the agents take; None if they take none.
 
     Raises BootstrapUnavailable, and NotAuthenticated if they take none of the mechanisms that have passwords."""
-    if not user or not password:
+    if site.logins is None or not user or not password:
         return None
+    brake = site.logins.brake
+    brake.begin(host, user)
+    try:
+        found = await _authenticated(site.sources.agents(), user, password)
+    except BaseException:
+        brake.take_back(host, user)
+        raise
+    if found is not None:
+        brake.succeeded(host, user)
+    return found
+
+
+async def _authenticated(agents: Agents, user: str, password: str) -> Credentials | None:
     tried = [*(scram(each, user, password) for each in reversed(SCRAM)), plain(user, password)]
     for credentials in tried:
         security = replace(agents.security, credentials=credentials)

@@ -6,6 +6,8 @@ own: it asks the agents as the user, for lists, from which they leave out the re
 
 from __future__ import annotations
 
+import hmac
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE, M
 
 #: A change of ACLs, and what has just been created, is seen after so long at most.
 _FRESH_SECONDS: Final = 3.0
-_MOST: Final = 1000
+_MOST: Final = 100
 _ANSWER_SECONDS: Final = 5.0
 
 
@@ -101,23 +103,35 @@ def _has(operations: int, operation: Operation) -> bool:
 class RightsOfUsers:
     """Remembers for a moment what users may see, those who asked last."""
 
-    def __init__(self, seconds: Callable[[], float]) -> None:
+    def __init__(self, seconds: Callable[[], float], *, has_acls: bool) -> None:
+        """Without ACLs everybody may see everything, and nobody is asked."""
         self._seconds = seconds
-        self._known: OrderedDict[Credentials | None, tuple[float, Rights]] = OrderedDict()
+        self._has_acls = has_acls
+        self._key = secrets.token_bytes(32)
+        self._known: OrderedDict[bytes, tuple[float, Rights]] = OrderedDict()
 
     async def of(self, agents: Agents) -> Rights:
         """Return what is shown to who connects so. Raises UserError if no agent answers, or none takes the user."""
-        if agents.security.protocol == "PLAINTEXT":
-            return EVERYTHING  # whoever reaches the console is whoever reaches the agents
-        user = agents.security.credentials
+        if not self._has_acls:
+            return EVERYTHING
+        user, now = self._digest(agents.security.credentials), self._seconds()
+        while self._known and now - next(iter(self._known.values()))[0] > _FRESH_SECONDS:
+            self._known.popitem(last=False)
         found = self._known.get(user)
-        if found is None or self._seconds() - found[0] > _FRESH_SECONDS:
-            found = (self._seconds(), await ask(agents))
+        if found is None:
+            found = (now, await ask(agents))
+            self._known.pop(user, None)
             self._known[user] = found
-            self._known.move_to_end(user)
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return found[1]
+
+    def _digest(self, user: Credentials | None) -> bytes:
+        """Return what tells users apart, and keeps no password."""
+        if user is None:
+            return b""
+        text = "\0".join((user.mechanism, user.user, user.password))
+        return hmac.digest(self._key, text.encode(), "sha256")
 
 
 async def ask(agents: Agents) -> Rights:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import jinja2
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
 from lacuna.console import formats, limits
@@ -90,6 +90,29 @@ async def note_rights(site: Site, request: Request) -> None:
     request.state.rights = await site.rights.of(site.agents(request))
 
 
+def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of a form, which `read_form` has read."""
+    form: dict[str, str] = getattr(request.state, "form", {})
+    return form
+
+
+async def read_form(request: Request) -> None:
+    """Note with a request the fields of its form. Raises BadRequest, and ClientDisconnect."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.FORM_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > limits.FORM_BYTES:
+                    raise BadRequest("the form is too large")
+        fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=16)
+    except TimeoutError as error:
+        raise BadRequest("the form came too slowly") from error
+    except ValueError as error:
+        raise BadRequest("the form cannot be read") from error
+    request.state.form = dict(fields)
+
+
 def for_its_user(page: Page) -> Page:
     """Return a page that knows what its user may see."""
 
@@ -100,6 +123,16 @@ def for_its_user(page: Page) -> Page:
     return answer
 
 
+_FAILURES: Final = (
+    (NotAllowed, 403, "Not allowed"),
+    (NotThere, 404, "Not found"),
+    (BootstrapUnavailable, 503, "No agent answers"),
+    (UserError, 400, "Not possible"),
+    (CommandRefused, 502, "Refused"),
+    (ControlPlaneUnavailable, 503, "No control plane answers"),
+)
+
+
 class Turns:
     """Has a few requests answered at a time, each within a time."""
 
@@ -108,6 +141,14 @@ class Turns:
 
     async def answer(self, site: Site, request: Request, page: Page) -> Response:
         """Return what `page` answers, or a page that says why it does not."""
+        if request.method == "POST":
+            # Before its turn: whoever sends a form slowly keeps nobody waiting.
+            try:
+                await read_form(request)
+            except BadRequest as error:
+                return _failed(site, request, 400, "Not possible", str(error))
+            except ClientDisconnect:
+                return Response(status_code=400)
         try:
             async with asyncio.timeout(limits.WAIT_SECONDS):
                 await self._free.acquire()
@@ -121,18 +162,11 @@ class Turns:
         except TimeoutError:
             text = f"This took longer than {limits.ANSWER_SECONDS:g} seconds, and was given up."
             return _failed(site, request, 503, "Too slow", text)
-        except NotAllowed as error:
-            return _failed(site, request, 403, "Not allowed", str(error))
-        except NotThere as error:
-            return _failed(site, request, 404, "Not found", str(error))
-        except BootstrapUnavailable as error:
-            return _failed(site, request, 503, "No agent answers", str(error))
-        except UserError as error:
-            return _failed(site, request, 400, "Not possible", str(error))
-        except CommandRefused as error:
-            return _failed(site, request, 502, "Refused", str(error))
-        except ControlPlaneUnavailable as error:
-            return _failed(site, request, 503, "No control plane answers", str(error))
+        except (UserError, CommandRefused, ControlPlaneUnavailable) as error:
+            code, title = next(
+                (code, title) for kind, code, title in _FAILURES if isinstance(error, kind)
+            )
+            return _failed(site, request, code, title, str(error))
         finally:
             self._free.release()
 

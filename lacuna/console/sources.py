@@ -21,10 +21,10 @@ from lacuna.observing.endpoint import Shown
 class Sources:
     """Where the pages come from.
 
-    `control` is asked for the metadata and `agents` for records. `status` asks the control
-    planes, where there may be several. `reports` are those of the agents in this process, by lease id, which are newer
-    than the last ones that the control plane has. `shown` is what the process answers to /metrics, if it is part of the
-    cluster.
+    `control` is asked for the metadata and `agents` for records. `status` asks the control planes, where there may be
+    several. `has_acls` is false if it is known that everybody may do everything. `reports` are those of the agents in
+    this process, by lease id, which are newer than the last ones that the control plane has. `shown` is what the
+    process answers to /metrics, if it is part of the cluster.
     """
 
     control: ControlClient
@@ -32,6 +32,7 @@ class Sources:
     now_ms: Callable[[], int]
     seconds: Callable[[], float]
     status: Callable[[], Awaitable[Sequence[ControlPlaneStatus]]]
+    has_acls: bool = True
     reports: Callable[[], Mapping[int, AgentReport]] = dict
     shown: Shown | None = None
 
@@ -57,6 +58,7 @@ async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
         now_ms=cluster.clock.now_ms,
         seconds=time.monotonic,
         status=status,
+        has_acls=cluster.agents[0].context.access.authorizer is not None,
         reports=lambda: {agent.context.lease.lease_id: agent.report() for agent in cluster.agents},
         shown=shown,
     )

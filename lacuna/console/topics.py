@@ -60,7 +60,9 @@ async def page(site: Site, request: Request) -> Response:
             topic,
             sample.topics.get(topic.topic_id, TopicSize()),
             rates.get(topic.topic_id),
-            effective(topic.configs, "cleanup.policy"),
+            effective(topic.configs, "cleanup.policy")
+            if rights.topic(topic.name, Operation.DESCRIBE_CONFIGS)
+            else "",
         )
         for topic in site.sources.control.cluster.topics_by_name.values()
         if wanted.lower() in topic.name.lower() and rights.topic(topic.name)
@@ -76,7 +78,7 @@ async def page(site: Site, request: Request) -> Response:
         sort=order if order in _ORDERS else "name",
         orders=list(_ORDERS),
         largest=max((row.size.size for row in rows), default=0),
-        left_out=sample.left_out,
+        left_out=sample.left_out if rights.sees_cluster else 0,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -10,8 +9,8 @@ from starlette.responses import RedirectResponse, Response
 from lacuna.blame import Blamed, blame_in
 from lacuna.console import limits
 from lacuna.console.rights import Rights
-from lacuna.console.site import BadRequest, NotThere, Paging, Site, link, rights_of
-from lacuna.controlplane.client import confirm
+from lacuna.console.site import BadRequest, NotThere, Paging, Site, form_of, link, rights_of
+from lacuna.controlplane.client import ControlClient, confirm
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -26,10 +25,11 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """An ongoing transaction, and the partitions whose readers wait for it."""
+    """An ongoing transaction, how many partitions it has, and those whose readers wait for it."""
 
     found: TransactionDescription
     seconds: float
+    partitions: int
     blocked: Sequence[Blamed]
 
     @property
@@ -114,6 +114,7 @@ async def _opened(
         OpenTransaction(
             found=each,
             seconds=max(now_ms - each.start_time_ms, 0) / 1000,
+            partitions=sum(_may_see(control, key, rights) for key in each.partitions),
             blocked=blamed.get(each.producer_id, []),
         )
         for each in found
@@ -136,7 +137,7 @@ async def abort_page(site: Site, request: Request) -> Response:
 async def abort(site: Site, request: Request) -> Response:
     """Abort the transaction that the form names, unless that producer has begun another one since."""
     rights = _check_writes(site, request)
-    form = await _form(request)
+    form = form_of(request)
     browser = site.tokens.browser_of(request.headers)
     if not site.tokens.is_right(browser, "abort", form.get("token", "")):
         text = (
@@ -182,14 +183,6 @@ def _check_writes(site: Site, request: Request) -> Rights:
     return rights
 
 
-async def _form(request: Request) -> dict[str, str]:
-    """Read a small form. Raises BadRequest."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limits.FORM_BYTES:
-            raise BadRequest("the form is too large")
-    try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=16))
-    except ValueError as error:
-        raise BadRequest("the form cannot be read") from error
+def _may_see(control: ControlClient, key: TopicPartition, rights: Rights) -> bool:
+    topic = control.cluster.topics_by_id.get(key.topic_id)
+    return topic is not None and rights.topic(topic.name)

@@ -161,10 +161,16 @@ def test_secrets_come_from_files_the_environment_and_commands(
         ("command:false", "it ended with code 1"),
         ("command:/no/such/command", "FileNotFoundError"),
         ("command:true", "is empty"),
+        ("command:", "IndexError"),
+        ("env:AN_EMPTY_SECRET", "is empty"),
+        ("file:/no\0file", "cannot be read"),
         (f"command:sh -c 'echo {SECRET}; exit 3'", "it ended with code 3"),
     ],
 )
-def test_a_secret_that_cannot_be_had_is_an_error_without_it(reference: str, message: str) -> None:
+def test_a_secret_that_cannot_be_had_is_an_error_without_it(
+    reference: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AN_EMPTY_SECRET", "")
     with pytest.raises(UserError, match=message) as failure:
         read_secret(reference, "some.setting")
     assert "some.setting" in str(failure.value)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import http.client
+import re
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlencode
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -23,7 +28,10 @@ from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
+from lacuna.console import limits
+from lacuna.console.rights import RightsOfUsers
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
+from lacuna.sasl import scram
 from lacuna.testing import Cluster
 from tests.lacuna.console.conftest import SECONDS, Answer, Browser, served
 from tests.lacuna.console.test_login import cookie_of, log_in
@@ -215,3 +223,79 @@ def test_guessing_by_metrics_is_made_slow(browser: Browser) -> None:
         assert wrong.code == HTTPStatus.UNAUTHORIZED
     waits = browser.get("/metrics", authorization=basic("operator", "secret"))
     assert waits.code == HTTPStatus.TOO_MANY_REQUESTS
+
+
+def test_one_users_password_does_not_excuse_guesses_at_anothers(browser: Browser) -> None:
+    """Nor do many guesses at a time get past."""
+    for _ in range(4):
+        for user, password in (("operator", "wrong"), ("alice", "secret")):
+            answer = browser.get("/metrics", authorization=basic(user, password))
+            assert answer.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    waits = browser.get("/metrics", authorization=basic("operator", "wrong"))
+    assert waits.code == HTTPStatus.TOO_MANY_REQUESTS
+
+
+def test_guesses_at_a_time_count_before_they_are_answered(browser: Browser) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        asked = [
+            pool.submit(browser.get, "/metrics", authorization=basic("operator", "wrong"))
+            for _ in range(12)
+        ]
+        codes = [each.result().code for each in asked]
+    assert codes.count(HTTPStatus.UNAUTHORIZED) <= 4
+    assert set(codes) == {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS}
+
+
+def test_a_stream_ends_with_the_login(cluster: Cluster, browser: Browser) -> None:
+    cookie = cookie_of(log_in(browser, "secret", user="alice"))
+    page = browser.get("/topics", cookie=cookie)
+    (token,) = set(re.findall(r'name="token" value="([^"]*)"', page.text))
+    connection = http.client.HTTPConnection(browser.address, timeout=SECONDS)
+    connection.request("GET", "/live/orders/0", headers={"cookie": cookie})
+    stream = connection.getresponse()
+    assert stream.status == HTTPStatus.OK
+    both = f"{cookie}; {cookie_of(page)}"
+    body = urlencode({"token": token})
+    assert browser.post("/logout", body, cookie=both).headers["location"] == "/login"
+    producer = Producer(as_user(cluster, "admin"))
+    producer.produce("orders", b"after the logout")
+    assert producer.flush(SECONDS) == 0
+    assert b"after the logout" not in stream.read()
+
+
+def test_whether_configs_are_shown_is_asked_in_lists_too(browser: Browser) -> None:
+    assert "delete</td>" in get(browser, "admin", "/topics").text
+    assert "delete</td>" not in get(browser, "watcher", "/topics").text
+
+
+def test_slow_forms_keep_nobody_waiting(browser: Browser) -> None:
+    host, _, port = browser.address.rpartition(":")
+    head = (
+        f"POST /login HTTP/1.1\r\nhost: {browser.address}\r\norigin: http://{browser.address}\r\n"
+        "content-type: application/x-www-form-urlencoded\r\ncontent-length: 100\r\n\r\nx"
+    )
+    with ExitStack() as stack:
+        for _ in range(2 * limits.REQUESTS):
+            slow = stack.enter_context(socket.create_connection((host, int(port))))
+            slow.sendall(head.encode())
+        assert log_in(browser, "secret").code == HTTPStatus.SEE_OTHER
+
+
+def test_what_is_known_of_users_holds_no_passwords() -> None:
+    users = RightsOfUsers(lambda: 0.0, has_acls=True)
+    one, other = (scram("SCRAM-SHA-256", "alice", "secret") for _ in range(2))
+    assert users._digest(one) == users._digest(other)
+    assert users._digest(one) != users._digest(scram("SCRAM-SHA-256", "alice", "other"))
+
+
+def test_without_a_login_acls_of_everybody_hold() -> None:
+    """A listener without SASL: who reaches the console is ANONYMOUS, as a client there would be."""
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
+    with Cluster(parts=AgentParts(security=security)) as running:
+        running.create_topic("salaries")
+        with served(running, may_write=True) as browser:
+            assert "salaries" not in browser.get("/topics").text
+            assert browser.get("/topics/salaries").code == HTTPStatus.NOT_FOUND
+            assert browser.get("/clients").code == HTTPStatus.FORBIDDEN
+            assert browser.get("/metrics").code == HTTPStatus.FORBIDDEN
+            assert browser.get("/transactions/abort?id=x").code == HTTPStatus.FORBIDDEN
