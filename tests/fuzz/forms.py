@@ -92,6 +92,7 @@ class _Console:
             now_ms=lambda: NOW_MS,
             seconds=time.monotonic,
             status=status,
+            has_acls=False,  # no agent could be asked
         )
         return make_app(sources, {"localhost"}, may_write=True).answers
 
