@@ -497,12 +497,17 @@ async def trickling(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"), [(silent, "timed out"), (trickling, "did not arrive within 0.2 seconds")]
+    ("answer", "piece_seconds", "reason"),
+    [(silent, 0.1, "timed out"), (trickling, 30.0, "did not arrive within 0.2 seconds")],
 )
 async def test_an_issuer_that_does_not_answer_is_not_waited_for(
-    answer: Any, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    answer: Any,
+    piece_seconds: float,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(jwks, "_PIECE_SECONDS", 0.1)
+    monkeypatch.setattr(jwks, "_PIECE_SECONDS", piece_seconds)
     monkeypatch.setattr(jwks, "_ALL_SECONDS", 0.2)
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
