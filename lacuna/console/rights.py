@@ -11,9 +11,10 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Final
 
-from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.errors import UserError
 from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection
 from lacuna.sasl import Credentials
@@ -80,20 +81,27 @@ class Rights:
     def check_cluster(self) -> None:
         """Raise NotAllowed if the cluster may not be described."""
         if not self.sees_cluster:
-            raise NotAllowed(f"This needs Describe on the cluster ({CLUSTER_NAME}).")
+            raise NotAllowed(_words("Describe on the cluster", "Describe --cluster"))
 
     def check_reads(self, topic: str) -> None:
         """Raise NotAllowed if a topic may not be read."""
         if not self.topic(topic, Operation.READ):
-            raise NotAllowed(f"This needs Read on topic {topic}.")
+            raise NotAllowed(_words(f"Read on topic {topic}", f"Read --topic {quote(topic)}"))
 
     def check_aborts(self) -> None:
         """Raise NotAllowed if transactions may not be aborted."""
         if not self.may_abort:
-            raise NotAllowed(f"This needs Alter on the cluster ({CLUSTER_NAME}).")
+            raise NotAllowed(_words("Alter on the cluster", "Alter --cluster"))
 
 
 EVERYTHING: Final = Rights(topics=None, groups=None, transactional_ids=None, cluster=None)
+
+
+def _words(what: str, options: str) -> str:
+    return (
+        f"This needs {what}, which you are not allowed. Who runs the cluster can allow it: "
+        f"lacuna acls add --allow-principal User:NAME --operation {options}"
+    )
 
 
 def _has(operations: int, operation: Operation) -> bool:
