@@ -131,10 +131,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         except FrameError as error:
             self.close_malformed(error)
             return
-        incoming = self._reader.incoming_bytes
         if frames or not self._flow.has_part:
             self._part_began = self.last_active
-        self._flow.received(frames, incoming)
+        self._flow.received(frames, self._reader.incoming_bytes)
         if frames:
             self._serving.add(frames)
         self._flow.adjust()
@@ -142,10 +141,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _limit(self, session: Session) -> None:
         """Take large requests only of a client that has authenticated, and tokens while it sends them."""
         largest = self._server.context.settings.max_request_bytes
-        if session.has_authenticated:
-            self._reader.limit(largest, sends_tokens=False)
-        else:
-            self._reader.limit(min(largest, MOST_TOKEN_BYTES), sends_tokens=True)
+        is_known = session.has_authenticated
+        largest = largest if is_known else min(largest, MOST_TOKEN_BYTES)
+        self._reader.limit(largest, has_authenticated=is_known)
         self._reader.has_tokens = session.sends_tokens
 
     def received(self, data: bytes) -> None:

@@ -105,10 +105,10 @@ class FrameReader:
         """How many bytes of a frame have arrived in part; 0 if there is none."""
         return 0 if self._frame is None else self._filled
 
-    def limit(self, max_bytes: int, *, sends_tokens: bool) -> None:
-        """Take no larger requests; with `sends_tokens`, hardly any memory before the bytes of one are there."""
+    def limit(self, max_bytes: int, *, has_authenticated: bool) -> None:
+        """Take no larger requests; of who has not authenticated, little memory before the bytes of one are there."""
         self.max_bytes = max_bytes
-        self._first_bytes = _FIRST_TOKEN_BYTES if sends_tokens else FIRST_BYTES
+        self._first_bytes = FIRST_BYTES if has_authenticated else _FIRST_TOKEN_BYTES
 
     def drop_incoming(self) -> None:
         """Free the memory of a frame that has arrived in part; its rest will not come."""

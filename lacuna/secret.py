@@ -1,7 +1,7 @@
 """Secrets of a configuration: each is a reference, so that no secret is in arguments, config files or logs.
 
 file:PATH       the content of a file, without the line break at its end
-env:NAME        an environment variable, likewise
+env:NAME        an environment variable, without a line break at its end
 command:LINE    what a command prints, without the line break at its end
 """
 

@@ -106,7 +106,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
     routes += [Route(f"/static/{name}", _static(name)) for name in _STATIC]
     if sources.shown is not None:
         routes += _observed(site, sources.shown)
-    routes.append(Route("/{path:path}", answering(_nothing)))
+    routes.append(Route("/{path:path}", answering(for_its_user(_nothing))))
     return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
 
 

@@ -37,7 +37,7 @@ class Brake:
         """Return for how many seconds nobody may try to log in as a user from a host."""
         now = self._seconds()
         found = (self._failures.get(key) for key in _keys(host, user))
-        return max((each.wait_until - now for each in found if each is not None), default=0.0)
+        return max([0.0, *(each.wait_until - now for each in found if each is not None)])
 
     def begin(self, host: str, user: str) -> None:
         """Count an attempt."""

@@ -86,7 +86,7 @@ async def log_in(site: Site, request: Request) -> Response:
     if not site.tokens.is_right(browser, _ACTION, form.get("token", "")):
         return _form(site, request, 403, "This form is not from this browser. Try again.")
     user = form.get("user", "")
-    if (wait := logins.brake.wait(host, user)) > 0:
+    if wait := logins.brake.wait(host, user):
         return _form(site, request, 429, f"Too many wrong passwords: try again in {wait:.0f} s.")
     credentials = await _right(site, host, user, form.get("password", ""))
     if credentials is None:
@@ -134,7 +134,7 @@ async def refuse_metrics(site: Site, request: Request) -> Response | None:
     else:
         host = request.client.host if request.client else ""
         user, password = _basic(request.headers.get("authorization", ""))
-        if (wait := site.logins.brake.wait(host, user)) > 0:
+        if wait := site.logins.brake.wait(host, user):
             return PlainTextResponse(f"too many wrong passwords: wait {wait:.0f} s\n", 429)
         found = await _right(site, host, user, password)
         if found is None:

@@ -95,11 +95,12 @@ class Rights:
 
 
 EVERYTHING: Final = Rights(topics=None, groups=None, transactional_ids=None, cluster=None)
+NOTHING: Final = Rights(topics={}, groups=(), transactional_ids=(), cluster=0)
 
 
 def _words(what: str, options: str) -> str:
     return (
-        f"This needs {what}, which you are not allowed. Who runs the cluster can allow it: "
+        f"This needs {what}, which you do not have. Whoever runs the cluster can grant it with "
         f"lacuna acls add --allow-principal User:NAME --operation {options}"
     )
 

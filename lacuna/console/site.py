@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
 from lacuna.console import formats, limits
-from lacuna.console.rights import EVERYTHING, NotAllowed, Rights, RightsOfUsers
+from lacuna.console.rights import NOTHING, NotAllowed, Rights, RightsOfUsers
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import COOKIE, Tokens
 from lacuna.console.sources import Sources
@@ -80,8 +80,8 @@ Page = Callable[[Site, Request], Awaitable[Response]]
 
 
 def rights_of(request: Request) -> Rights:
-    """Return what the user of a request may see, which `note_rights` has noted."""
-    rights: Rights = getattr(request.state, "rights", EVERYTHING)
+    """Return what the user of a request may see, which `note_rights` has noted; before it, nothing."""
+    rights: Rights = getattr(request.state, "rights", NOTHING)
     return rights
 
 
