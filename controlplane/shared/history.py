@@ -4,7 +4,8 @@ What lies below the last stable offset is decided and never changes (S3). So wha
 a time is the partition up to the last stable offset of that time. The history has that of each whole second in which it
 moved, and of an old one only each fifth, then each fifteenth, and so on: the older, the fewer. Any partition can
 answer for the multiples of the same widths, so answers for several partitions are of one time, at which every
-transaction was open or ended in all of them.
+transaction was open or ended in all of them. That does not make it visible in all of them: a last stable offset stays
+behind a transaction that has ended while an earlier one is open in that partition.
 """
 
 from array import array

@@ -31,8 +31,9 @@ async def time_travel(
 
     Each row is a partition: the offset before which it ended then and ends now, how many of the records of then
     are left, and how many have become visible since. It asks the control plane, which knows each second of the
-    last minutes and fewer of earlier times; the rows are of one time, in which no transaction is half visible.
-    `lacuna consume --at` prints the records.
+    last minutes and fewer of earlier times. The rows are of one time. As for any consumer, a transaction that was
+    committed by then can be visible in one partition and not yet in another, where a transaction of another
+    producer was still open. `lacuna consume --at` prints the records.
     """
     at_ms = parse_at(at, SystemWallClock().now_ms())
     async with open_control(control, data) as client:

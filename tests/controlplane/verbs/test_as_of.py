@@ -21,14 +21,19 @@ from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, Unchecked
 
 
 class Past(Cluster):
-    """A topic `a` with two partitions, and a transactional producer."""
+    """A topic `a` with two partitions, and a transactional producer `t`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.create("a", 2)
+        self.become("t")
+        self.now_ms += 5_000
+
+    def become(self, transactional_id: str) -> None:
+        """Let this producer write from now on."""
         init = InitProducerId(
             has_transactional_id=True,
-            transactional_id="t",
+            transactional_id=transactional_id,
             transaction_timeout_ms=600_000,
             producer_id=-1,
             producer_epoch=-1,
@@ -36,12 +41,11 @@ class Past(Cluster):
         made = self.do("init_producer_id", init)
         assert not made.error_code
         self.ids_ = {
-            "transactional_id": "t",
+            "transactional_id": transactional_id,
             "producer_id": made.producer_id,
             "producer_epoch": made.producer_epoch,
         }
         self.sequences: dict[str, int] = {}
-        self.now_ms += 5_000
 
     def begin(self, *partitions: str) -> None:
         for each in partitions:
@@ -81,6 +85,18 @@ def test_a_transaction_that_was_open_is_not_seen_in_any_partition() -> None:
     answer = past.read(opened)
     assert answer.as_of_ms == opened // 1000 * 1000
     assert [each.last_stable_offset for each in answer.partitions] == [4, 5]
+    past.check()
+
+
+def test_a_committed_transaction_waits_behind_an_open_one_where_that_began() -> None:
+    """As for Kafka's consumers: no vector of last stable offsets shows it whole meanwhile."""
+    past = Past()
+    past.begin("a-1")  # by `t`, which stays open
+    past.become("transfer")
+    past.begin("a-0", "a-1")
+    past.end(committed=True)
+    past.now_ms += 5_000
+    assert past.ends(past.now_ms) == [1, 0]
     past.check()
 
 
