@@ -1,4 +1,4 @@
-"""OffsetDelete v0: deletes committed offsets of a group (KIP-496).
+"""OffsetDelete v0: deletes offsets of a group, also those that a transaction has staged (KIP-496).
 
 Offsets of topics to which a member is subscribed are refused (GROUP_SUBSCRIBED_TO_TOPIC), and so are all offsets of a
 group that has members which are not consumers (NON_EMPTY_GROUP).

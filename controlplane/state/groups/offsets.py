@@ -1,6 +1,6 @@
 """Committed offsets, and offsets pending until the outcome of a transaction; both are durable (S26, S4, S6)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
@@ -143,21 +143,33 @@ class Offsets:
         name_of: Callable[[bytes], str],
         now_ms: int,
     ) -> None:
-        """Drop expired committed offsets. `name_of` returns the name of a topic id."""
+        """Drop offsets that expired or were deleted, including the pending ones. `name_of` names a topic id."""
+        keys = [key_of(partition) for partition in partitions]
         offsets = self.committed.get(group_id, {})
-        for partition in partitions:
-            key = key_of(partition)
+        for key in keys:
             if offsets.pop(key, None) is not None:
                 self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         if not offsets:
             self.committed.pop(group_id, None)
+        for producer_id in list(self.pending_producers.get(group_id, ())):
+            pending = self.pending[producer_id][group_id]
+            for key in keys:
+                pending.pop(key, None)
+            if not pending:
+                self._drop_pending(producer_id, group_id)
 
     def is_pending(self, group_id: str, key: PartitionKey) -> bool:
         """Whether the group has a pending offset of this partition."""
-        return any(
-            key in self.pending[producer_id][group_id]
-            for producer_id in self.pending_producers.get(group_id, ())
-        )
+        return any(key in pending for pending in self._pending_in(group_id))
+
+    def has(self, group_id: str, key: PartitionKey) -> bool:
+        """Whether the group has a committed or pending offset of this partition."""
+        return key in self.committed.get(group_id, ()) or self.is_pending(group_id, key)
+
+    def has_no_others(self, group_id: str, keys: Set[PartitionKey]) -> bool:
+        """Whether the group has offsets of no other partitions than these."""
+        committed = self.committed.get(group_id, {})
+        return all(each.keys() <= keys for each in (committed, *self._pending_in(group_id)))
 
     def has_group(self, group_id: str) -> bool:
         """Whether the group has committed or pending offsets."""
@@ -208,6 +220,10 @@ class Offsets:
     def _pending_of(self, producer_id: int, group_id: str) -> OffsetsOfGroup:
         self.pending_producers.setdefault(group_id, {})[producer_id] = None
         return self.pending.setdefault(producer_id, {}).setdefault(group_id, {})
+
+    def _pending_in(self, group_id: str) -> Iterator[OffsetsOfGroup]:
+        for producer_id in self.pending_producers.get(group_id, ()):
+            yield self.pending[producer_id][group_id]
 
     def _drop_pending(self, producer_id: int, group_id: str) -> None:
         groups = self.pending[producer_id]

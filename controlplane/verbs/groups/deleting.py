@@ -1,4 +1,4 @@
-"""OffsetDelete: an operator deletes committed offsets (KIP-496)."""
+"""OffsetDelete: an operator deletes committed and pending offsets (KIP-496)."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
@@ -18,7 +18,9 @@ from lacuna.controlplane.verbs.turn import Turn
 
 @of_one_group
 def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
-    """Delete committed offsets, except of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
+    """Delete offsets, except of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
+
+    An offset that is pending in a transaction is deleted as well: the commit must not bring it back.
 
     If a group has members but they are not consumers, nothing is deleted (NON_EMPTY_GROUP), as nobody knows what it
     reads.
@@ -31,7 +33,7 @@ def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
     has_members = group is not None and group.state is not GroupState.EMPTY
     if group is not None and has_members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return _refuse(ErrorCode.NON_EMPTY_GROUP)
-    committed = turn.groups.offsets.committed.get(command.group_id, {})
+    offsets = turn.groups.offsets
     named = {partition.topic_id for partition in command.partitions}
     read = _read_of(turn, command.group_id, group, named)
     error_codes = []
@@ -41,12 +43,12 @@ def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
             error_codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
         error_codes.append(ErrorCode.NONE)
-        if key_of(partition) in committed:
+        if offsets.has(command.group_id, key_of(partition)):
             deleted[key_of(partition)] = partition
     if deleted:
         record = OffsetsExpired(group_id=command.group_id, partitions=deleted.values())
         turn.journal_group(GroupRecord(offsets_expired=record))
-        if group is not None and len(deleted) == len(committed):
+        if group is not None and offsets.has_no_others(command.group_id, deleted.keys()):
             group.is_emptied = True
     return Reply(offsets_deleted=OffsetsDeleted(error_codes=error_codes))
 
@@ -68,6 +70,6 @@ def _refuse(error_code: ErrorCode) -> Reply:
 
 
 def replay_offsets_expired(state: State, record: OffsetsExpired, now_ms: int) -> None:
-    """Remove committed offsets that were deleted by an operator or expired."""
+    """Remove offsets that were deleted by an operator or expired."""
     offsets = state.groups.offsets
     offsets.expire(record.group_id, record.partitions, state.topic_name, now_ms)
