@@ -63,6 +63,10 @@ _KINDS: Final = {
 }
 
 
+#: A range below this share of its strip may be less than a pixel wide.
+_NARROW: Final = 1 / 150
+
+
 class Range(NamedTuple):
     """Offsets [first, end) of one kind.
 
@@ -88,6 +92,18 @@ class Column(NamedTuple):
     first: int
     end: int
     counts: Mapping[Kind, int]
+
+    def bands(self, height: float, least: float) -> list[tuple[Kind, float, float]]:
+        """Return its kinds from below, each with its top and height, in a column as high as `height`.
+
+        Each is at least as high as `least`, so that no kind is lost.
+        """
+        rest = (height - least * len(self.counts)) / (self.end - self.first)
+        bands, top = [], height
+        for kind, count in self.counts.items():
+            top -= least + rest * count
+            bands.append((kind, top, least + rest * count))
+        return bands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +172,18 @@ class Strip:
     sizes: Mapping[Kind, int]
     extents: int
     level: str
+
+    def is_narrow(self, part: Range) -> bool:
+        """Whether a range needs an outline of its own colour to be seen, and has no room for a gap beside it."""
+        return part.end - part.first < _NARROW * (self.end - self.first)
+
+    def gaps(self) -> list[int]:
+        """Return the offsets between two ranges that are wide enough for a gap between them."""
+        return [
+            other.first
+            for one, other in pairwise(self.ranges)
+            if not self.is_narrow(one) and not self.is_narrow(other)
+        ]
 
 
 def open_from(producers: Iterable[ActiveProducer]) -> Mapping[int, int]:

@@ -5,11 +5,12 @@ import time
 from collections.abc import Mapping
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.console.limits import COLUMNS, RANGES
-from lacuna.console.strip import Kind, Strip, Window, draw
+from lacuna.console.strip import Column, Kind, Strip, Window, draw
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
@@ -126,6 +127,29 @@ def test_it_adds_up_only_as_much_as_it_must() -> None:
     assert not strip.ranges
     assert len(strip.columns) == COLUMNS
     assert all(column.counts == {Kind.COMMITTED: 4, Kind.ABORTED: 4} for column in strip.columns)
+
+
+def test_no_gap_covers_what_is_narrow() -> None:
+    """What lies beyond the last stable offset is often narrow, and is what matters."""
+    wide = [(0, 5000, 0, 0), (5000, 10_000, 0, FLAG_TRUE_OFFSETS)]
+    tail = [(10_000 + at, 10_001 + at, at + 1, 0) for at in range(100)]
+    strip = strip_of(view_of([*wide, *tail], stable=10_000), 0, 10_100)
+    assert len(strip.ranges) == 102
+    assert [strip.is_narrow(each) for each in strip.ranges] == [False] * 2 + [True] * 100
+    assert strip.gaps() == [5000]
+
+
+@given(
+    counts=st.dictionaries(st.sampled_from(Kind), st.integers(1, 1 << 40), min_size=1),
+    height=st.sampled_from([(64, 2), (16, 1)]),
+)
+def test_a_column_shows_each_of_its_kinds(counts: dict[Kind, int], height: tuple[int, int]) -> None:
+    whole, least = height
+    bands = Column(0, sum(counts.values()), counts).bands(whole, least)
+    assert [kind for kind, _, _ in bands] == list(counts)
+    assert all(size >= least for _, _, size in bands)
+    assert sum(size for _, _, size in bands) == pytest.approx(whole)
+    assert bands[-1][1] == pytest.approx(0, abs=1e-6)
 
 
 @given(
