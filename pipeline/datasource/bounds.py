@@ -1,7 +1,7 @@
 """Where reading begins and ends, given as in Spark's Kafka source: by edges, offsets or timestamps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from lacuna.pipeline.datasource.options import OptionError, Options
@@ -10,6 +10,8 @@ from lacuna.pipeline.datasource.options import OptionError, Options
 LATEST: Final = -1
 EARLIEST: Final = -2
 _EDGES: Final = {"latest": LATEST, "earliest": EARLIEST}
+#: What stands beside a topic's partitions, in a position of a stream, for the topic's id.
+ID: Final = "id"
 _OFFSETS_LOOK: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
 
@@ -32,9 +34,13 @@ class AtEdge:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """A bound at a given offset, or edge, of each partition. It must name all partitions that are read."""
+    """A bound at a given offset, or edge, of each partition. It must name all partitions that are read.
+
+    If they were taken from a stream, `topic_ids` says of which topics they are.
+    """
 
     offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,8 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
         return AtTimestamp(timestamp, is_latest_without)
     name = f"{side}OffsetsByTimestamp"
     if name in options:
-        return AtTimestamps(partition_numbers(options, name, 0), is_latest_without)
+        times = _numbers(options, name, 0, options.json(name))
+        return AtTimestamps(times, is_latest_without)
     name = f"{side}Offsets"
     text = (options.text(name) or "").lower()
     if not text:
@@ -85,15 +92,27 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
         raise OptionError(
             f"option {name}={text}: write earliest, latest, or a value like {_OFFSETS_LOOK}"
         )
-    return AtOffsets(partition_numbers(options, name, EARLIEST))
+    given, topic_ids = _split_ids(options.json(name))
+    return AtOffsets(_numbers(options, name, EARLIEST, given), topic_ids)
 
 
-def partition_numbers(options: Options, name: str, minimum: int) -> dict[TopicPartition, int]:
-    """The numbers in the option `name`, which has the form {"topic": {"0": 12}}; each must be at least `minimum`.
+def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
+    """Offsets without the topic ids that are among them in a position of a stream, and these ids by topic."""
+    if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
+        return given, {}
+    ids = {topic: each[ID] for topic, each in given.items() if isinstance(each.get(ID), str)}
+    numbers = {
+        topic: {key: value for key, value in each.items() if key != ID or topic not in ids}
+        for topic, each in given.items()
+    }
+    return numbers, ids
+
+
+def _numbers(options: Options, name: str, minimum: int, given: Any) -> dict[TopicPartition, int]:
+    """The numbers in `given`, which the option `name` has in the form {"topic": {"0": 12}}, each at least `minimum`.
 
     Raises OptionError.
     """
-    given = options.json(name)
     if isinstance(given, dict) and all(isinstance(each, dict) for each in given.values()):
         found = {
             TopicPartition(topic, int(partition)): number
@@ -110,23 +129,6 @@ def partition_numbers(options: Options, name: str, minimum: int) -> dict[TopicPa
 
 def _is_number(value: Any, minimum: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
-
-
-def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets in the form {"topic": {"0": 12}}, always in the same order, because Spark compares them as text."""
-    found: dict[str, dict[str, int]] = {}
-    for partition in sorted(offsets):
-        found.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
-    return found
-
-
-def of_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """Offsets by partition, from the form {"topic": {"0": 12}}."""
-    return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, partitions in offsets.items()
-        for partition, offset in partitions.items()
-    }
 
 
 def check_order(first: Bound, end: Bound) -> None:

@@ -18,6 +18,7 @@ from lacuna.pipeline.datasource.bounds import (
     names_of,
 )
 from lacuna.pipeline.datasource.planning import Bucket
+from lacuna.pipeline.datasource.positions import Position
 from lacuna.pipeline.datasource.reading_options import Partitions, Selection
 from lacuna.pipeline.errors import DataLossError, PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
@@ -146,8 +147,9 @@ class Resolver:
         match bound:
             case AtEdge(edge):
                 return {each: self._edge(each, edge) for each in self._logs}
-            case AtOffsets(offsets):
+            case AtOffsets(offsets, topic_ids):
                 self._check_named(offsets, "offsets")
+                self._check_topics(Position(offsets, topic_ids))
                 return {each: self._edge(each, offsets[each]) for each in self._logs}
             case AtTimestamp(timestamp, is_latest_without):
                 return {
@@ -171,6 +173,14 @@ class Resolver:
                 f"{what} were given for {names_of(named)}, but the partitions to read are "
                 f"{names_of(self._logs)}: name exactly these (-2 is the earliest offset, -1 the latest)"
             )
+
+    def _check_topics(self, position: Position) -> None:
+        for log in self._logs.values():
+            if not position.is_of(log):
+                raise DataLossError(
+                    f"the offsets that were given for {log.topic} are of an earlier topic of this name, which was "
+                    "deleted: its records are gone; give other offsets"
+                )
 
     def _at_time(self, partition: TopicPartition, timestamp: int, is_latest_without: bool) -> int:
         found = self._first_since(partition, timestamp)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lacuna.pipeline.datasource.bounds import TopicPartition, of_json
+from lacuna.pipeline.datasource.bounds import TopicPartition
+from lacuna.pipeline.datasource.positions import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
     return Lag(behind, min(values), max(values), sum(values) / len(values))
 
 
-def _offsets(value: Any) -> dict[TopicPartition, int]:
+def _offsets(value: Any) -> Mapping[TopicPartition, int]:
     """Parses an offset of the progress, which may be JSON text or already parsed."""
     if isinstance(value, str):
         value = json.loads(value)
-    return of_json(value) if value else {}
+    return Position.of_json(value).offsets if value else {}

@@ -1,9 +1,9 @@
 """Reads a stream: one process gets the offsets and plans each micro-batch, and tasks read it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,8 +23,6 @@ from lacuna.pipeline.datasource.bounds import (
     AtEdge,
     AtOffsets,
     TopicPartition,
-    as_json,
-    of_json,
 )
 from lacuna.pipeline.datasource.connection import Connection
 from lacuna.pipeline.datasource.failing import one_message
@@ -34,30 +32,36 @@ from lacuna.pipeline.datasource.offsets import Logs, Resolver, report_loss, sele
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.pinning import pin, unpin
 from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, ReadTask, plan_tasks
+from lacuna.pipeline.datasource.positions import Position
 from lacuna.pipeline.datasource.reading_options import ReadOptions, read_options
 from lacuna.pipeline.datasource.schema import check_schema
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.metadata import MetadataSource
 
-Offsets = dict[TopicPartition, int]
+Offsets = Mapping[TopicPartition, int]
+#: A position as Spark keeps it in a checkpoint.
+Json = dict[str, dict[str, Any]]
 
 #: The most pins of unfinished batches to keep; there are more only if Spark plans a batch repeatedly.
 _MAX_PINS: Final = 4
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream of records. Offsets are the next to read: {"topic": {"0": 12}}, as in Spark's Kafka source."""
+    """Reads a stream of records.
+
+    Its offsets are the next to read, with the id of each topic: {"topic": {"0": 12, "id": "gV0D…"}}.
+    """
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._given = options
         self._schema = schema
         #: Where a new query begins. It is kept because Spark asks more than once, while the log moves on.
-        self._initial: Offsets | None = None
+        self._initial: Position | None = None
         self._has_begun = False  # whether latestOffset was asked
-        self._latest: Offsets = {}
+        self._latest = Position()
         self._is_available_now = False
         #: The offsets up to which trigger(availableNow=True) reads.
-        self._target: Offsets | None = None
+        self._target: Position | None = None
         self._pins: list[int] = []
 
     @cached_property
@@ -77,18 +81,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Gate(self._options.min_offsets_per_trigger, self._options.max_trigger_delay)
 
     @one_message
-    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         """The offsets at which a new query begins."""
         options = self._options
 
-        def resolve(metadata: MetadataSource) -> Offsets:
+        def resolve(metadata: MetadataSource) -> Position:
             logs = selected_logs(metadata, options.selection)
             resolver = Resolver(logs, self._bucket(metadata), is_committed=options.is_committed)
-            return resolver.offsets(options.starting)
+            return Position.in_logs(resolver.offsets(options.starting), logs.values())
 
         if self._initial is None:
             self._initial = self._connection.use(resolve)
-        return as_json(self._initial)
+        return self._initial.as_json()
 
     @one_message
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -100,33 +104,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     @one_message
-    def latestOffset(  # noqa: N802
-        self, start: dict[str, dict[str, int]], limit: ReadLimit
-    ) -> dict[str, dict[str, int]]:
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
         """The offsets at which the next batch ends; for read_committed, at most the last stable offset (S13)."""
-        begin = of_json(start)
+        given = Position.of_json(start)
         logs = self._logs()
+        begin = self._continued(given, logs)
         self._latest = self._ends(begin, logs)
-        is_first = self._is_at_start() and begin == self._initial
+        is_first = self._is_at_start() and given == self._initial
         self._has_begun = True
         if is_first:
             return start
-        for partition in sorted(begin.keys() - logs.keys()):
-            report_loss(f"{partition} is gone", is_failing=self._options.fail_on_data_loss)
-        return as_json(self._next(begin, logs, limit))
+        for partition in sorted(begin.offsets.keys() - logs.keys()):
+            self._report(f"{partition} is gone")
+        ends = self._next(begin.offsets, logs, limit)
+        return Position.in_logs(ends, logs.values()).as_json()
 
-    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802
         """The latest offsets at the last trigger, for the query's progress."""
-        return as_json(self._latest) if self._latest else None
+        return self._latest.as_json() or None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Makes the query read up to the offsets that are the latest at its first batch, then end."""
         self._is_available_now = True
 
     @one_message
-    def partitions(
-        self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]
-    ) -> list[InputPartition]:
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """The tasks of a batch. What they read is pinned until the batch is committed."""
         if start == end or self._is_at_start():
             return []
@@ -134,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def plan(metadata: MetadataSource) -> list[ReadTask]:
             self._pin(metadata)
-            ranges = self._ranges(metadata, of_json(start), of_json(end))
+            ranges = self._ranges(metadata, Position.of_json(start), Position.of_json(end))
             return plan_tasks(
                 ranges,
                 Division(
@@ -156,7 +158,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition, self._schema)
 
     @one_message
-    def commit(self, end: dict[str, dict[str, int]]) -> None:  # noqa: ARG002
+    def commit(self, end: Json) -> None:  # noqa: ARG002
         """Ends the pins, because the batch is done."""
         self._unpin(0)
 
@@ -186,63 +188,68 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return self._connection.use(look)
 
-    def _ends(self, begin: Offsets, logs: Logs) -> Offsets:
+    def _continued(self, begin: Position, logs: Logs) -> Position:
+        """The position without topics that were created anew since: what follows in them is read from the beginning.
+
+        Raises DataLossError if there are any, unless `failOnDataLoss=false`.
+        """
+        anew = {log.topic for log in logs.values() if not begin.is_of(log)}
+        for topic in sorted(anew):
+            self._report(f"topic {topic} was deleted and created anew since the query has read it")
+        return begin.without(anew)
+
+    def _ends(self, begin: Position, logs: Logs) -> Position:
         """The latest offset of each partition; with trigger(availableNow=True), that of the first batch."""
         is_committed = self._options.is_committed
         latest = {each: log.end_offset(is_committed=is_committed) for each, log in logs.items()}
-        for partition, offset in begin.items():
+        for partition, offset in begin.offsets.items():
             if latest.get(partition, offset) < offset:
-                report_loss(
-                    (
-                        f"{partition} ends at offset {latest[partition]}, but the query has read up to "
-                        f"{offset}"
-                    ),
-                    is_failing=self._options.fail_on_data_loss,
+                self._report(
+                    f"{partition} ends at offset {latest[partition]}, but the query has read up to {offset}"
                 )
-        if self._is_available_now:
-            if self._target is None:
-                self._target = latest
-            return {each: self._target[each] for each in latest if each in self._target}
-        return latest
+        if not self._is_available_now:
+            return Position.in_logs(latest, logs.values())
+        if self._target is None:
+            self._target = Position.in_logs(latest, logs.values())
+        target = self._target
+        there = {
+            each: target.offsets[each]
+            for each, log in logs.items()
+            if each in target.offsets and target.is_of(log)
+        }
+        return Position.in_logs(there, logs.values())
 
     def _next(self, begin: Offsets, logs: Logs, limit: ReadLimit) -> Offsets:
-        options = self._options
-        firsts = {
-            each: _first_of(begin, each, self._latest[each], logs[each]) for each in self._latest
-        }
+        options, latest = self._options, self._latest.offsets
+        firsts = {each: _first_of(begin, each, latest[each], logs[each]) for each in latest}
         if isinstance(limit, ReadAllAvailable):
-            return self._latest
-        if not self._is_available_now and not self._gate.opens(
-            firsts, self._latest, time.monotonic()
-        ):
-            return begin
+            return latest
+        if not self._is_available_now and not self._gate.opens(firsts, latest, time.monotonic()):
+            return {each: offset for each, offset in begin.items() if each in logs}
         if not isinstance(limit, ReadMaxRows):
-            return self._latest
-        return limited(
-            logs, firsts, self._latest, limit.max_rows, is_committed=options.is_committed
-        )
+            return latest
+        return limited(logs, firsts, latest, limit.max_rows, is_committed=options.is_committed)
 
-    def _ranges(self, metadata: MetadataSource, start: Offsets, end: Offsets) -> list[ReadRange]:
+    def _ranges(self, metadata: MetadataSource, start: Position, end: Position) -> list[ReadRange]:
         """The range of each partition in `end`. Raises DataLossError if offsets are missing."""
-        logs = selected_logs(metadata, self._options.selection, may_miss=True, among=end)
+        logs = selected_logs(metadata, self._options.selection, may_miss=True, among=end.offsets)
+        begin = self._continued(start, logs).offsets
         found = []
-        for partition in end:
-            if partition not in logs:
+        for partition, until in end.offsets.items():
+            log = logs.get(partition)
+            if log is None or not end.is_of(log):
                 self._report(f"{partition} is gone")
                 continue
-            log = logs[partition]
-            first = self._first(partition, start, end[partition], log)
             latest = log.end_offset(is_committed=self._options.is_committed)
-            if end[partition] > latest:
-                self._report(
-                    f"{partition} ends at offset {latest}, but the batch at {end[partition]}"
-                )
-            found.append(ReadRange(log, first, min(end[partition], latest)))
+            first = self._first(begin, partition, min(until, latest), log)
+            if until > latest:
+                self._report(f"{partition} ends at offset {latest}, but the batch at {until}")
+            found.append(ReadRange(log, first, min(until, latest)))
         return found
 
-    def _first(self, partition: TopicPartition, start: Offsets, end: int, log: PartitionLog) -> int:
+    def _first(self, begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
         """The offset at which the batch begins. In a new partition, offsets already deleted count as data loss too."""
-        first = _first_of(start, partition, end, log) if partition in start else 0
+        first = _first_of(begin, partition, end, log) if partition in begin else 0
         if first < log.log_start_offset:
             self._report(
                 f"{partition} begins at offset {log.log_start_offset}, but the query is at {first}"
@@ -268,14 +275,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             del self._pins[0]
 
 
-def _first_of(start: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-    """The offset at which a batch that ends at `end` begins.
+def _first_of(begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
+    """The offset at which a batch that ends at `end` begins: the log start if the partition is new.
 
-    This is the log start if the partition is new. It is also the log start if the end is before the query's start,
-    which means that the topic was deleted and created again.
+    It is never above the end, which lies before what the query has read if the cluster has lost its newest records.
     """
-    first = start.get(partition, log.log_start_offset)
-    return first if first <= end else log.log_start_offset
+    return min(begin.get(partition, log.log_start_offset), end)
 
 
 def _moves(options: ReadOptions) -> bool:
@@ -283,6 +288,6 @@ def _moves(options: ReadOptions) -> bool:
     match options.starting:
         case AtEdge(edge):
             return edge != EARLIEST
-        case AtOffsets(offsets):
+        case AtOffsets(offsets=offsets):
             return LATEST in offsets.values()
     return True

@@ -1,5 +1,8 @@
 """What a stream does with offsets that are no longer what they were, and with mistakes while it waits."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from lacuna.pipeline.datasource import stream as stream_module
 from lacuna.pipeline.datasource.connection import Connection
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
-from lacuna.pipeline.datasource.stream import StreamReader
+from lacuna.pipeline.datasource.stream import Json, StreamReader
 from lacuna.pipeline.errors import DataLossError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata import CONTROL, MetadataSource
@@ -21,50 +24,130 @@ from lacuna.testing import Cluster
 from tests.pipeline.reading.conftest import Planned, options_of
 
 
-@pytest.mark.parametrize(
-    ("limit", "ends"),
-    [
-        pytest.param(ReadAllAvailable(), [3, 4], id="all"),
-        pytest.param(ReadMaxRows(2), [2, 3, 4], id="limited"),
-    ],
-)
-def test_a_topic_that_was_made_anew(
-    cluster: Cluster, transact: Any, limit: ReadLimit, ends: list[int]
-) -> None:
-    """Its offsets begin anew, at fewer than the query has read: loss, and then all that it holds is read."""
-    topic, name = f"anew-{len(ends)}", f"anew-{len(ends)}-0"
-    cluster.create_topic(topic)
-    transact(cluster, topic, [(True, [(b"k", b"old")] * 5)])
+def _made_anew(cluster: Cluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_topics([topic])[topic].result(60)
     cluster.create_topic(topic)
-    written = transact(cluster, topic, [(True, [(b"k", b"%d" % n) for n in range(3)])])
-    start = {topic: {"0": 5}}
 
-    failing = StreamReader(Options(options_of(cluster, topic)), RECORD_COLUMNS)
-    try:
-        with pytest.raises(
-            DataLossError, match=f"{name} ends at offset 3, but the query has read up"
-        ):
-            failing.latestOffset(start, limit)
-    finally:
-        failing.stop()
 
-    options = options_of(cluster, topic, failOnDataLoss="false")
-    reader = StreamReader(Options(options), RECORD_COLUMNS)
-    found: list[bytes] = []
+@contextmanager
+def _reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[StreamReader]:
+    given = options_of(cluster, topic, **{"startingOffsets": "earliest", **options})
+    reader = StreamReader(Options(given), RECORD_COLUMNS)
     try:
-        for end in ends:
-            if end == 4:
-                more = transact(cluster, topic, [(True, [(b"k", b"3")])])
-            assert reader.latestOffset(start, limit) == {topic: {"0": end}}
-            for task in reader.partitions(start, {topic: {"0": end}}):
-                for batch in reader.read(task):
-                    found += batch.column("value").to_pylist()
-            start = {topic: {"0": end}}
+        yield reader
     finally:
         reader.stop()
-    assert found == [value for _, value in (*written.committed.values(), *more.committed.values())]
+
+
+def _values(reader: StreamReader, start: Json, end: Json) -> list[bytes]:
+    tasks = reader.partitions(start, end)
+    batches = [batch for task in tasks for batch in reader.read(task)]
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("records", "limit", "ends"),
+    [
+        pytest.param(3, ReadAllAvailable(), [3], id="fewer"),
+        pytest.param(3, ReadMaxRows(2), [2, 3], id="fewer, limited"),
+        pytest.param(5, ReadAllAvailable(), [5], id="as many"),
+        pytest.param(9, ReadAllAvailable(), [9], id="more"),
+        pytest.param(9, ReadMaxRows(7), [7, 9], id="more, limited"),
+    ],
+)
+def test_a_topic_that_was_made_anew(
+    cluster: Cluster, transact: Any, records: int, limit: ReadLimit, ends: list[int]
+) -> None:
+    """Whatever its offsets are now, it is loss; where that is allowed, all that it holds is read."""
+    topic = cluster.create_topic(f"anew-{records}-{len(ends)}")
+    transact(cluster, topic, [(True, [(b"k", b"old")] * 5)])
+    with _reader(cluster, topic) as reader:
+        start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert start[topic]["0"] == 5
+    _made_anew(cluster, topic)
+    values = [b"%d" % number for number in range(records)]
+    transact(cluster, topic, [(True, [(b"k", value) for value in values])])
+
+    with _reader(cluster, topic) as failing:
+        message = f"topic {topic} was deleted and created anew"
+        with pytest.raises(DataLossError, match=message):
+            failing.latestOffset(start, limit)
+        with pytest.raises(DataLossError, match=message):
+            failing.partitions(start, {topic: {**start[topic], "0": 7}})
+
+    found: list[bytes] = []
+    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+        for offset in ends:
+            end = reader.latestOffset(start, limit)
+            assert end[topic]["0"] == offset
+            found += _values(reader, start, end)
+            start = end
+    assert found == values
+
+
+def test_a_topic_that_is_made_anew_before_its_batch_is_planned(
+    cluster: Cluster, transact: Any
+) -> None:
+    """The offsets of the batch are of the topic that is gone, so nothing of the new one is in it."""
+    topic = cluster.create_topic("anew-planned")
+    transact(cluster, topic, [(True, [(b"k", b"old")] * 3)])
+    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        _made_anew(cluster, topic)
+        transact(cluster, topic, [(True, [(b"k", b"new")] * 4)])
+        assert _values(reader, start, end) == []
+        assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
+
+
+def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(
+    cluster: Cluster, transact: Any
+) -> None:
+    topic = cluster.create_topic("anew-available")
+    transact(cluster, topic, [(True, [(b"k", b"old")] * 9)])
+    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+        reader.prepareForTriggerAvailableNow()
+        start = reader.latestOffset(reader.initialOffset(), ReadMaxRows(5))
+        _made_anew(cluster, topic)
+        transact(cluster, topic, [(True, [(b"k", b"new")] * 4)])
+        end = reader.latestOffset(start, ReadMaxRows(5))
+        assert _values(reader, start, end) == []
+    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+        assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
+
+
+def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(
+    cluster: Cluster, transact: Any
+) -> None:
+    """As with a journal whose loss was accepted: the same topic, and the query is beyond its end."""
+    topic = cluster.create_topic("shortened")
+    transact(cluster, topic, [(True, [(b"k", b"before")] * 3)])
+    with _reader(cluster, topic) as failing:
+        first = failing.latestOffset(failing.initialOffset(), ReadAllAvailable())
+        start = {topic: {**first[topic], "0": 5}}
+        with pytest.raises(DataLossError, match="ends at offset 3, but the query has read up to 5"):
+            failing.latestOffset(start, ReadAllAvailable())
+    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert end == first
+        assert _values(reader, start, end) == []
+        transact(cluster, topic, [(True, [(b"k", b"after")])])
+        assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"after"]
+
+
+def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster, transact: Any) -> None:
+    topic = cluster.create_topic("replayed")
+    transact(cluster, topic, [(True, [(b"k", b"1")] * 2)])
+    with _reader(cluster, topic) as reader:
+        start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    transact(cluster, topic, [(True, [(b"k", b"2")])])
+    options = options_of(cluster, topic, startingOffsets=json.dumps(start))
+    assert [row["value"] for row in Planned(options, []).rows()] == [b"2"]
+    _made_anew(cluster, topic)
+    transact(cluster, topic, [(True, [(b"k", b"3")] * 5)])
+    with pytest.raises(DataLossError, match="are of an earlier topic of this name"):
+        Planned(options, [])
 
 
 def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, topic: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
-from lacuna.pipeline.datasource.bounds import TopicPartition, as_json, of_json
+from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.filters import Condition
 from lacuna.pipeline.datasource.limits import Gate, limited
 from lacuna.pipeline.datasource.planning import (
@@ -18,6 +18,7 @@ from lacuna.pipeline.datasource.planning import (
     offset_after,
     plan_tasks,
 )
+from lacuna.pipeline.datasource.positions import Position
 from lacuna.pipeline.datasource.progress import lag
 from lacuna.pipeline.extents import PartitionLog
 
@@ -180,10 +181,11 @@ def test_a_gate_opens_for_enough_or_in_time() -> None:
 
 def test_offsets_as_json_in_one_order() -> None:
     offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 2): 2, TopicPartition("a", 0): 3}
-    found = as_json(offsets)
+    position = Position(offsets, {"b": "id-of-b"})
+    found = position.as_json()
     assert list(found) == ["a", "b"]
-    assert list(found["b"]) == ["2", "10"]
-    assert of_json(found) == offsets
+    assert list(found["b"]) == ["2", "10", "id"]
+    assert Position.of_json(found) == position
 
 
 @pytest.mark.parametrize("latest", [None, "null", "{}"])

@@ -1,0 +1,73 @@
+"""How far a stream has read, as its checkpoint keeps it."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lacuna.pipeline.datasource.bounds import ID, TopicPartition
+from lacuna.pipeline.extents import PartitionLog
+
+
+def show_id(topic_id: bytes) -> str:
+    """A topic id as Kafka's tools write it."""
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next offset to read of each partition, and the ids of their topics.
+
+    A topic that is deleted and created again has another id. An id that is missing, as in offsets that a user wrote,
+    stands for any topic of that name.
+    """
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def in_logs(
+        cls, offsets: Mapping[TopicPartition, int], logs: Iterable[PartitionLog]
+    ) -> "Position":
+        """These offsets, in the topics that have these logs."""
+        names = {partition.topic for partition in offsets}
+        return cls(
+            offsets, {log.topic: show_id(log.topic_id) for log in logs if log.topic in names}
+        )
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Mapping[str, Any]]) -> "Position":
+        """The position in the form {"topic": {"0": 12, "id": "gV0D…"}}."""
+        return cls(
+            {
+                TopicPartition(topic, int(partition)): offset
+                for topic, parts in value.items()
+                for partition, offset in parts.items()
+                if partition != ID
+            },
+            {topic: parts[ID] for topic, parts in value.items() if ID in parts},
+        )
+
+    def as_json(self) -> dict[str, dict[str, Any]]:
+        """The position in that form, always in the same order, because Spark compares positions as text."""
+        found: dict[str, dict[str, Any]] = {}
+        for partition in sorted(self.offsets):
+            found.setdefault(partition.topic, {})[str(partition.partition)] = self.offsets[
+                partition
+            ]
+        for topic, parts in found.items():
+            if topic in self.topic_ids:
+                parts[ID] = self.topic_ids[topic]
+        return found
+
+    def is_of(self, log: PartitionLog) -> bool:
+        """Whether the log's topic is the one that the position is of."""
+        return self.topic_ids.get(log.topic) in (None, show_id(log.topic_id))
+
+    def without(self, topics: Iterable[str]) -> "Position":
+        """The position without these topics."""
+        gone = set(topics)
+        return Position(
+            {each: offset for each, offset in self.offsets.items() if each.topic not in gone},
+            {topic: id_ for topic, id_ in self.topic_ids.items() if topic not in gone},
+        )
