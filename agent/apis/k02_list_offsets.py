@@ -10,6 +10,9 @@ consumers at a past time, given as the negative of its milliseconds since 1970 (
 time that it is of, at or before the one asked for; or, with OFFSET_OUT_OF_RANGE, the first that is known. It is the
 same for all partitions for which a request has the same timestamp.
 
+A timestamp of -2^62 - p asks for the lag of a read_committed consumer at position p (adr/0041). The answer's offset is
+how many records are left to read, and its timestamp the newest of the first extent with some of them, or -1.
+
 Temporary errors are LEADER_NOT_AVAILABLE, since librdkafka asks again after it, but after KAFKA_STORAGE_ERROR or
 NOT_LEADER_OR_FOLLOWER only refreshes its metadata and fails. Java, franz-go and sarama ask again after all of them.
 
@@ -33,6 +36,7 @@ from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.controlplane.client import AsOf, read_as_of
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.behind import LAG, behind
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionState
@@ -79,7 +83,7 @@ async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
         if where is None or error_code:
             answers.append(_failed(each, error_code))
             continue
-        if each.timestamp <= AS_OF:
+        if LAG < each.timestamp <= AS_OF:
             answers.append(_as_of(each, where, past[each.timestamp]))
             continue
         view = call.context.control.partition(where.topic_id, where.partition)
@@ -118,7 +122,7 @@ async def _past(
     """Ask for each past time that is asked about once, and return the answers by timestamp."""
     wanted: dict[int, list[PartitionKey]] = {}
     for where, (_, each) in zip(found, asked, strict=True):
-        if where is not None and each.timestamp <= AS_OF:
+        if where is not None and LAG < each.timestamp <= AS_OF:
             wanted.setdefault(each.timestamp, []).append(key_of(where))
     return {each: await read_as_of(context.control, wanted[each], -each) for each in wanted}
 
@@ -149,11 +153,21 @@ async def _answer_one(
         return _found(asked, TimedOffset(state.log_start_offset, -1))
     if asked.timestamp == LATEST_TIERED:
         return _found(asked, None)
+    if asked.timestamp <= LAG:
+        await view.ready()
+        return _found(asked, _left(view, LAG - asked.timestamp))
     try:
         return _found(asked, await _by_time(context, view, asked.timestamp, is_committed))
     except ExtentError as error:
         log.warning("ListOffsets failed: %s", error)
         return _failed(asked, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def _left(view: "PartitionView", position: int) -> TimedOffset:
+    """Count what a read_committed consumer at `position` has left to read. Internal topics have only records."""
+    if is_internal(view.topic_id):
+        return TimedOffset(max(view.last_stable_offset - position, 0), -1)
+    return TimedOffset(*behind(view, position))
 
 
 async def _by_time(
@@ -242,5 +256,6 @@ API = Api(
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
     notes=f"after a confirming read; v0: extents stand for segment files, at most {MAX_OFFSETS} offsets a partition; "
-    "from v1 on also ends at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md))",
+    "from v1 on also ends at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) and "
+    "lags ([ADR 41](adr/0041-lag-is-what-a-reader-will-get.md))",
 )

@@ -9,7 +9,7 @@ from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
 from lacuna.cli.resetting import reset
-from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_offsets
+from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_lags, topic_offsets
 from lacuna.control import open_control
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.kafka import KafkaConnection, ask_every_agent
@@ -72,7 +72,10 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 @app.adds("describe", shows=True)
 @asynchronous
 async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Shows a group's members, its committed offsets, and its lag to the last stable offset."""
+    """Shows a group's members, its committed offsets, and how many records it has left to read.
+
+    The lag is that of `lacuna groups lag`: 0 once all is read, whatever was aborted.
+    """
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
             CONSUMER_GROUP_DESCRIBE_REQUEST,
@@ -191,11 +194,10 @@ async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int,
     (fetched,) = response.groups
     check(fetched.error_code, f"group {group}")
     rows = []
-    for topic in fetched.topics:
+    for topic in sorted(fetched.topics, key=lambda topic: topic.name):
         committed = {p.partition_index: p.committed_offset for p in topic.partitions}
-        stable = await topic_offsets(
-            connection, topic.name, sorted(committed), LATEST, READ_COMMITTED
-        )
-        for index, offset in sorted(committed.items()):
-            rows.append((topic.name, index, offset, stable[index], stable[index] - offset))
+        indexes = sorted(committed)
+        stable = await topic_offsets(connection, topic.name, indexes, LATEST, READ_COMMITTED)
+        left = await topic_lags(connection, topic.name, committed)
+        rows += [(topic.name, each, committed[each], stable[each], left[each]) for each in indexes]
     return rows

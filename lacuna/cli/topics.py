@@ -1,7 +1,7 @@
 """`lacuna topics`: list, describe, create, alter, delete."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.behind import LAG
 from lacuna.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.create_partitions import (
     CREATE_PARTITIONS_REQUEST,
@@ -276,11 +277,31 @@ async def topic_offsets(
     return found
 
 
+async def topic_lags(
+    connection: KafkaConnection, name: str, positions: Mapping[int, int]
+) -> dict[int, int]:
+    """How many records a read_committed consumer has left to read from its position in each partition."""
+    timestamps = {partition: LAG - position for partition, position in positions.items()}
+    found = {}
+    for partition in await _list_offsets(connection, name, timestamps, READ_COMMITTED):
+        check(partition.error_code, f"partition {partition.partition_index} of {name}")
+        found[partition.partition_index] = partition.offset
+    return found
+
+
 async def list_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> Sequence[ListOffsetsPartitionResponse]:
     """What an agent answers for each partition."""
-    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
+    return await _list_offsets(connection, name, dict.fromkeys(partitions, timestamp), isolation)
+
+
+async def _list_offsets(
+    connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
+) -> Sequence[ListOffsetsPartitionResponse]:
+    asked = [
+        ListOffsetsPartition(each, timestamp=timestamp) for each, timestamp in timestamps.items()
+    ]
     request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
     response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
     return response.topics[0].partitions

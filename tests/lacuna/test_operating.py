@@ -53,9 +53,24 @@ def test_lag_reaches_zero_behind_aborted_records(
     (row,) = asks("groups", "lag", group)
     assert (row["topic"], row["committed"], row["lag"]) == (topic, 2, 3)
     assert row["lag_s"] >= 0
+    (described,) = asks("groups", "describe", group)["offsets"]
+    assert described == {each: row[each] for each in described}
     commit(lacuna_cluster, group, topic, 5)
     (row,) = asks("groups", "lag", group)
     assert (row["lag"], row["lag_s"], row["last_stable"], row["waiting"]) == (0, 0.0, 10, 0)
+    (described,) = asks("groups", "describe", group)["offsets"]
+    assert described == {each: row[each] for each in described}
+    assert described["lag"] == 0
+
+
+def test_the_lag_of_an_internal_topic(
+    asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any
+) -> None:
+    commit(lacuna_cluster, f"{lacuna_topic()}-any", "__consumer_offsets", 0)
+    reader = f"{lacuna_topic()}-reader"
+    commit(lacuna_cluster, reader, "__consumer_offsets", 0)
+    (row,) = asks("groups", "describe", reader)["offsets"]
+    assert row["lag"] == row["last_stable"] - row["committed"]
 
 
 def test_who_is_to_blame(

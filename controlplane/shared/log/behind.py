@@ -4,10 +4,13 @@ Aborted records, holes and control records are not counted, so that a consumer t
 What belongs to an ongoing transaction, or lies behind the first record of one, cannot be read yet and is not counted.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import live_slices
+
+#: A timestamp of LAG - p in ListOffsets asks how far a reader at position p is behind (adr/0041). No time is so early.
+LAG: Final = -(1 << 62)
 
 
 class Behind(NamedTuple):
