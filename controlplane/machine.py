@@ -184,6 +184,7 @@ REPLAYS: Final[Mapping[str, _Replay]] = {
     "log_starts_moved": housekeeping.replay_log_starts_moved,
     "extents_replaced": swapping.replay_extents_replaced,
     "segments_collected": housekeeping.replay_segments_collected,
+    "segments_released": housekeeping.replay_segments_released,
     "pin_taken": housekeeping.replay_pin_taken,
     "pin_prolonged": housekeeping.replay_pin_prolonged,
     "pins_ended": housekeeping.replay_pins_ended,
@@ -243,6 +244,7 @@ def tick(state: State, context: Context) -> Decision:
     producers.tick_transactional_ids(turn)
     windows.tick_producers(turn)
     retention.tick_retention(turn)
+    housekeeping.tick_releases(turn)
     housekeeping.tick_pins(turn)
     securing.tick_tokens(turn)
     presence.tick_presence(turn)

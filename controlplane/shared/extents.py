@@ -186,13 +186,11 @@ class ExtentTable:
         start = self.first_at_or_after(first_offset)
         return start, max(start, self.first_at_or_after(end_offset))
 
-    def drop_below(self, offset: int) -> Extents:
-        """Remove and return the extents that end at or below `offset`."""
+    def drop_below(self, offset: int) -> None:
+        """Remove the extents that end at or below `offset`."""
         stop = self.first_ending_after(offset)
-        dropped = self.slice(0, stop)
         for name in COLUMNS:
             del getattr(self, name)[:stop]
-        return dropped
 
 
 class DeadRanges:

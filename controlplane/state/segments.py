@@ -3,13 +3,17 @@
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 #: (lease id, sequence)
 SegmentKey = tuple[int, int]
 
 _FORGOTTEN = -1
+
+#: How many references one journal record releases at once; what is more is released by ticks. Every control plane on a
+#: journal needs the same number.
+RELEASED_AT_ONCE: Final = 10_000
 
 
 class Pin(NamedTuple):
@@ -87,6 +91,32 @@ class _Columns:
         return kept
 
 
+class References:
+    """References of extents to segments, as columns of equal length."""
+
+    __slots__ = ("lease_ids", "sequences")
+
+    def __init__(self, lease_ids: Iterable[int] = (), sequences: Iterable[int] = ()) -> None:
+        """An array is kept as it is, without a copy."""
+        self.lease_ids = lease_ids if isinstance(lease_ids, array) else array("q", lease_ids)
+        self.sequences = sequences if isinstance(sequences, array) else array("q", sequences)
+
+    def __len__(self) -> int:
+        return len(self.lease_ids)
+
+    def extend(self, others: "References") -> None:
+        """Add references at the end."""
+        self.lease_ids.extend(others.lease_ids)
+        self.sequences.extend(others.sequences)
+
+    def take(self, most: int) -> "References":
+        """Remove and return at most so many from the end, which costs the same however many there are."""
+        start = max(0, len(self) - most)
+        taken = References(self.lease_ids[start:], self.sequences[start:])
+        del self.lease_ids[start:], self.sequences[start:]
+        return taken
+
+
 class LiveSegments:
     """The segments that extents refer to, as columns of equal length, ordered by lease id and sequence."""
 
@@ -102,12 +132,13 @@ class LiveSegments:
 class SegmentTable:
     """The segments that were committed and are not yet collected. Only replay changes it."""
 
-    __slots__ = ("_leases", "pins", "replaced")
+    __slots__ = ("_leases", "pins", "releasing", "replaced")
 
     def __init__(self) -> None:
         self._leases: dict[int, _Columns] = {}
         # segment -> when its last reference was removed, in that order
         self.replaced: dict[SegmentKey, int] = {}
+        self.releasing = References()
         self.pins: dict[int, Pin] = {}
 
     def __contains__(self, key: SegmentKey) -> bool:
@@ -170,9 +201,25 @@ class SegmentTable:
         if not extents:
             self.replaced[key] = now_ms
 
-    def release(self, lease_ids: Iterable[int], sequences: Iterable[int], now_ms: int) -> None:
-        """Remove one reference for each (lease id, sequence). Raises KeyError if a segment is not in the table."""
-        gone = Counter(zip(lease_ids, sequences, strict=True))
+    def release(self, references: Sequence["References"], now_ms: int) -> None:
+        """Remove references now if they are few; else they wait for `release_waiting`, a part at a time.
+
+        What waits is not collected, and whatever referred to it is gone already. Raises KeyError if a segment is not
+        in the table.
+        """
+        if sum(map(len, references)) > RELEASED_AT_ONCE:
+            for each in references:
+                self.releasing.extend(each)
+            return
+        for each in references:
+            self._release(each, now_ms)
+
+    def release_waiting(self, most: int, now_ms: int) -> None:
+        """Remove at most so many of the references that wait."""
+        self._release(self.releasing.take(most), now_ms)
+
+    def _release(self, references: "References", now_ms: int) -> None:
+        gone = Counter(zip(references.lease_ids, references.sequences, strict=True))
         for key, count in gone.items():
             columns, row = self._find(key)
             columns.live[row] -= count

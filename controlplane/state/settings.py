@@ -40,8 +40,13 @@ MAX_TOPIC_NAME: Final = 249
 COLLECTION_GRACE_MS: Final = 300_000
 LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 
-#: How many things of one kind a tick deals with at most; the next tick continues.
-MAX_PER_TICK: Final = 10_000
+#: How many things of one kind a tick deals with at most; the next tick continues. This takes about 20 ms.
+MAX_PER_TICK: Final = 2_000
+
+#: How many references of deleted extents a tick releases, and none while so many objects wait to be collected: these
+#: take ten times the memory.
+RELEASED_PER_TICK: Final = 20_000
+MOST_REPLACED: Final = 500_000
 
 #: How often the ages of a partition's records are compared with retention.ms, as in Kafka
 #: (log.retention.check.interval.ms); once per retention.ms if that is shorter. So records that are already too old when
@@ -50,6 +55,9 @@ RETENTION_CHECK_MS: Final = 300_000
 
 #: How many partitions a tick checks for records past their retention.
 RETENTION_SCAN: Final = 256
+
+#: How many extents a tick removes by retention.
+RETENTION_EXTENTS: Final = 10_000
 
 #: How many extents below its last stable offset merging looks at in a partition, how many in one plan, and how many
 #: partitions.

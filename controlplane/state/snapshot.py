@@ -17,7 +17,7 @@ from lacuna.controlplane.state.partition import (
     history_of,
     spread_of,
 )
-from lacuna.controlplane.state.segments import LiveSegments, Pin, SegmentTable
+from lacuna.controlplane.state.segments import LiveSegments, Pin, References, SegmentTable
 from lacuna.controlplane.state.settings import (
     HOUR_MS,
     LEASE_DURATION_MS,
@@ -300,6 +300,8 @@ def _segments(table: SegmentTable) -> SegmentsSnapshot:
         object_sizes=found.sizes,
         live_extents=found.live_extents,
         replaced_ms=array("q", (-1,)) * len(found.lease_ids),
+        releasing_lease_ids=table.releasing.lease_ids,
+        releasing_sequences=table.releasing.sequences,
     )
     for key, replaced_ms in table.replaced.items():
         message.lease_ids.append(key[0])
@@ -335,6 +337,7 @@ def _read_segments(table: SegmentTable, message: SegmentsSnapshot, pins: PinsSna
         message.replaced_ms[count:],
         strict=True,
     )
+    table.releasing.extend(References(message.releasing_lease_ids, message.releasing_sequences))
     for lease_id, sequence, object_size, replaced_ms in replaced:
         table.add((lease_id, sequence), object_size, 0, replaced_ms)
     for pin_id, starts_ms, ends_ms in zip(pins.pin_ids, pins.starts_ms, pins.ends_ms, strict=True):

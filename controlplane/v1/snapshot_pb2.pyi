@@ -126,18 +126,22 @@ class TransactionalIdSnapshot(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class SegmentsSnapshot(_message.Message):
-    __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "replaced_ms")
+    __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "replaced_ms", "releasing_lease_ids", "releasing_sequences")
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZES_FIELD_NUMBER: _ClassVar[int]
     LIVE_EXTENTS_FIELD_NUMBER: _ClassVar[int]
     REPLACED_MS_FIELD_NUMBER: _ClassVar[int]
+    RELEASING_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    RELEASING_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     sequences: _containers.RepeatedScalarFieldContainer[int]
     object_sizes: _containers.RepeatedScalarFieldContainer[int]
     live_extents: _containers.RepeatedScalarFieldContainer[int]
     replaced_ms: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ..., sequences: _Optional[_Iterable[int]] = ..., object_sizes: _Optional[_Iterable[int]] = ..., live_extents: _Optional[_Iterable[int]] = ..., replaced_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+    releasing_lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    releasing_sequences: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ..., sequences: _Optional[_Iterable[int]] = ..., object_sizes: _Optional[_Iterable[int]] = ..., live_extents: _Optional[_Iterable[int]] = ..., replaced_ms: _Optional[_Iterable[int]] = ..., releasing_lease_ids: _Optional[_Iterable[int]] = ..., releasing_sequences: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PinsSnapshot(_message.Message):
     __slots__ = ("pin_ids", "starts_ms", "ends_ms")

@@ -8,8 +8,13 @@ from lacuna.controlplane.shared.topic_configs import is_deleted_by_retention
 from lacuna.controlplane.state.deadlines import NEVER
 from lacuna.controlplane.state.front import account, first_offset, is_accounted_for
 from lacuna.controlplane.state.partition import Partition
-from lacuna.controlplane.state.segments import Pin, SegmentKey
-from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
+from lacuna.controlplane.state.segments import Pin, References, SegmentKey
+from lacuna.controlplane.state.settings import (
+    COLLECTION_GRACE_MS,
+    LONGEST_PIN_MS,
+    MOST_REPLACED,
+    RELEASED_PER_TICK,
+)
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import (
@@ -20,6 +25,7 @@ from lacuna.controlplane.v1.journal_pb2 import (
     PinsEnded,
     PinTaken,
     SegmentsCollected,
+    SegmentsReleased,
 )
 from lacuna.controlplane.v1.log_pb2 import (
     CollectionConfirmed,
@@ -96,21 +102,48 @@ def log_starts_moved(moves: Iterable[LogStartMove]) -> JournalRecord:
 
 def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -> None:
     """Move log starts, for DeleteRecords and retention; extents that are wholly below them are removed."""
+    gone: list[References] = []
     for move in record.moves:
         partition = state.partitions[key_of(move.partition)]
         is_known = is_accounted_for(partition) or first_offset(partition) <= move.log_start_offset
         partition.note_stable(now_ms)
         partition.log_start_offset = move.log_start_offset
         partition.history.drop_below(move.log_start_offset)
-        dropped = partition.extents.drop_below(move.log_start_offset)
-        partition.size_bytes -= sum(dropped.sizes)
+        gone.append(_drop_below(partition, move.log_start_offset))
         partition.dead.drop_below(move.log_start_offset)
-        state.segments.release(dropped.lease_ids, dropped.sequences, now_ms)
         if is_known:
             account(partition)
         delta = state.changed(partition)
         if delta is not None:
             delta.dropped_below = move.log_start_offset
+    state.segments.release(gone, now_ms)
+
+
+def _drop_below(partition: Partition, offset: int) -> References:
+    """Remove the extents that end at or below `offset`; return their references."""
+    extents = partition.extents
+    stop = extents.first_ending_after(offset)
+    gone = References(extents.lease_ids[:stop], extents.sequences[:stop])
+    # The smaller part is summed up.
+    if 2 * stop < len(extents):
+        partition.size_bytes -= sum(extents.sizes[:stop])
+    else:
+        partition.size_bytes = sum(extents.sizes[stop:])
+    extents.drop_below(offset)
+    return gone
+
+
+def tick_releases(turn: Turn) -> None:
+    """Release some of the references that wait for it, as after the deletion of a large topic."""
+    segments = turn.state.segments
+    count = min(len(segments.releasing), RELEASED_PER_TICK)
+    if count and len(segments.replaced) < MOST_REPLACED:
+        turn.journal(JournalRecord(segments_released=SegmentsReleased(count=count)))
+
+
+def replay_segments_released(state: State, record: SegmentsReleased, now_ms: int) -> None:
+    """Release references of extents that are gone."""
+    state.segments.release_waiting(record.count, now_ms)
 
 
 # Collection

@@ -309,6 +309,7 @@ def _put_group(entry: InternalEntry, state: State, key: NameKey) -> None:
 
 
 def _transaction(state: State, found: TransactionalId) -> InternalTransaction:
+    partitions = [key for key in found.partitions if key in state.partitions]
     return InternalTransaction(
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
@@ -317,7 +318,7 @@ def _transaction(state: State, found: TransactionalId) -> InternalTransaction:
         state=found.state.value,
         start_time_ms=found.start_time_ms,
         last_update_ms=found.last_update_ms,
-        topics=[state.topic_name(topic_id) for topic_id, _ in found.partitions],
-        partitions=[index for _, index in found.partitions],
+        topics=[state.topic_name(topic_id) for topic_id, _ in partitions],
+        partitions=[index for _, index in partitions],
         group_ids=found.group_ids,
     )

@@ -183,9 +183,9 @@ def flip(
     producer_epoch = _ended_epoch(found, next_producer_id, next_producer_epoch)
     producer_id = found.producer_id
     for key, ranges in found.partitions.items():
-        if not ranges:
+        partition = state.partitions.get(key)
+        if not ranges or partition is None:  # its topic was deleted (S6)
             continue
-        partition = state.partitions[key]
         partition.note_stable(now_ms)
         del partition.ongoing[producer_id]
         partition.producers[producer_id].end_transaction(producer_epoch, now_ms)

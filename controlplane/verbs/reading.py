@@ -4,6 +4,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -128,7 +129,7 @@ def describe_transactions(turn: Turn, command: DescribeTransactions) -> Reply:
     for transactional_id in command.transactional_ids:
         found = turn.state.transactional_ids.get(transactional_id)
         if found is not None:
-            answers.append(_description(found))
+            answers.append(_description(turn.state, found))
             continue
         code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         if not transactional_id:
@@ -146,7 +147,7 @@ def describe_transactions(turn: Turn, command: DescribeTransactions) -> Reply:
     return Reply(transactions_described=described)
 
 
-def _description(found: TransactionalId) -> TransactionDescription:
+def _description(state: State, found: TransactionalId) -> TransactionDescription:
     return TransactionDescription(
         transactional_id=found.transactional_id,
         state=found.state.value,
@@ -157,6 +158,7 @@ def _description(found: TransactionalId) -> TransactionDescription:
         partitions=[
             TopicPartition(topic_id=topic_id, partition=partition)
             for topic_id, partition in found.partitions
+            if (topic_id, partition) in state.partitions
         ],
     )
 

@@ -16,7 +16,7 @@ from lacuna.controlplane.state.front import (
 )
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.rewriting import add
-from lacuna.controlplane.state.segments import SegmentKey
+from lacuna.controlplane.state.segments import References, SegmentKey
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -241,15 +241,15 @@ def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) 
     for new in segments:
         key = (new.segment.lease_id, new.segment.sequence)
         state.segments.add(key, new.object_size, live[key], now_ms)
-    for each in record.partitions:
-        _swap(state, each, now_ms)
+    state.segments.release([_swap(state, each) for each in record.partitions], now_ms)
 
 
-def _swap(state: State, record: PartitionSwap, now_ms: int) -> None:
+def _swap(state: State, record: PartitionSwap) -> References:
+    """Replace the extents of a partition; return the references of those that are gone."""
     partition = state.partitions[key_of(record.partition)]
     swap, extents = record.swap, partition.extents
     start, stop = extents.range_of(swap.first_offset, swap.end_offset)
-    gone = (extents.lease_ids[start:stop], extents.sequences[start:stop])
+    gone = References(extents.lease_ids[start:stop], extents.sequences[start:stop])
     log_start_offset = max(partition.log_start_offset, record.log_start_offset)
     is_known = is_accounted_for(partition) and not takes_live(partition, swap, log_start_offset)
     partition.log_start_offset = log_start_offset  # not beyond the last stable offset
@@ -263,8 +263,8 @@ def _swap(state: State, record: PartitionSwap, now_ms: int) -> None:
         partition.compact_again_ms = record.compact_again_ms
     if is_known:
         account(partition)
-    state.segments.release(*gone, now_ms)
     delta = state.changed(partition)
     if delta is not None:
         delta.swaps.append(swap)
         delta.dropped_below = log_start_offset
+    return gone

@@ -20,6 +20,7 @@ from lacuna.controlplane.shared.topic_configs import (
 )
 from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
 from lacuna.controlplane.state.partition import Partition, deleted_delta, history_of
+from lacuna.controlplane.state.segments import References
 from lacuna.controlplane.state.settings import (
     DEFAULT_PARTITIONS,
     MAX_NEW_PARTITIONS,
@@ -286,32 +287,29 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
 
 
 def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> None:
-    """Remove topics and everything about them, including their partitions in ongoing transactions (S6)."""
+    """Remove topics and everything about them (S6).
+
+    Ticks release what is large: the references of their extents, and the offsets that groups have committed in them.
+    Ongoing transactions keep their partitions, which their ends pass over.
+    """
     delta = state.cluster_changed()
+    gone: list[References] = []
     for topic_id in record.topic_ids:
         topic = state.topics.pop(topic_id)
         del state.topics_by_name[topic.name]
         del state.topics_by_plain_name[plain(topic.name)]
-        for partition in topic.partitions:
-            _remove_partition(state, partition, now_ms)
+        gone += [_remove_partition(state, partition) for partition in topic.partitions]
         state.groups.forget_topic(topic_id, topic.name, now_ms)
         state.rewriting.topics.pop(topic_id, None)
         delta.deleted_topic_ids.append(topic_id)
-    gone = set(record.topic_ids)
-    for producer in state.producers.values():
-        if producer.partitions:
-            kept = {
-                key: ranges for key, ranges in producer.partitions.items() if key[0] not in gone
-            }
-            producer.partitions = kept
+    state.segments.release(gone, now_ms)
 
 
-def _remove_partition(state: State, partition: Partition, now_ms: int) -> None:
+def _remove_partition(state: State, partition: Partition) -> References:
     del state.partitions[partition.key]
-    extents = partition.extents
-    state.segments.release(extents.lease_ids, extents.sequences, now_ms)
     if partition.key in state.watched:
         state.changes.append(deleted_delta(partition.key))
+    return References(partition.extents.lease_ids, partition.extents.sequences)
 
 
 def replay_partitions_added(state: State, record: PartitionsAdded, now_ms: int) -> None:

@@ -134,6 +134,8 @@ def _check_sums(state: State) -> None:
             found = state.producers[producer_id]
             assert found.is_ongoing
             assert partition.key in found.partitions
+    waiting = state.segments.releasing
+    references.update(zip(waiting.lease_ids, waiting.sequences, strict=True))
     live = {row.key: row.live_extents for row in state.segments if row.live_extents}
     assert references == Counter(live)
     assert {row.key for row in state.segments} == live.keys() | state.segments.replaced.keys()

@@ -101,9 +101,9 @@ def test_finding_replacing_and_dropping_with_holes() -> None:
     assert _ranges(table) == [(2, 8), (20, 25)]
     table.replace(10, 20, _extents((12, 14), (15, 16)))
     assert _ranges(table) == [(2, 8), (12, 14), (15, 16), (20, 25)]
-    assert table.drop_below(14) == _extents((2, 8), (12, 14))
+    table.drop_below(14)
     assert _ranges(table) == [(15, 16), (20, 25)]
-    assert table.drop_below(15) == _extents()
+    table.drop_below(15)
 
 
 @given(st.lists(st.integers(0, 60), unique=True), st.lists(st.integers(0, 60), unique=True))

@@ -144,7 +144,7 @@ def test_a_partition_is_as_old_as_the_tick_before_it() -> None:
 def test_retention_goes_on_at_once_with_a_partition_of_many_extents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(retention, "MAX_PER_TICK", 2)
+    monkeypatch.setattr(retention, "RETENTION_EXTENTS", 2)
     cluster = run("topic a 1 retention.ms=1000")
     for _ in range(5):
         cluster.put("a-0", timestamp=5)

@@ -11,6 +11,7 @@ from lacuna.controlplane.shared.topic_configs import (
     check_config,
     effective,
 )
+from lacuna.controlplane.state import segments
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     ClusterDelta,
@@ -21,6 +22,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopics,
     DeleteTopics,
 )
+from lacuna.controlplane.verbs import housekeeping
 from tests.controlplane.verbs.cluster import Cluster, Unchecked
 
 NAME_LIMIT = "n" * 249
@@ -104,6 +106,29 @@ def test_delete_topics() -> None:
     assert list(delta.deleted_topic_ids) == [topic_id]
     assert cluster.state.partitions == {}
     assert cluster.create("a") != topic_id
+    cluster.check()
+
+
+def test_what_a_large_topic_leaves_is_released_by_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "RELEASED_AT_ONCE", 3)
+    monkeypatch.setattr(housekeeping, "RELEASED_PER_TICK", 3)
+    cluster = Cluster()
+    topic_id = cluster.create("a", 2)
+    for _ in range(4):
+        cluster.put("a-0")
+        cluster.put("a-1")
+    cluster.do("delete_topics", DeleteTopics(topic_ids=[topic_id]))
+    assert len(cluster.state.segments.releasing) == 8
+    assert cluster.tick() == ["segments_released"]
+    cluster.check()  # also that a snapshot holds what still waits
+    monkeypatch.setattr(housekeeping, "MOST_REPLACED", 3)
+    assert cluster.tick() == [], "too many wait to be collected"
+    monkeypatch.setattr(housekeeping, "MOST_REPLACED", 4)
+    assert cluster.tick() == ["segments_released"]
+    monkeypatch.setattr(housekeeping, "MOST_REPLACED", 9)
+    assert cluster.tick() == ["segments_released"]
+    assert not len(cluster.state.segments.releasing)
+    assert len(cluster.state.segments.replaced) == 8
     cluster.check()
 
 
