@@ -173,6 +173,13 @@ cdef extern from *:
         return row;
     }
 
+    /* Lets other threads run: whoever waits for the interpreter's lock gets it. */
+    static void lacuna_breathe(void)
+    {
+        PyThreadState *state = PyEval_SaveThread();
+        PyEval_RestoreThread(state);
+    }
+
     static void lacuna_set_maker(PyObject *make)
     {
         ((PyTypeObject *)make)->tp_vectorcall = lacuna_make_row;
@@ -184,6 +191,7 @@ cdef extern from *:
     object new_row "lacuna_new_row"(object make, Py_ssize_t count)
     void set_field "lacuna_set_field"(object row, Py_ssize_t i, object value)
     void set_maker "lacuna_set_maker"(object make)
+    void breathe "lacuna_breathe"()
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)

@@ -4,7 +4,9 @@
 
 A plan describes the bytes of one struct at one version: it has a code for each field of a named tuple, in order.
 `lacuna.wire.layout` makes plans. This source is compiled by Cython, or run by Python as it is; `kernel.pyi` has the
-types that callers see. Every length is compared with the bytes that are left before memory is allocated for it.
+types that callers see. Every length is compared with the bytes that are left before memory is allocated for it. An
+array of more than LONGEST_ARRAY elements and a message of more than MOST_TAGS tagged fields are malformed, as in
+Kafka. Long arrays let other threads run now and then, so a message may be read or written in a thread.
 """
 
 from __future__ import annotations
@@ -45,6 +47,13 @@ SIZES = bytes((0, 1, 1, 2, 2, 4, 4, 8, 8, 16))
 LONGEST_STRING = 0x7FFF
 """Bytes, in every version: what the length of a string that is not compact can say."""
 
+LONGEST_ARRAY = 1_000_000
+"""Elements of one array that is read."""
+MOST_ELEMENTS = 2 * LONGEST_ARRAY
+"""Elements of all arrays of a message that is read."""
+MOST_TAGS = 10_000
+"""Tagged fields of a message that is read, or of a request's header."""
+
 _ERROR_CODE = "error_code"
 _KIND = cython.declare(cython.int, 15)
 _ARRAY = cython.declare(cython.int, ARRAY)
@@ -61,6 +70,10 @@ _STRUCT = cython.declare(cython.int, STRUCT)
 _RECORDS = cython.declare(cython.int, RECORDS)
 _BUFFERS = cython.declare(cython.int, BUFFERS)
 _MAX_STRING = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
+_MOST_TAGS = cython.declare(cython.Py_ssize_t, MOST_TAGS)
+_LONGEST_ARRAY = cython.declare(cython.Py_ssize_t, LONGEST_ARRAY)
+# Other threads may run after this many elements of an array; a power of two less one.
+_BREATH = cython.declare(cython.Py_ssize_t, 1023)
 # A size, and a header without a client id.
 _LEAST_FRAME = cython.declare(cython.Py_ssize_t, 14)
 _MAX_SHIFT = cython.declare(cython.int, 28)
@@ -126,16 +139,25 @@ class Plan:
 @cython.final
 @cython.cclass
 class _Source:
-    """The bytes of a message, and the position of the next one to read."""
+    """The bytes of a message, and the position of the next one to read.
+
+    `elements` of arrays and `tags` have been read; `most` elements are allowed.
+    """
 
     body: object
     data: cython.p_uchar
     at: cython.Py_ssize_t
     end: cython.Py_ssize_t
+    most: cython.Py_ssize_t
+    elements: cython.Py_ssize_t
+    tags: cython.Py_ssize_t
 
-    def __init__(self, body: memoryview) -> None:
+    def __init__(self, body: memoryview, most: cython.Py_ssize_t = 0) -> None:
         self.body = body
         self.at = 0
+        self.most = most
+        self.elements = 0
+        self.tags = 0
         if cython.compiled:
             self.data = view_data(body, cython.address(self.end))  # noqa: F821 - kernel.pxd
         else:
@@ -174,14 +196,33 @@ class _Target:
 
 @cython.final
 @cython.cclass
+class Encoded:
+    """Elements of an array that are written already: the value of an array's field, in place of a sequence.
+
+    There are `count` of them, in the `buffers`, which have `size` bytes.
+    """
+
+    count = cython.declare(cython.Py_ssize_t, visibility="public")
+    size = cython.declare(cython.Py_ssize_t, visibility="public")
+    buffers = cython.declare(list, visibility="public")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0
+        self.buffers = []
+
+
+@cython.final
+@cython.cclass
 class Codec:
     """Reads and writes all versions of one message.
 
     `plan_of(version)` makes a version's plan; it is called once for each version, and raises for unknown ones.
-    `is_exact`: no bytes may follow the end of the message. `errors` are the error codes, other than 0, of the message
-    that was written last, or None if it has none.
+    `is_exact`: no bytes may follow the end of the message. `elements` is how many elements the arrays of the message
+    have that was read last. `errors` are the error codes, other than 0, of what was written last, or None without any.
     """
 
+    elements = cython.declare(cython.Py_ssize_t, visibility="public")
     errors = cython.declare(object, visibility="public")
     plans: list
     plan_of: object
@@ -192,14 +233,20 @@ class Codec:
         self.plans = [None] * (last_version + 1)
         self.plan_of = plan_of
         self.is_exact = is_exact
+        self.elements = 0
         self.errors = None
         self.spare = _Target()
 
-    def read(self, body: memoryview, version: cython.int) -> object:
-        """Read the message at the beginning of `body`, which is contiguous. Raises MalformedMessage."""
+    def read(
+        self, body: memoryview, version: cython.int, most: cython.Py_ssize_t = MOST_ELEMENTS
+    ) -> object:
+        """Read the message at the beginning of `body`, which is contiguous. Raises MalformedMessage.
+
+        Its arrays have at most `most` elements in all."""
         plan: Plan = _plan(self, version)
-        source: _Source = _Source(body)
+        source: _Source = _Source(body, most)
         message = _read_struct(plan, source)
+        self.elements = source.elements
         if self.is_exact and source.at != source.end:
             raise MalformedMessage(
                 f"{source.end - source.at} bytes follow the end of {plan.make.__name__}"
@@ -214,6 +261,28 @@ class Codec:
     def buffers(self, message: object, version: cython.int) -> tuple:
         """As `write`, but return a tuple of buffers; those that the message holds are not copied."""
         return _written(self, message, version)
+
+    def add_elements(
+        self, before: object, elements: object, version: cython.int, path: tuple
+    ) -> Encoded:
+        """Write elements of the array that `path` leads to, by fields' names.
+
+        Return them after those `before`, if any."""
+        encoded: Encoded = Encoded() if before is None else before
+        plan: Plan = _plan(self, version)
+        depth: cython.Py_ssize_t
+        for depth in range(len(path) - 1):
+            plan = plan.inner[plan.names.index(path[depth])]
+        i: cython.Py_ssize_t = plan.names.index(path[len(path) - 1])
+        code: cython.int = plan.codes[i]
+        target: _Target = _Target()
+        _write_elements(plan, i, code & (_KIND | _COMPACT), elements, target)
+        self.errors = target.errors
+        parts = [_taken(target)] if target.parts is None else [*target.parts, _taken(target)]
+        encoded.count += len(elements)
+        encoded.size += sum(map(len, parts))
+        encoded.buffers += parts
+        return encoded
 
 
 @cython.cfunc
@@ -445,14 +514,34 @@ def _read_array(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sou
         raise MalformedMessage(
             f"{_named(plan, i)} has {count} elements, more than {source.end - source.at} bytes can hold"
         )
-    if element & _KIND == _STRUCT:
-        inner: Plan = plan.inner[i]
-        return tuple([_read_struct(inner, source) for j in range(count)])
+    source.elements += count
+    if count > _LONGEST_ARRAY or source.elements > source.most:
+        raise MalformedMessage(
+            f"with {_named(plan, i)} it has {source.elements} elements, more than the "
+            f"{min(source.most, LONGEST_ARRAY)} that are taken"
+        )
     if not cython.compiled and element & _KIND < _UUID:
         at = source.at
         source.at = at + count * least
         return struct.unpack_from(f">{count}{_FORMATS[element & _KIND]}", source.body, at)
-    return tuple([_read_field(plan, i, element, source) for j in range(count)])
+    return _read_elements(plan, i, element, count, source)
+
+
+@cython.cfunc
+def _read_elements(
+    plan: Plan, i: cython.Py_ssize_t, element: cython.int, count: cython.longlong, source: _Source
+) -> tuple:
+    j: cython.longlong
+    values: list = []
+    is_struct: cython.bint = element & _KIND == _STRUCT
+    inner: Plan = plan.inner[i]
+    for j in range(count):
+        values.append(
+            _read_struct(inner, source) if is_struct else _read_field(plan, i, element, source)
+        )
+        if cython.compiled and j & _BREATH == _BREATH:
+            breathe()  # noqa: F821 - kernel.pxd
+    return tuple(values)
 
 
 @cython.cfunc
@@ -463,6 +552,9 @@ def _read_tags(plan: Plan, row: object, source: _Source) -> cython.int:
     i: cython.Py_ssize_t
     size: cython.longlong
     left: cython.longlong = _read_uvarint(source)
+    source.tags += left
+    if source.tags > _MOST_TAGS:
+        raise _too_many_tags(source.tags)
     while left > 0:
         left -= 1
         tag: cython.longlong = _read_uvarint(source)
@@ -507,6 +599,31 @@ def _read_uvarint(source: _Source) -> cython.longlong:
 @cython.cfunc
 def _ends_early(source: _Source) -> object:
     return MalformedMessage(f"the message ends early, after {source.end} bytes")
+
+
+@cython.cfunc
+def _too_many_tags(count: cython.Py_ssize_t) -> object:
+    return MalformedMessage(
+        f"it has {count} tagged fields, more than the {MOST_TAGS} that are taken"
+    )
+
+
+def after_tags(data: memoryview, position: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the position after the tagged fields at `position`, none of which is known. Raises MalformedMessage."""
+    source: _Source = _Source(data)
+    size: cython.longlong
+    source.at = position
+    left: cython.longlong = _read_uvarint(source)
+    if left > _MOST_TAGS:
+        raise _too_many_tags(left)
+    while left > 0:
+        left -= 1
+        _read_uvarint(source)
+        size = _read_uvarint(source)
+        if size > source.end - source.at:
+            raise _ends_early(source)
+        source.at += size
+    return source.at
 
 
 @cython.cfunc
@@ -679,14 +796,41 @@ def _write_array(
     element: cython.int = code & (_KIND | _COMPACT)
     if values is None:
         return _write_length(plan, i, code, -1, target)
+    if isinstance(values, Encoded):
+        return _write_encoded(plan, i, code, values, target)
     _write_length(plan, i, code, len(values), target)
-    if element & _KIND == _STRUCT:
-        inner: Plan = plan.inner[i]
-        for value in values:
+    return _write_elements(plan, i, element, values, target)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_elements(
+    plan: Plan, i: cython.Py_ssize_t, element: cython.int, values: object, target: _Target
+) -> cython.int:
+    j: cython.Py_ssize_t
+    is_struct: cython.bint = element & _KIND == _STRUCT
+    inner: Plan = plan.inner[i]
+    for j, value in enumerate(values):
+        if is_struct:
             _write_struct(inner, value, target)
-        return 0
-    for value in values:
-        _write_field(plan, i, element, value, target)
+        else:
+            _write_field(plan, i, element, value, target)
+        if cython.compiled and j & _BREATH == _BREATH:
+            breathe()  # noqa: F821 - kernel.pxd
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_encoded(
+    plan: Plan, i: cython.Py_ssize_t, code: cython.int, encoded: Encoded, target: _Target
+) -> cython.int:
+    """Add the bytes written so far, and then the elements, to the parts of the message."""
+    _write_length(plan, i, code, encoded.count, target)
+    if target.parts is None:
+        target.parts = []
+    target.parts.append(_taken(target))
+    target.parts.extend(encoded.buffers)
     return 0
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 _Frame = TypeVar("_Frame", bound=NamedTuple)
@@ -23,6 +23,9 @@ NULLABLE: Final = 32
 COMPACT: Final = 64
 SIZES: Final[bytes]
 LONGEST_STRING: Final = 0x7FFF
+LONGEST_ARRAY: Final = 1_000_000
+MOST_ELEMENTS: Final = 2_000_000
+MOST_TAGS: Final = 10_000
 
 class Plan:
     def __init__(
@@ -37,16 +40,27 @@ class Plan:
         tags: Mapping[int, int],
     ) -> None: ...
 
+class Encoded:
+    count: int
+    size: int
+    buffers: list[bytes | bytearray | memoryview]
+    def __init__(self) -> None: ...
+
 class Codec:
+    elements: int
     errors: list[int] | None
     def __init__(
         self, plan_of: Callable[[int], Plan], last_version: int, is_exact: bool
     ) -> None: ...
-    def read(self, body: memoryview, version: int) -> Any: ...
+    def read(self, body: memoryview, version: int, most: int = MOST_ELEMENTS) -> Any: ...
     def write(self, message: Any, version: int) -> bytes: ...
     def buffers(self, message: Any, version: int) -> tuple[bytes | bytearray | memoryview, ...]: ...
+    def add_elements(
+        self, before: Encoded | None, elements: Sequence[Any], version: int, path: tuple[str, ...]
+    ) -> Encoded: ...
 
 def cut(
     data: memoryview, most: int, header_versions: dict[int, int], make: type[_Frame]
 ) -> tuple[list[_Frame], int]: ...
+def after_tags(data: memoryview, position: int) -> int: ...
 def hasten(make: type, defaults: tuple[Any, ...]) -> None: ...

@@ -19,11 +19,12 @@ tuple's default and not written. For each version that is used, a plan for lacun
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from lacuna.wire import kernel
 
 M = TypeVar("M")
+M_co = TypeVar("M_co", covariant=True)
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: The value of an id field when there is no id.
@@ -125,14 +126,20 @@ def _least_element(field: Field, version: int, is_flexible: bool) -> int:
     return 1 if is_flexible else _LENGTH[field.kind]
 
 
+class _Read(Protocol[M_co]):
+    def __call__(
+        self, body: memoryview, version: int, most: int = kernel.MOST_ELEMENTS, /
+    ) -> M_co: ...
+
+
 class Message(Generic[M]):
     """All versions of a request or a response.
 
     `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes; it raises
-    MalformedMessage. `write(message, version)` returns the bytes of a message, without fields that the version lacks.
-    `buffers(message, version)` returns the same as a sequence of buffers, without copying records. Both raise
-    OverflowError, TypeError or ValueError for a value that does not fit. All three raise
-    KeyError for an unknown version.
+    MalformedMessage. A third argument says how many elements its arrays may have in all. `write(message, version)`
+    returns the bytes of a message, without fields that the version lacks. `buffers(message, version)` returns the same
+    as a sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a value
+    that does not fit. All three raise KeyError for an unknown version.
     """
 
     __slots__ = (
@@ -148,7 +155,7 @@ class Message(Generic[M]):
     )
 
     #: The kernel's own methods, without a wrapper, as they are called for every request.
-    read: Callable[[memoryview, int], M]
+    read: _Read[M]
     write: Callable[[M, int], bytes]
     buffers: Callable[[M, int], Sequence[Buffer]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tracemalloc
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lacuna.wire import kernel
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.end_txn import END_TXN_REQUEST, EndTxnRequest, EndTxnResponse
@@ -278,3 +280,74 @@ def test_only_views_of_bytes_are_read() -> None:
     for other in (b"\0\0", memoryview(b"\0\0\0\0")[::2], memoryview(b"\0\0").cast("h")):
         with pytest.raises(TypeError):
             END_TXN_REQUEST.read(other, 0)  # type: ignore[arg-type]
+
+
+LONG = {
+    "one array": (kernel.LONGEST_ARRAY, 1, True),
+    "one array too long": (kernel.LONGEST_ARRAY + 1, 1, False),
+    "two arrays too long together": (kernel.MOST_ELEMENTS // 2, 2, False),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_arrays_have_so_many_elements(forms: list[Messages], name: str) -> None:
+    """As in Kafka: what is said to be longer is malformed, though its bytes are there."""
+    count, topics, is_taken = LONG[name]
+    partitions = struct.pack(">i", count) + bytes(4 * count)
+    topic = b"\0\1t" + partitions
+    body = b"\0\1g" + struct.pack(">i", topics) + topic * topics
+    for messages in forms:
+        read = messages["OFFSET_FETCH_REQUEST"].read
+        if is_taken:
+            assert len(read(memoryview(body), 1).topics[0].partition_indexes) == count
+        else:
+            with pytest.raises(MalformedMessage, match="elements, more than the"):
+                read(memoryview(body), 1)
+
+
+def test_a_reader_may_take_fewer_elements(forms: list[Messages]) -> None:
+    body = memoryview(struct.pack(">i", 3) + b"\0\1g" * 3)
+    for messages in forms:
+        message = messages["DESCRIBE_GROUPS_REQUEST"]
+        assert message.read(body, 0, 3).groups == ("g",) * 3
+        assert message.codec.elements == 3
+        with pytest.raises(MalformedMessage, match="3 elements, more than the 2 that are taken"):
+            message.read(body, 0, 2)
+
+
+@pytest.mark.parametrize("count", [kernel.MOST_TAGS, kernel.MOST_TAGS + 1])
+def test_a_message_has_so_many_tagged_fields(forms: list[Messages], count: int) -> None:
+    varint = bytes([count & 0x7F | 0x80, count >> 7])
+    for messages in forms:
+        read = messages["LIST_PARTITION_REASSIGNMENTS_REQUEST"].read
+        body = memoryview(bytes(4) + b"\0" + varint + b"\7\0" * count)
+        if count <= kernel.MOST_TAGS:
+            assert read(body, 0).topics is None
+        else:
+            with pytest.raises(MalformedMessage, match="tagged fields, more than the 10000"):
+                read(body, 0)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+@few
+@given(data=st.data())
+def test_elements_may_be_written_beforehand(
+    forms: list[Messages], name: str, data: st.DataObject
+) -> None:
+    """In parts, and in an array of an element too: the bytes are those of the message written at once."""
+    version = data.draw(st.sampled_from(versions_of(MESSAGES[name])))
+    value = data.draw(of_struct(MESSAGES[name].body, version))
+    for messages in forms:
+        message = messages[name]
+        expected = message.write(value, version)
+        for field, elements in value._asdict().items():
+            layout = message.body.fields[value._fields.index(field)]
+            is_written = layout.is_array and layout.is_in(version) and layout.tag is None
+            if not is_written or elements is None:
+                continue
+            encoded = message.codec.add_elements(None, (), version, (field,))
+            for element in elements:
+                message.codec.add_elements(encoded, [element], version, (field,))
+            assert encoded.count == len(elements)
+            assert encoded.size == sum(map(len, encoded.buffers))
+            assert message.write(value._replace(**{field: encoded}), version) == expected
