@@ -133,7 +133,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         if frames or not self._flow.has_part:
             self._part_began = self.last_active
-        self._flow.received(frames, self._reader.incoming_bytes)
+        self._flow.received(frames, self._reader.arrived_bytes)
         if frames:
             self._serving.add(frames)
         self._flow.adjust()
@@ -141,9 +141,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _limit(self, session: Session) -> None:
         """Take large requests only of a client that has authenticated, and tokens while it sends them."""
         largest = self._server.context.settings.max_request_bytes
-        is_known = session.has_authenticated
-        largest = largest if is_known else min(largest, MOST_TOKEN_BYTES)
-        self._reader.limit(largest, has_authenticated=is_known)
+        if not session.has_authenticated:
+            largest = min(largest, MOST_TOKEN_BYTES)
+        self._reader.max_bytes = largest
         self._reader.has_tokens = session.sends_tokens
 
     def received(self, data: bytes) -> None:

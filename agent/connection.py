@@ -5,9 +5,8 @@ id and, in header version 2, tagged fields) and a body. An answer is a size, the
 header version 1 an empty set of tagged fields, and the body.
 
 Receiving copies little. Bytes arrive in a scratch buffer that all connections of an event loop share. A complete
-frame is copied out of it once. The beginning of an incomplete frame is copied to a buffer of the frame's size, which
-receives its further bytes directly. The buffer of a very large frame starts with FIRST_BYTES and grows as it
-fills, so that a size field alone does not take much memory.
+frame is copied out of it once. The beginning of an incomplete frame is copied to a buffer, which receives its further
+bytes directly and grows as it fills: a size field alone takes little memory, and what has arrived is what is counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +16,14 @@ from typing import NamedTuple
 from lacuna.agent.registry import request_header_version
 from lacuna.agent.strangers import stranger
 from lacuna.wire import kernel
+from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Buffer
 
 SCRATCH_BYTES = 256 * 1024
-FIRST_BYTES = 4 << 20
-_FIRST_TOKEN_BYTES = 16 << 10
+#: The first buffer of an incomplete frame, at least, unless the frame is smaller.
+FIRST_BYTES = 16 << 10
+#: A buffer up to this size grows fourfold, a larger one twofold.
+_FAST_BYTES = 1 << 20
 
 SASL_AUTHENTICATE_KEY = 36
 #: The header's version of a frame that is a SASL token without a header, and of its answer.
@@ -62,7 +64,6 @@ class FrameReader:
 
     __slots__ = (
         "_filled",
-        "_first_bytes",
         "_frame",
         "_frame_size",
         "_header_versions",
@@ -84,7 +85,6 @@ class FrameReader:
 
         Those in `header_versions`, by api key << 16 | version, are served, and are read faster."""
         self.max_bytes = max_bytes
-        self._first_bytes = FIRST_BYTES
         #: Whether frames are SASL tokens without a header (SaslHandshake v0, KIP-43).
         self.has_tokens = False
         self._scratch = scratch
@@ -96,19 +96,9 @@ class FrameReader:
         self._filled = 0
 
     @property
-    def incoming_bytes(self) -> int:
-        """The memory in bytes that the frame takes which has arrived in part; 0 if there is none."""
-        return 0 if self._frame is None else len(self._frame)
-
-    @property
     def arrived_bytes(self) -> int:
         """How many bytes of a frame have arrived in part; 0 if there is none."""
         return 0 if self._frame is None else self._filled
-
-    def limit(self, max_bytes: int, *, has_authenticated: bool) -> None:
-        """Take no larger requests; of who has not authenticated, little memory before the bytes of one are there."""
-        self.max_bytes = max_bytes
-        self._first_bytes = FIRST_BYTES if has_authenticated else _FIRST_TOKEN_BYTES
 
     def drop_incoming(self) -> None:
         """Free the memory of a frame that has arrived in part; its rest will not come."""
@@ -163,14 +153,14 @@ class FrameReader:
             whole = memoryview(bytes(data[:size]))
             return [self._parse(whole)], data[size:]
         self._frame_size = size
-        self._frame = bytearray(min(size, max(self._first_bytes, 2 * len(data))))
+        self._frame = bytearray(_room(len(data), size))
         self._frame[: len(data)] = data
         self._filled = len(data)
         return [], data[len(data) :]
 
     def _grow(self, full: bytearray) -> None:
         """Copy to a larger buffer. The old one is not resized, since views of it may still exist."""
-        self._frame = bytearray(min(self._frame_size, 4 * len(full)))
+        self._frame = bytearray(_room(len(full), self._frame_size))
         self._frame[: len(full)] = full
 
     def _checked(self, size: int) -> int:
@@ -227,28 +217,14 @@ def answer_buffers(
     return (_ANSWER_V1.pack(size + 1, correlation_id, 0), *body)
 
 
+def _room(arrived: int, size: int) -> int:
+    """Return the size of the buffer for a frame of `size` bytes of which some have `arrived`."""
+    return min(size, max(FIRST_BYTES, 2 * arrived, min(4 * arrived, _FAST_BYTES)))
+
+
 def _skip_tagged_fields(data: memoryview, position: int) -> int:
     """Return the position after the tagged fields at `position`; none is known in a request header."""
-    count, position = _read_uvarint(data, position)
-    for _ in range(count):
-        _, position = _read_uvarint(data, position)
-        size, position = _read_uvarint(data, position)
-        position += size
-        if position > len(data):
-            raise FrameError(
-                "the tagged fields of the request header go beyond the end of the frame"
-            )
-    return position
-
-
-def _read_uvarint(data: memoryview, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(data):
-            raise FrameError("the request header goes beyond the end of the frame")
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise FrameError("a varint of more than five bytes in the request header")
+    try:
+        return kernel.after_tags(data, position)
+    except MalformedMessage as error:
+        raise FrameError(f"in the request header, {error}") from error

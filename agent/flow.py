@@ -58,7 +58,7 @@ class FlowControl:
         return self._incoming > 0 and self._reading is _ON
 
     def received(self, frames: Sequence[RequestFrame], incoming: int) -> None:
-        """Count complete frames, and `incoming`, the memory of a frame that has arrived in part (or 0)."""
+        """Count complete frames, and `incoming`, the bytes of a frame that have arrived in part (or 0)."""
         more = incoming - self._incoming
         for frame in frames:
             more += frame.size

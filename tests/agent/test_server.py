@@ -299,12 +299,12 @@ async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
 async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     caplog: pytest.LogCaptureFixture, drips: bool
 ) -> None:
-    """They were promised all that an agent may hold; with nobody waiting they would be left alone."""
-    _, context = setup(max_agent_bytes=2048, max_stall_ms=100, max_request_bytes=2048)
+    """They take all that an agent may hold; with nobody waiting they would be left alone."""
+    _, context = setup(max_agent_bytes=2048, max_stall_ms=100, max_request_bytes=4096)
     async with serving(context) as server:
         stalled, other = await RawClient.connect(server.port), await RawClient.connect(server.port)
         host, port = stalled.writer.get_extra_info("sockname")
-        stalled.send(struct.pack(">ihh", 2048, SEQUENTIAL, 0))
+        stalled.send(struct.pack(">ihh", 4096, SEQUENTIAL, 0) + bytes(2048))
         async with asyncio.timeout(60):
             while not server.budget.is_full:
                 await asyncio.sleep(0.01)
@@ -319,6 +319,22 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     (message,) = caplog.messages
     said = r"connection closed: \d+ bytes of a frame came in \d+ s, and others wait"
     assert re.fullmatch(f"{host}:{port}: {said}", message)
+
+
+async def test_a_size_without_bytes_keeps_nobody_waiting() -> None:
+    """What has arrived is counted, so many connections that have sent a size each hold nothing."""
+    _, context = setup(max_agent_bytes=2048, max_request_bytes=1 << 20)
+    async with serving(context) as server:
+        silent = [await RawClient.connect(server.port) for _ in range(20)]
+        for client in silent:
+            client.send(struct.pack(">ihh", 1 << 20, SEQUENTIAL, 0))
+        async with asyncio.timeout(60):
+            while server.budget.taken < 20 * 4:
+                await asyncio.sleep(0)
+        assert server.budget.taken == 20 * 4
+        other = await RawClient.connect(server.port)
+        other.send(frame(SEQUENTIAL, "now", 3))
+        assert await answers(other, 1) == [(3, "now!")]
 
 
 async def test_stopping_answers_what_was_read() -> None:

@@ -87,7 +87,7 @@ def _frames_of(pieces: Iterable[bytes]) -> tuple[list[RequestFrame], str]:
                 room[:count] = left[:count]
                 left = left[count:]
                 found += reader.received(count)
-                assert reader.incoming_bytes <= MAX_FRAME_BYTES
+                assert reader.arrived_bytes <= MAX_FRAME_BYTES
     except FrameError as error:
         # Of several requests that came at once those before the bad one are not handed out.
         return [], str(error)
