@@ -1,7 +1,7 @@
 """The pure state machine: commands are decided into journal records, and only records change durable state.
 
     handle(state, command, context) -> Decision    # decides a command; changes nothing durable
-    fenced(command, decision, context) -> Decision # for a leader by a lease: its answer waits for the journal
+    needs_proof(command, decision) -> bool         # whether an answer waits for a proof that this one leads
     replay(state, record)                          # applies one record completely
     tick(state, context) -> Decision               # decides what is overdue
     found(state, cluster_id, context) -> Decision  # the first record of a new journal
@@ -20,7 +20,7 @@ from lacuna.controlplane.state.snapshot import restore, snapshot
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.telling import describe
 from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
-from lacuna.controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord, LeasesEnded
+from lacuna.controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord
 from lacuna.controlplane.verbs import (
     agents,
     commits,
@@ -64,9 +64,9 @@ __all__ = [
     "accept_loss",
     "describe",
     "end_session",
-    "fenced",
     "found",
     "handle",
+    "needs_proof",
     "replay",
     "restore",
     "snapshot",
@@ -222,17 +222,14 @@ def handle(state: State, command: Command, context: Context) -> Decision:
     return decision
 
 
-def fenced(command: Command, decision: Decision, context: Context) -> Decision:
-    """Give a decision a record that changes nothing, if it has none and is more than a look.
+def needs_proof(command: Command, decision: Decision) -> bool:
+    """Return whether a reply may leave only once the journal has shown that this control plane still led.
 
-    Then its reply waits for the journal, as one that changes something does. Without it, an earlier leader could say
-    that a transaction has been committed already, and know only of the one before.
+    A reply with records waits for the journal anyway, and a look may be a lease old. Without the proof, an earlier
+    leader could say that a transaction has been committed already, and know only of the one before.
     """
     is_look = command.WhichOneof("verb") in LOOKS
-    if decision.reply is not None and not decision.records and not is_look:
-        nothing = JournalRecord(now_ms=context.now_ms, leases_ended=LeasesEnded())
-        decision.records.append(nothing)
-    return decision
+    return decision.reply is not None and not decision.records and not is_look
 
 
 def tick(state: State, context: Context) -> Decision:

@@ -5,12 +5,15 @@ the journal position that it depends on, and is held until the journal is durabl
 queue, so they are delivered in the order of the decisions. While an append runs, the records of all commands that
 arrive are collected for the next one (group commit). A failed append stops the control plane, because the state in
 memory may then never become durable.
+
+A leader by a lease also holds answers that have no record until the journal proves that it led when it decided them: by
+the next append, or if there is nothing to append, by one confirmation for all of them.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lacuna.controlplane import machine
@@ -99,8 +102,9 @@ class Runtime:
 
     `on_fatal` is called once with the error if the runtime has to stop; it cannot be started again. `prepare` is
     called with the state before the first command is decided. `replica` is what was replayed of the journal already.
-    Nothing is decided once `tenure` does not hold: another control plane may have taken over. A snapshot is also made
-    after `snapshot_appends` appends. `authorizer` says whether ACLs decide what jobs may do.
+    Nothing is decided once `tenure` does not hold: another control plane may have taken over. `confirm` is the shared
+    journal's (`SharedJournal.confirm`), of one that others can take over. A snapshot is also made after
+    `snapshot_appends` appends. `authorizer` says whether ACLs decide what jobs may do.
     """
 
     def __init__(
@@ -114,6 +118,7 @@ class Runtime:
         replica: Replica | None = None,
         tenure: Tenure | None = None,
         snapshot_appends: int | None = None,
+        confirm: Callable[[int], Awaitable[None]] | None = None,
         authorizer: AuthorizerSettings | None = None,
         prepare: Callable[[State], None] = lambda _: None,
         on_fatal: Callable[[BaseException], None],
@@ -128,6 +133,7 @@ class Runtime:
         self._replica = replica or Replica()
         self._tenure = tenure or LockedTenure()
         self._snapshot_appends = snapshot_appends
+        self._confirm = confirm
         self._authorizer_settings = authorizer or AuthorizerSettings()
         #: None if jobs may use their verbs on every topic.
         self._authorizer: Authorizer | None = None
@@ -143,7 +149,12 @@ class Runtime:
         self._last_session = 0
         self._records: list[bytes] = []
         self._records_bytes = 0
+        #: The append or confirmation under way; one at a time.
         self._append: asyncio.Future[int] | None = None
+        #: Proofs of the lead: how many were asked for, will be given by what is under way, and have been given.
+        self._proofs_asked = 0
+        self._proofs_under_way = 0
+        self._proofs = 0
         self._appending_soon: asyncio.Handle | None = None
         self._held: deque[Held] = deque()
         self._is_releasing = False
@@ -403,8 +414,9 @@ class Runtime:
             self._hold((held,))
             return
         decision = machine.handle(self._state, command, context)
-        if self._tenure.is_leased:
-            decision = machine.fenced(command, decision, context)
+        proof = 0
+        if self._confirm is not None and machine.needs_proof(command, decision):
+            proof = self._proofs_asked = self._proofs_asked + 1
         reply = decision.reply
         if reply is None:
             self._parked[token] = session
@@ -413,7 +425,7 @@ class Runtime:
             return
         if rights is not None:
             reply = rights.answer(reply)
-        self._apply(decision, command, session, reply)
+        self._apply(decision, command, session, reply, proof)
 
     def _apply(
         self,
@@ -421,10 +433,11 @@ class Runtime:
         command: Command | None = None,
         session: PlaneSession | None = None,
         reply: Reply | None = None,
+        proof: int = 0,
     ) -> None:
         """Replay a decision, queue its records, and hold its replies and deltas for their sessions.
 
-        `command` is the decided command, or None if there was none, as for a tick.
+        `command` is the decided command, or None if there was none, as for a tick. `reply` waits for `proof`.
         """
         is_told = _log.isEnabledFor(logging.INFO)
         for record in decision.records:
@@ -443,7 +456,9 @@ class Runtime:
                 completion.command_id = waiting.parked.pop(token)
                 self._held_for(held, waiting).replies.append(completion)
         if reply is not None and session is not None:
-            self._held_for(held, session).replies.append(reply)
+            waiting_reply = self._held_for(held, session)
+            waiting_reply.replies.append(reply)
+            waiting_reply.proof = proof
         if held:
             self._hold(held.values())
 
@@ -484,9 +499,13 @@ class Runtime:
         """Have one append write all that is decided now and while more commands arrive, for whichever client."""
         if self._is_closing:
             self._begin_append()
-        elif self._records and self._append is None and self._appending_soon is None:
+        elif self._asks_journal() and self._append is None and self._appending_soon is None:
             loop = asyncio.get_running_loop()
             self._appending_soon = loop.call_soon(self._gather, 0, 0)
+
+    def _asks_journal(self) -> bool:
+        """Whether there are records to write or answers to prove."""
+        return bool(self._records) or self._proofs_asked > self._proofs
 
     def _gather(self, seen: int, iterations: int) -> None:
         """Begin the append once an iteration of the event loop has brought no more records."""
@@ -498,9 +517,17 @@ class Runtime:
         self._appending_soon = loop.call_soon(self._gather, len(self._records), iterations + 1)
 
     def _begin_append(self) -> None:
-        """Start an append if there are records to write and no append is under way."""
+        """Start an append if there are records to write, or else a confirmation if answers wait for one.
+
+        Does nothing while one of them is under way.
+        """
         self._appending_soon = None
-        if self._append is not None or not self._records or self._stopped is not None:
+        if self._append is not None or self._stopped is not None or not self._asks_journal():
+            return
+        self._proofs_under_way = self._proofs_asked
+        if not self._records and self._confirm is not None:
+            self._append = asyncio.ensure_future(self._prove(self._confirm))
+            self._append.add_done_callback(self._appended)
             return
         records, self._records = self._records, []
         self._records_since_snapshot += len(records)
@@ -517,6 +544,10 @@ class Runtime:
         else:
             self._append.add_done_callback(self._appended)
 
+    async def _prove(self, confirm: Callable[[int], Awaitable[None]]) -> int:
+        await confirm(self._fencing_token)
+        return self._durable
+
     def _appended(self, append: "asyncio.Future[int]") -> None:
         self._append = None
         # Looked at even if nobody waits for it any more: asyncio would log an error that nobody has seen.
@@ -527,6 +558,7 @@ class Runtime:
             self._fail(error)
             return
         self._durable = append.result()
+        self._proofs = self._proofs_under_way
         self._begin_append()
         self._release()
         self._drain_backlog()
@@ -546,7 +578,7 @@ class Runtime:
             return
         self._is_releasing = True
         try:
-            while self._held and self._held[0].position <= self._durable:
+            while self._held and self._is_due(self._held[0]):
                 item = self._held.popleft()
                 if not item.session.is_closed:
                     item.session.receiver.deliver(
@@ -556,6 +588,9 @@ class Runtime:
             self._fail(error)
         finally:
             self._is_releasing = False
+
+    def _is_due(self, held: Held) -> bool:
+        return held.position <= self._durable and held.proof <= self._proofs
 
     def _is_full(self) -> bool:
         return (

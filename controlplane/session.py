@@ -32,12 +32,16 @@ class Plane(Protocol):
 
 
 class Held:
-    """The replies and deltas of one decision for one session, delivered once the journal is durable to `position`."""
+    """The replies and deltas of one decision for one session, delivered once the journal is durable to `position`.
 
-    __slots__ = ("cluster", "partitions", "position", "replies", "session")
+    If `proof` is not 0, they also wait for the proof of that number (`Runtime`).
+    """
+
+    __slots__ = ("cluster", "partitions", "position", "proof", "replies", "session")
 
     def __init__(self, position: int, session: "PlaneSession") -> None:
         self.position = position
+        self.proof = 0
         self.session = session
         self.partitions: list[PartitionDelta] = []
         self.cluster: list[ClusterDelta] = []

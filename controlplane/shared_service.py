@@ -133,6 +133,7 @@ async def serve_shared(
             replica=replica,
             tenure=tenure,
             snapshot_appends=journal.snapshot_appends,
+            confirm=journal.confirm,
             authorizer=settings.authorizer,
             prepare=prepare,
             on_fatal=on_fatal,

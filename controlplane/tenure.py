@@ -11,9 +11,6 @@ _MARGIN: Final = 1 / 6
 class Tenure(Protocol):
     """Whether this control plane certainly leads."""
 
-    is_leased: bool
-    """Whether it depends on clocks: if they, or somebody's settings, are wrong, two lead at a time."""
-
     def holds(self) -> bool:
         """Return whether no other control plane can lead now."""
         ...
@@ -22,8 +19,6 @@ class Tenure(Protocol):
 class LockedTenure:
     """The tenure of who holds a lock: it lasts until the process ends."""
 
-    is_leased = False
-
     def holds(self) -> bool:
         """Return True."""
         return True
@@ -31,8 +26,6 @@ class LockedTenure:
 
 class LeasedTenure:
     """The tenure of who renews a lease of `lease` seconds, by a clock that goes on while the process is stopped."""
-
-    is_leased = True
 
     def __init__(self, clock: Clock, lease: float) -> None:
         self._clock = clock

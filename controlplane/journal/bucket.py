@@ -333,6 +333,13 @@ class BucketJournal:
             raise self._fenced(fencing_token)
         await held.change(lambda manifest: replace(manifest, last=self._last))
 
+    async def confirm(self, fencing_token: int) -> None:
+        """Make sure, by one GET, that nobody has taken over. Raises JournalFenced and JournalUnreachable."""
+        held = self._opened()
+        if fencing_token != held.manifest.epoch:
+            raise self._fenced(fencing_token)
+        await held.confirm()
+
     def reader(self) -> BucketReader:
         """Return a reader of this journal. What it has read makes `read` and `open` of the journal quicker."""
         return BucketReader(self._appends, self._watch, self._snapshots)

@@ -140,6 +140,15 @@ class HeldManifest:
             while not await self._change(change):
                 pass
 
+    async def confirm(self) -> None:
+        """Make sure that the manifest is still this leader's. A takeover changes it before anything else.
+
+        Raises JournalFenced and JournalUnreachable.
+        """
+        present = await load_manifest(self._bucket)
+        if present is None or present.writer != self._manifest.writer:
+            raise self._lost(present)
+
     async def _change(self, change: Callable[[Manifest], Manifest]) -> bool:
         wanted = replace(change(self._manifest), changes=self._manifest.changes + 1)
         etag = await self._bucket.replace(JOURNAL_MANIFEST_KEY, encode_manifest(wanted), self._etag)

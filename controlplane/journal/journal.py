@@ -253,6 +253,13 @@ class SharedJournal(Journal, Protocol):
         """
         ...
 
+    async def confirm(self, fencing_token: int) -> None:
+        """Return once it is certain that no other writer had taken over when this was called.
+
+        It costs less than an append, and leaves nothing in the journal. Raises what `renew` raises.
+        """
+        ...
+
     def abandon(self) -> None:
         """Keep the leadership at `close`, as if this process had been killed: the next leader waits for the lease."""
         ...

@@ -254,6 +254,13 @@ class PostgresqlJournal:
         if renewed != "UPDATE 1":
             raise self._fenced(fencing_token)
 
+    async def confirm(self, fencing_token: int) -> None:
+        """Make sure, by a renewal, that nobody has taken over. Raises what `renew` raises.
+
+        A statement that only reads would also succeed on a server whose standby has been promoted meanwhile.
+        """
+        await self.renew(fencing_token)
+
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`.
 

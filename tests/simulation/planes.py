@@ -232,6 +232,7 @@ class NodeHost(Host):
             snapshotter=self._snapshotter,
             replica=replica,
             tenure=tenure,
+            confirm=journal.confirm,
             on_fatal=on_fatal,
         )
         plane.who, plane.reigns = self.name, self._planes.reigns

@@ -188,6 +188,9 @@ class WatchedJournal:
     async def renew(self, fencing_token: int) -> None:
         await self._journal.renew(fencing_token)
 
+    async def confirm(self, fencing_token: int) -> None:
+        await self._journal.confirm(fencing_token)
+
     def abandon(self) -> None:
         self._journal.abandon()
 

@@ -13,10 +13,13 @@ from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.groups_pb2 import OffsetFetch, OffsetFetchGroup
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 from lacuna.logstore.objects import MemoryStore
 from tests.controlplane.runtime.commands import created, heartbeat, read
 from tests.doubles.clock import ManualClock
+
+FETCH = Command(offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g")]))
 
 
 class Two:
@@ -24,7 +27,7 @@ class Two:
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
-        self._store = MemoryStore()
+        self.store = MemoryStore()
         self._ids = iter(range(1, 1000))
 
     async def lead(self) -> ControlClient:
@@ -32,12 +35,14 @@ class Two:
         clock = ManualClock()
         tenure = LeasedTenure(clock, 60.0)
         tenure.renewed(clock.passed_ms())
+        journal = BucketJournal(self.store, lambda: "made")
         plane = Runtime(
-            BucketJournal(self._store, lambda: "made"),
+            journal,
             clock,
             lambda: next(self._ids).to_bytes(16, "big"),
             RuntimeSettings(),
             tenure=tenure,
+            confirm=journal.confirm,
             on_fatal=lambda _: None,
         )
         await plane.start()
@@ -114,6 +119,35 @@ async def test_an_earlier_leader_lets_others_look(two: Two) -> None:
     await two.lead()
     answers = await asyncio.gather(earlier.call(heartbeat()), earlier.call(read(topic_id)))
     assert answers[1].partitions_read.partitions[0].error_code == 0
+
+
+async def test_reads_append_nothing_and_share_a_confirmation(two: Two) -> None:
+    """A consumer that asks for its offsets is not the cause of a PUT, nor of a snapshot."""
+    leader = await two.lead()
+    await created(leader)
+    position, puts, gets = leader.journal_position, two.store.metrics.puts, two.store.metrics.gets
+    for _ in range(10):
+        await asyncio.gather(*(leader.call(FETCH) for _ in range(30)))
+    assert leader.journal_position == position
+    assert two.store.metrics.puts == puts
+    assert 10 <= two.store.metrics.gets - gets <= 20
+
+
+async def test_an_earlier_leader_does_not_read_offsets(two: Two) -> None:
+    earlier = await two.lead()
+    await two.lead()
+    with pytest.raises(ControlPlaneUnavailable, match="another control plane has taken over"):
+        await earlier.call(FETCH)
+
+
+async def test_what_is_appended_proves_reads_beside_it(two: Two) -> None:
+    leader = await two.lead()
+    topic_id = await created(leader)
+    producer = Producer(topic_id)
+    await producer.init(leader)
+    gets = two.store.metrics.gets
+    await asyncio.gather(producer.begin(leader), leader.call(FETCH))
+    assert two.store.metrics.gets == gets
 
 
 def test_looks_are_verbs() -> None:
