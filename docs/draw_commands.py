@@ -62,17 +62,24 @@ def _row(parameter: click.Parameter, context: click.Context) -> str:
     if isinstance(parameter, click.Option):
         extra = dict(parameter.get_help_extra(context))
     elif isinstance(parameter, click.Argument):
-        name, value = f"`{value.strip('[]')}`", ""
+        name, value = f"`{_without_brackets(value)}`", ""
+    if isinstance(parameter.type, click.Choice):
+        value = _without_brackets(value)
     if bounds := extra.get("range"):
         value += f", {bounds}"
     cells = (
         name,
-        f"`{value.strip('[]').replace('|', ', ')}`" if value else "",
+        f"`{value.replace('|', ', ')}`" if value else "",
         _plain(str(extra.get("default", ""))),
         ", ".join(f"`{each}`" for each in extra.get("envvars", ())),
         _plain(getattr(parameter, "help", None) or ""),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _without_brackets(value: str) -> str:
+    """What click puts into brackets: an argument that may be left out, `[PARTITION]`, and choices, `[one|other]`."""
+    return re.sub(r"^\[(.*)\](\.\.\.)?$", r"\1\2", value)
 
 
 def _plain(text: str) -> str:

@@ -5,6 +5,10 @@ class PipelineError(Exception):
     """An error that whoever started the job can put right; the message says how."""
 
 
+class JobInterrupted(PipelineError):
+    """Ctrl-C interrupted the job."""
+
+
 class DataLossError(PipelineError):
     """Data that the job needs is gone: retention or collection deleted it."""
 

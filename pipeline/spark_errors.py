@@ -13,7 +13,7 @@ from typing import Final
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.errors import JobInterrupted, PipelineError
 
 #: Errors whose message is for whoever started the job.
 _TOLD: Final = (
@@ -62,10 +62,6 @@ _COMMON: Final = {
     ),
 }
 _PACKAGES: Final = ("pyspark", "py4j", "pyarrow", "pandas", "numpy")
-
-
-class JobInterrupted(PipelineError):
-    """Ctrl-C interrupted the job."""
 
 
 @contextmanager

@@ -17,9 +17,10 @@ class Row:
     """The fate of offsets [first_offset, next_offset).
 
     `producer_id`, `producer_epoch` and `transaction` (a serial number) are the extent's, or -1, -1 and 0 without an
-    extent. `size` is in bytes, 0 for holes and fillers. `segment` names the object, and is "" without one; `position`
-    is that in the object, or -1. A FILLER moves the consumer past the dropped offsets and holes that are listed
-    before it, up to its next_offset.
+    extent. `is_merged` says that a merge or a compaction wrote the extent: it names no transaction, though its records
+    may have been of several. `size` is in bytes, 0 for holes and fillers. `segment` names the object, and is "" without
+    one; `position` is that in the object, or -1. A FILLER moves the consumer past dropped offsets and holes that are
+    listed before it, up to its next_offset.
     """
 
     fate: Fate
@@ -28,6 +29,7 @@ class Row:
     producer_id: int = -1
     producer_epoch: int = -1
     transaction: int = 0
+    is_merged: bool = False
     size: int = 0
     segment: str = ""
     position: int = -1
@@ -69,6 +71,7 @@ def _row(extents: ExtentTable, found: FatedRange) -> Row:
         producer_id=extents.producer_ids[index],
         producer_epoch=extents.producer_epochs[index],
         transaction=extents.transactions[index],
+        is_merged=piece.has_true_offsets,
         size=piece.size,
         segment=str(piece.segment),
         position=piece.position,

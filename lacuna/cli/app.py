@@ -63,10 +63,12 @@ ENTRIES: Final = {
     "explain": Entry(
         "lacuna.cli.explain:explain",
         "Shows which records of a partition a read_committed consumer gets, and why.",
+        shows=True,
     ),
     "doctor": Entry(
         "lacuna.cli.doctor:doctor",
         "Shows how a Kafka client behaves with Lacuna, compared with Kafka.",
+        shows=True,
     ),
     "compact": Entry(
         "lacuna.cli.compact:compact",

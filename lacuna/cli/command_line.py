@@ -40,6 +40,8 @@ class Settings(TypedDict, total=False):
     metavar: str
     panel: str
     show_default: bool
+    #: What the option means if it is typed without a value.
+    alone: str
     parser: Callable[[str], Any]
     callback: Callable[[click.Context, click.Parameter, Any], Any]
     #: Options that every command with this one has, too. Their values are in the context's `meta`, by name.
@@ -297,13 +299,20 @@ def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:
         key,
         help=settings["help"],
         multiple=is_list,
-        is_flag=True if kind is bool else None,
+        **_flag(kind, settings),
         envvar=settings.get("envvar", variable),
         allow_from_autoenv=settings.get("has_variable", True),
         show_envvar=True,
         show_default=settings.get("show_default", default != ""),
         **attributes,
     )
+
+
+def _flag(kind: Any, settings: Settings) -> dict[str, Any]:
+    """How an option may stand without a value, as arguments of `Option`."""
+    if "alone" in settings:
+        return {"is_flag": False, "flag_value": settings["alone"]}
+    return {"is_flag": True if kind is bool else None}
 
 
 def _read(name: str, hint: Any) -> tuple[Any, Described]:

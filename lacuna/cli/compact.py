@@ -113,7 +113,9 @@ Json = Annotated[
     str | None,
     option(
         "--json",
-        help="Write the report as JSON to this file; - prints it instead.",
+        alone="-",
+        metavar="[FILE]",
+        help="Print the report as JSON, or write it to this file.",
         panel=_REPORT,
     ),
 ]

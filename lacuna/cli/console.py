@@ -113,7 +113,7 @@ def table(
         print_table(headings, rows, title=title, styles=styles)
         return
     for line in (headings, *rows):
-        click.echo("\t".join(printable(cell) for cell in line))
+        click.echo("\t".join("" if cell is None else printable(cell) for cell in line))
 
 
 def _plain(cell: object) -> object:

@@ -11,7 +11,7 @@ import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.command_line import argument, option
-from lacuna.cli.errors import fail, print_error
+from lacuna.cli.errors import INTERRUPTED, fail, print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, is_typed
 
 _ISOLATIONS: Final = ("committed", "uncommitted")
@@ -131,8 +131,9 @@ def consume(
         # Python's own flush at the end would fail again, and say so.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        if end.kind is not Kind.NEVER or count is not None:
-            raise  # more was asked for; otherwise this is how it ends
+        if end.kind is Kind.NEVER and count is None:
+            raise click.exceptions.Exit(INTERRUPTED) from None  # this is how it ends
+        raise
 
 
 def _check_past(until: str, *, committed: bool) -> None:

@@ -6,7 +6,14 @@ import click
 from rich.markup import escape
 
 from lacuna.cli.command_line import option
-from lacuna.cli.console import is_for_people, out, table
+from lacuna.cli.console import (
+    is_for_people,
+    is_for_programs,
+    out,
+    print_collected,
+    table,
+    tell,
+)
 from lacuna.cli.errors import fail
 from lacuna.clients import Client, ClientQuery, known_names, load, nearest, parse
 
@@ -40,9 +47,14 @@ def doctor(
     clients = load()
     if client is None:
         _list(clients)
+        print_collected()
         return
     asked = parse(client)
-    _tell(asked, nearest(clients, asked))
+    found = nearest(clients, asked)
+    _tell(asked, found)
+    print_collected()
+    if any(one.differing for one in found):
+        raise click.exceptions.Exit(1)
 
 
 def _list(clients: list[Client]) -> None:
@@ -51,7 +63,7 @@ def _list(clients: list[Client]) -> None:
 
 
 def _tell(asked: ClientQuery, found: list[Client]) -> None:
-    """Shows the results of the nearest versions. Raises UserError for an unknown client, Exit(1) if one differs."""
+    """Shows the results of the nearest versions. Raises UserError for an unknown client."""
     if not found:
         known = ", ".join(known_names(load()))
         fail(
@@ -59,22 +71,20 @@ def _tell(asked: ClientQuery, found: list[Client]) -> None:
         )
     for one in found:
         _show(one, is_it=asked.is_of(one))
-    if any(one.differing for one in found):
-        raise click.exceptions.Exit(1)
 
 
 def _show(one: Client, *, is_it: bool) -> None:
     nearest_to = "" if is_it else " (the nearest version tested)"
     title = f"{one.name} {one.version}{nearest_to}, beside Kafka {one.kafka}: {one.summary}"
-    if one.cells:
-        rows = ((name, _SAYS[cell.outcome], cell.what) for name, cell in one.cells.items())
+    rows = ((name, _SAYS[cell.outcome], cell.what) for name, cell in one.cells.items())
+    if one.cells or is_for_programs():
         if not is_for_people():
-            click.echo(title)
-        table(("scenario", "here", "notes"), rows, title=title)
+            tell(title)
+        table(("scenario", "here", "notes"), rows, title=title, name=f"{one.name} {one.version}")
     else:
-        click.echo(title)
+        tell(title)
     for label, text in (("note", one.notes), ("advice", one.advice)):
         if text and is_for_people():
             out.print(f"[bold]{label}[/bold]  {escape(text)}", soft_wrap=True)
-        elif text:
+        elif text and not is_for_programs():
             click.echo(f"{label}\t{text}")

@@ -15,7 +15,7 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.errors import UserError
 from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.errors import JobInterrupted, PipelineError
 
 #: The exit code that shells give a command ended by Ctrl-C.
 INTERRUPTED = 130
@@ -38,7 +38,7 @@ def report(error: Any) -> int | None:
     """Prints an error in one line and returns the exit code; returns None, printing nothing, if it is a bug of ours."""
     if isinstance(error, MENDABLE):
         print_error(_message(error))
-        return 1
+        return INTERRUPTED if isinstance(error, JobInterrupted) else 1
     if isinstance(error, click.Abort):
         is_interrupt = isinstance(error.__cause__, KeyboardInterrupt)
         print_error("stopped" if is_interrupt else "cancelled; nothing was done")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from lacuna.cli.console import is_for_people, out, print_table, printable
+from lacuna.cli.console import is_for_people, out, print_table, printable, table
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.explained import Explanation, Line
 
@@ -19,11 +19,11 @@ _FIELDS = ("first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "
 
 
 def show(explanation: Explanation) -> None:
-    """Prints an explanation for people or scripts; if rows were left out, says how to see them."""
+    """Prints an explanation for people or programs; if rows were left out, says how to see them."""
     if is_for_people():
         print_explanation(explanation)
     else:
-        _print_lines(explanation)
+        table(_FIELDS, (_fields(line, explanation) for line in explanation.lines))
     if explanation.more_from >= 0:
         rest = (
             f"there is more: continue with --from {explanation.more_from}, or show more rows with "
@@ -49,6 +49,20 @@ def print_explanation(explanation: Explanation) -> None:
     out.print(bounds, style="dim", soft_wrap=True)
 
 
+def _fields(line: Line, explanation: Explanation) -> Sequence[object]:
+    row = line.row
+    return (
+        row.first_offset,
+        row.next_offset,
+        row.fate.value,
+        line.hole_end if line.hole_end >= 0 else None,
+        owner(line, explanation.transactional_ids),
+        row.size,
+        line.extents if row.segment else 0,
+        row.segment,
+    )
+
+
 def _row(line: Line, explanation: Explanation) -> Sequence[str]:
     row = line.row
     return (
@@ -63,6 +77,8 @@ def _row(line: Line, explanation: Explanation) -> Sequence[str]:
 def owner(line: Line, transactional_ids: dict[int, str]) -> str:
     """Who wrote a row's records: the transactional id, or the producer id if that is no longer known."""
     row = line.row
+    if row.is_merged:
+        return "merged, transactions not kept"
     if not row.transaction:
         return "" if row.fate in (Fate.HOLE, Fate.FILLER) else "no transaction"
     name = printable(transactional_ids.get(row.producer_id, f"producer {row.producer_id}"))
@@ -86,20 +102,3 @@ def _what(line: Line, last_stable_offset: int) -> str:
             end = line.row.next_offset
             return f"filler: a control record that moves the consumer on to {end}"
     return f"not yet readable: at or above the last stable offset, {last_stable_offset}"
-
-
-def _print_lines(explanation: Explanation) -> None:
-    click.echo("\t".join(_FIELDS))
-    for line in explanation.lines:
-        row = line.row
-        cells = (
-            row.first_offset,
-            row.next_offset,
-            row.fate.value,
-            line.hole_end if line.hole_end >= 0 else "",
-            owner(line, explanation.transactional_ids),
-            row.size,
-            line.extents if row.segment else 0,
-            row.segment,
-        )
-        click.echo("\t".join(str(cell) for cell in cells))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from time import gmtime, sleep, strftime
 from typing import TYPE_CHECKING, Annotated
 
 from lacuna.cli.command_line import Group, option
-from lacuna.cli.console import out, table
+from lacuna.cli.console import out, print_collected, table
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail, print_error
 from lacuna.cli.location import locate
@@ -60,8 +59,7 @@ def publish(
         check_store(location.store, plane.cluster_id)
         _publish(plane, location.store, keep_ms)
         if pause:
-            with suppress(KeyboardInterrupt):
-                _publish_on(plane, location.store, keep_ms, pause)
+            _publish_on(plane, location.store, keep_ms, pause)
 
 
 def _publish_on(plane: ControlPlane, store: str, keep_ms: int, pause: float) -> None:
@@ -98,7 +96,7 @@ def _publish(plane: ControlPlane, store: str, keep_ms: int) -> None:
     )
 
 
-@app.adds("show")
+@app.adds("show", shows=True)
 def show(data: Data = None, store: Store = None, encryption_keys: JobKeys = None) -> None:
     """Lists the snapshots in the bucket and the topics of the newest valid one. Needs no control plane."""
     from lacuna.pipeline.metadata.stored import StoredMetadata, published
@@ -112,6 +110,7 @@ def show(data: Data = None, store: Store = None, encryption_keys: JobKeys = None
             (_time(name.published_ms), _time(name.valid_until_ms))
             for name in published(shared_store(location.store), cluster_id)
         ),
+        name="snapshots",
     )
     metadata = StoredMetadata(location.store)
     rows = []
@@ -122,7 +121,8 @@ def show(data: Data = None, store: Store = None, encryption_keys: JobKeys = None
             (topic.name, log.partition, log.log_start_offset, log.last_stable_offset)
             for log in logs
         ]
-    table(("topic", "partition", "log start", "last stable"), rows)
+    table(("topic", "partition", "log start", "last stable"), rows, name="partitions")
+    print_collected()
 
 
 def _time(milliseconds: int) -> str:

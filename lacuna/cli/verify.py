@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from lacuna.cli.command_line import option
-from lacuna.cli.errors import MENDABLE, print_error
+from lacuna.cli.errors import INTERRUPTED, MENDABLE, print_error
 from lacuna.cli.location import locate
 from lacuna.cli.options import (
     DEFAULT_MASTER,
@@ -24,7 +24,7 @@ from lacuna.cli.options import (
 )
 from lacuna.cli.report_files import check_report_file
 from lacuna.errors import UserError
-from lacuna.pipeline.spark_errors import JobInterrupted
+from lacuna.pipeline.errors import JobInterrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +84,12 @@ def verify(
     ] = _SOURCES[0],
     json: Annotated[
         Path | None,
-        option("--json", help="Write the report as JSON to this file; - prints it instead."),
+        option(
+            "--json",
+            alone="-",
+            metavar="[FILE]",
+            help="Print the report as JSON, or write it to this file.",
+        ),
     ] = None,
     html: Annotated[
         Path | None, option("--html", help="Write the report as an HTML page to this file.")
@@ -110,7 +115,7 @@ def verify(
     Checks every checksum, batch, offset and outcome, finds objects that nothing refers to, and reports where
     damage is and which offsets it affects. Changes nothing, and may run while the cluster is in use.
 
-    Exit code: 0 all is sound, 1 something is wrong, 2 the audit could not be done.
+    Exit code: 0 all is sound, 1 something is wrong, 2 the audit could not be done, 130 Ctrl-C ended it.
     """
     with _failures():
         from lacuna.cli.verification import print_report, write_html, write_json
@@ -155,14 +160,14 @@ def verify(
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Ends the command with exit code 2 if the block fails: a failed audit is not a finding."""
+    """Ends the command with exit code 2, or 130 at Ctrl-C, if the block fails: a failed audit is not a finding."""
     try:
         yield
     except (KeyboardInterrupt, JobInterrupted) as error:
         print_error(
             "stopped before the end, so the audit has no result; nothing was changed; run it again"
         )
-        raise click.exceptions.Exit(NOT_DONE) from error
+        raise click.exceptions.Exit(INTERRUPTED) from error
     except MENDABLE as error:
         print_error(str(error))
         raise click.exceptions.Exit(NOT_DONE) from error

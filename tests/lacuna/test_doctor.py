@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,3 +113,10 @@ def test_a_client_that_differs_is_exit_code_1(lacuna: Command) -> None:
             ran = lacuna("doctor", "--client", f"{one.name}@{one.version}")
             assert ran.code == 1
             assert "differs from Kafka in" in ran.out
+
+
+def test_as_json(lacuna: Command) -> None:
+    every = json.loads(lacuna("doctor", "--json").out)
+    assert {"client", "version", "language", "here"} == set(every[0])
+    one = json.loads(lacuna("doctor", "--client", "librdkafka@2.16.1", "--json").out)
+    assert {"scenario", "here", "notes"} == set(next(iter(one.values()))[0])

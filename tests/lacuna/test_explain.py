@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lacuna.agent.fetch.explain import Row
+from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agents import AgentParts
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.explained import explain_partition, lines_of, take
@@ -131,6 +134,27 @@ def test_parts_and_limits(
     assert ran.err == "there is more: continue with --from 2, or show more rows with --limit\n"
     control = (cluster.data / "control.address").read_text()
     assert len(lacuna("explain", topic, "--control", control).rows) == 7
+
+
+def test_what_was_merged_is_of_no_known_transaction(
+    lacuna: Command, clients: SimpleNamespace
+) -> None:
+    merge = MergeSettings(min_age_ms=0, min_extents=2)
+    with Cluster(parts=AgentParts(housekeeping=HousekeepingSettings(merge=merge))) as cluster:
+        topic = cluster.create_topic("merged")
+        producer = clients.transactional(cluster.bootstrap, "shop")
+        for number in range(4):
+            producer.begin_transaction()
+            clients.send(producer, topic, [f"v{number}"])
+            producer.commit_transaction(60)
+        housekeeping = cluster.embedded.agents[0].housekeeping
+        assert housekeeping is not None
+        cluster.run(housekeeping.merge())
+        ran = lacuna("explain", topic, "--json", "--data", str(cluster.data))
+    (row,) = json.loads(ran.out)
+    assert (row["first_offset"], row["end_offset"], row["what"]) == (0, 4, DELIVERED)
+    assert row["whose"] == "merged, transactions not kept"
+    assert row["hole_end"] is None
 
 
 def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> None:

@@ -117,7 +117,7 @@ def test_ctrl_c_in_the_middle_is_one_line() -> None:
     assert told == (
         "lacuna: stopped: what was committed stays; the rest is garbage that collection deletes\n"
     )
-    assert process.returncode == 1
+    assert process.returncode == 130
 
 
 @pytest.mark.slow

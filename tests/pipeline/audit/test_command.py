@@ -97,7 +97,7 @@ def test_without_spark_as_json_and_as_a_page(
     bucket.store.put("b.txt", [b"x"])
     try:
         page = tmp_path / "report.html"
-        done = verify(bucket, "--no-spark", "--json", "-", "--html", str(page))
+        done = verify(bucket, "--no-spark", "--json", "--html", str(page))
     finally:
         bucket.store.delete(["b.txt"])
     assert done.returncode == 0, done.stderr

@@ -190,7 +190,7 @@ def test_ctrl_c_ends_in_one_line(filled: Cluster) -> None:
         _await(lambda: _segments(filled) - there, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
         _, errors = process.communicate(timeout=280)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert errors.splitlines()[-1].startswith("lacuna: stopped: ")
     assert "Traceback" not in errors
     assert _read(filled) == before

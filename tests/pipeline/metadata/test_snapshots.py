@@ -199,7 +199,8 @@ def test_publishing_goes_on_behind_an_outage(
 
     monkeypatch.setattr("lacuna.cli.metadata.sleep", pause)
     monkeypatch.setattr("lacuna.pipeline.control._GIVE_UP_AFTER", 1.0)  # in real time
-    publish(keep="1h", watch="10m", data=cluster.data)
+    with pytest.raises(KeyboardInterrupt):  # which ends the command with 130
+        publish(keep="1h", watch="10m", data=cluster.data)
     assert said.count("published") > 1
 
 
