@@ -54,6 +54,7 @@ from lacuna.controlplane.verbs.groups import (
 )
 from lacuna.controlplane.verbs.groups.consumer import advance, heartbeat, operators
 from lacuna.controlplane.verbs.losses import accept_loss
+from lacuna.controlplane.verbs.parts import check_length
 from lacuna.controlplane.verbs.presence import end_session
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
@@ -213,7 +214,9 @@ def handle(state: State, command: Command, context: Context) -> Decision:
             raise MalformedCommand(
                 f"this version does not know {verb or 'a command without a verb'}"
             )
-        decision = turn.end(decide(turn, getattr(command, verb)))
+        message = getattr(command, verb)
+        check_length(verb, message)
+        decision = turn.end(decide(turn, message))
     except MalformedCommand as malformed:
         failure = Failure(error_code=malformed.code, message=malformed.message)
         decision = Decision(reply=Reply(failure=failure))

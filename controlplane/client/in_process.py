@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import Host
+from lacuna.controlplane.client.parts import call_in_parts
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
@@ -44,6 +45,9 @@ class InProcessClient:
         return False
 
     async def call(self, command: Command) -> Reply:
+        return await call_in_parts(self._call, command)
+
+    async def _call(self, command: Command) -> Reply:
         if self._ended is not None:
             raise ControlPlaneUnavailable(str(self._ended))
         future = self._calls.add(command)

@@ -15,6 +15,7 @@ from typing import Final
 
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.parts import call_in_parts
 from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.client.search import LeaderSearch, SearchLimits
 from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBroken, WatchedStream
@@ -119,6 +120,9 @@ class SessionClient:
         return self._search.is_shut_out
 
     async def call(self, command: Command) -> Reply:
+        return await call_in_parts(self._call, command)
+
+    async def _call(self, command: Command) -> Reply:
         if self._failure is not None:
             raise ControlPlaneUnavailable(str(self._failure))
         future = self._calls.add(command)

@@ -178,18 +178,22 @@ class GroupConfigsAltered(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class DescribeGroupConfigs(_message.Message):
-    __slots__ = ("group_ids", "all_groups")
+    __slots__ = ("group_ids", "all_groups", "after")
     GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
     ALL_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     group_ids: _containers.RepeatedScalarFieldContainer[str]
     all_groups: bool
-    def __init__(self, group_ids: _Optional[_Iterable[str]] = ..., all_groups: _Optional[bool] = ...) -> None: ...
+    after: str
+    def __init__(self, group_ids: _Optional[_Iterable[str]] = ..., all_groups: _Optional[bool] = ..., after: _Optional[str] = ...) -> None: ...
 
 class GroupConfigsDescribed(_message.Message):
-    __slots__ = ("groups",)
+    __slots__ = ("groups", "next_after")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedCompositeFieldContainer[GroupConfigs]
-    def __init__(self, groups: _Optional[_Iterable[_Union[GroupConfigs, _Mapping]]] = ...) -> None: ...
+    next_after: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupConfigs, _Mapping]]] = ..., next_after: _Optional[str] = ...) -> None: ...
 
 class ClassicProtocol(_message.Message):
     __slots__ = ("session_timeout_ms", "protocols")

@@ -216,18 +216,20 @@ class TxnOffsetCommit(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., group_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., generation_id: _Optional[int] = ..., member_id: _Optional[str] = ..., group_instance_id: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ..., adds_group: _Optional[bool] = ...) -> None: ...
 
 class OffsetFetchGroup(_message.Message):
-    __slots__ = ("group_id", "all_partitions", "partitions", "member_id", "member_epoch")
+    __slots__ = ("group_id", "all_partitions", "partitions", "member_id", "member_epoch", "after")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     all_partitions: bool
     partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
     member_id: str
     member_epoch: int
-    def __init__(self, group_id: _Optional[str] = ..., all_partitions: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ...) -> None: ...
+    after: _cluster_pb2.TopicPartition
+    def __init__(self, group_id: _Optional[str] = ..., all_partitions: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., after: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ...) -> None: ...
 
 class OffsetFetch(_message.Message):
     __slots__ = ("groups", "require_stable")
@@ -238,12 +240,14 @@ class OffsetFetch(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[OffsetFetchGroup, _Mapping]]] = ..., require_stable: _Optional[bool] = ...) -> None: ...
 
 class FetchedGroup(_message.Message):
-    __slots__ = ("error_code", "offsets")
+    __slots__ = ("error_code", "offsets", "next_after")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     offsets: _containers.RepeatedCompositeFieldContainer[CommittedOffset]
-    def __init__(self, error_code: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ...) -> None: ...
+    next_after: _cluster_pb2.TopicPartition
+    def __init__(self, error_code: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ..., next_after: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ...) -> None: ...
 
 class OffsetsFetched(_message.Message):
     __slots__ = ("groups",)
@@ -298,12 +302,14 @@ class GroupsDescribed(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[DescribedGroup, _Mapping]]] = ...) -> None: ...
 
 class ListGroups(_message.Message):
-    __slots__ = ("states", "types")
+    __slots__ = ("states", "types", "after")
     STATES_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[str]
     types: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, states: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ...) -> None: ...
+    after: str
+    def __init__(self, states: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ..., after: _Optional[str] = ...) -> None: ...
 
 class ListedGroup(_message.Message):
     __slots__ = ("group_id", "protocol_type", "state", "group_type")
@@ -318,10 +324,12 @@ class ListedGroup(_message.Message):
     def __init__(self, group_id: _Optional[str] = ..., protocol_type: _Optional[str] = ..., state: _Optional[str] = ..., group_type: _Optional[str] = ...) -> None: ...
 
 class GroupsListed(_message.Message):
-    __slots__ = ("groups",)
+    __slots__ = ("groups", "next_after")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedCompositeFieldContainer[ListedGroup]
-    def __init__(self, groups: _Optional[_Iterable[_Union[ListedGroup, _Mapping]]] = ...) -> None: ...
+    next_after: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[ListedGroup, _Mapping]]] = ..., next_after: _Optional[str] = ...) -> None: ...
 
 class DeleteGroups(_message.Message):
     __slots__ = ("group_ids",)

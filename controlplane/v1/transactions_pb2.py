@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from lacuna.controlplane.v1 import cluster_pb2 as lacuna_dot_controlplane_dot_v1_dot_cluster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)lacuna/controlplane/v1/transactions.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\"\x95\x01\n\x0eInitProducerId\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1c\n\x14has_transactional_id\x18\x02 \x01(\x08\x12\x1e\n\x16transaction_timeout_ms\x18\x03 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x04 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x05 \x01(\x05\"X\n\x15ProducerIdInitialized\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"\xa5\x01\n\x12\x41\x64\x64PartitionsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x33\n\npartitions\x18\x04 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x13\n\x0bverify_only\x18\x05 \x01(\x08\"?\n\x14PartitionsAddedToTxn\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0b\x65rror_codes\x18\x02 \x03(\x05\"j\n\x0f\x41\x64\x64OffsetsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x10\n\x08group_id\x18\x04 \x01(\t\"\'\n\x11OffsetsAddedToTxn\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\x89\x01\n\x06\x45ndTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x11\n\tcommitted\x18\x04 \x01(\x08\x12\x13\n\x0b\x62umps_epoch\x18\x05 \x01(\x08\x12\x10\n\x08lease_id\x18\x06 \x01(\x03\"K\n\x08TxnEnded\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"Q\n\x08\x41\x62ortTxn\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x18\n\x10transactional_id\x18\x03 \x01(\t\" \n\nTxnAborted\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"H\n\x11\x44\x65scribeProducers\x12\x33\n\npartitions\x18\x01 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\"\x8e\x01\n\x0e\x41\x63tiveProducer\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x15\n\rlast_sequence\x18\x03 \x01(\x05\x12\x16\n\x0elast_timestamp\x18\x04 \x01(\x03\x12 \n\x18\x63urrent_txn_start_offset\x18\x05 \x01(\x03\"\\\n\x12PartitionProducers\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x32\n\tproducers\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.ActiveProducer\"M\n\x12ProducersDescribed\x12\x37\n\npartitions\x18\x01 \x03(\x0b\x32#.controlplane.v1.PartitionProducers\"1\n\x14\x44\x65scribeTransactions\x12\x19\n\x11transactional_ids\x18\x01 \x03(\t\"\xee\x01\n\x16TransactionDescription\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x04 \x01(\x05\x12\x15\n\rstart_time_ms\x18\x05 \x01(\x03\x12\x13\n\x0bproducer_id\x18\x06 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x07 \x01(\x05\x12\x33\n\npartitions\x18\x08 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\"V\n\x15TransactionsDescribed\x12=\n\x0ctransactions\x18\x01 \x03(\x0b\x32\'.controlplane.v1.TransactionDescription\"M\n\x10ListTransactions\x12\x0e\n\x06states\x18\x01 \x03(\t\x12\x14\n\x0cproducer_ids\x18\x02 \x03(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\"R\n\x12TransactionListing\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05state\x18\x03 \x01(\t\"g\n\x12TransactionsListed\x12\x39\n\x0ctransactions\x18\x01 \x03(\x0b\x32#.controlplane.v1.TransactionListing\x12\x16\n\x0eunknown_states\x18\x02 \x03(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)lacuna/controlplane/v1/transactions.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\"\x95\x01\n\x0eInitProducerId\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1c\n\x14has_transactional_id\x18\x02 \x01(\x08\x12\x1e\n\x16transaction_timeout_ms\x18\x03 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x04 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x05 \x01(\x05\"X\n\x15ProducerIdInitialized\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"\xa5\x01\n\x12\x41\x64\x64PartitionsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x33\n\npartitions\x18\x04 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x13\n\x0bverify_only\x18\x05 \x01(\x08\"?\n\x14PartitionsAddedToTxn\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0b\x65rror_codes\x18\x02 \x03(\x05\"j\n\x0f\x41\x64\x64OffsetsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x10\n\x08group_id\x18\x04 \x01(\t\"\'\n\x11OffsetsAddedToTxn\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\x89\x01\n\x06\x45ndTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x11\n\tcommitted\x18\x04 \x01(\x08\x12\x13\n\x0b\x62umps_epoch\x18\x05 \x01(\x08\x12\x10\n\x08lease_id\x18\x06 \x01(\x03\"K\n\x08TxnEnded\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"Q\n\x08\x41\x62ortTxn\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x18\n\x10transactional_id\x18\x03 \x01(\t\" \n\nTxnAborted\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"f\n\x11\x44\x65scribeProducers\x12\x33\n\npartitions\x18\x01 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x12\n\x05\x61\x66ter\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_after\"\x8e\x01\n\x0e\x41\x63tiveProducer\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x15\n\rlast_sequence\x18\x03 \x01(\x05\x12\x16\n\x0elast_timestamp\x18\x04 \x01(\x03\x12 \n\x18\x63urrent_txn_start_offset\x18\x05 \x01(\x03\"\x84\x01\n\x12PartitionProducers\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x32\n\tproducers\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.ActiveProducer\x12\x17\n\nnext_after\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_next_after\"M\n\x12ProducersDescribed\x12\x37\n\npartitions\x18\x01 \x03(\x0b\x32#.controlplane.v1.PartitionProducers\"1\n\x14\x44\x65scribeTransactions\x12\x19\n\x11transactional_ids\x18\x01 \x03(\t\"\xee\x01\n\x16TransactionDescription\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x04 \x01(\x05\x12\x15\n\rstart_time_ms\x18\x05 \x01(\x03\x12\x13\n\x0bproducer_id\x18\x06 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x07 \x01(\x05\x12\x33\n\npartitions\x18\x08 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\"V\n\x15TransactionsDescribed\x12=\n\x0ctransactions\x18\x01 \x03(\x0b\x32\'.controlplane.v1.TransactionDescription\"k\n\x10ListTransactions\x12\x0e\n\x06states\x18\x01 \x03(\t\x12\x14\n\x0cproducer_ids\x18\x02 \x03(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\x12\x12\n\x05\x61\x66ter\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_after\"R\n\x12TransactionListing\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05state\x18\x03 \x01(\t\"\x8f\x01\n\x12TransactionsListed\x12\x39\n\x0ctransactions\x18\x01 \x03(\x0b\x32#.controlplane.v1.TransactionListing\x12\x16\n\x0eunknown_states\x18\x02 \x03(\t\x12\x17\n\nnext_after\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\r\n\x0b_next_afterb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,23 +53,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TXNABORTED']._serialized_start=1024
   _globals['_TXNABORTED']._serialized_end=1056
   _globals['_DESCRIBEPRODUCERS']._serialized_start=1058
-  _globals['_DESCRIBEPRODUCERS']._serialized_end=1130
-  _globals['_ACTIVEPRODUCER']._serialized_start=1133
-  _globals['_ACTIVEPRODUCER']._serialized_end=1275
-  _globals['_PARTITIONPRODUCERS']._serialized_start=1277
-  _globals['_PARTITIONPRODUCERS']._serialized_end=1369
-  _globals['_PRODUCERSDESCRIBED']._serialized_start=1371
-  _globals['_PRODUCERSDESCRIBED']._serialized_end=1448
-  _globals['_DESCRIBETRANSACTIONS']._serialized_start=1450
-  _globals['_DESCRIBETRANSACTIONS']._serialized_end=1499
-  _globals['_TRANSACTIONDESCRIPTION']._serialized_start=1502
-  _globals['_TRANSACTIONDESCRIPTION']._serialized_end=1740
-  _globals['_TRANSACTIONSDESCRIBED']._serialized_start=1742
-  _globals['_TRANSACTIONSDESCRIBED']._serialized_end=1828
-  _globals['_LISTTRANSACTIONS']._serialized_start=1830
-  _globals['_LISTTRANSACTIONS']._serialized_end=1907
-  _globals['_TRANSACTIONLISTING']._serialized_start=1909
-  _globals['_TRANSACTIONLISTING']._serialized_end=1991
-  _globals['_TRANSACTIONSLISTED']._serialized_start=1993
-  _globals['_TRANSACTIONSLISTED']._serialized_end=2096
+  _globals['_DESCRIBEPRODUCERS']._serialized_end=1160
+  _globals['_ACTIVEPRODUCER']._serialized_start=1163
+  _globals['_ACTIVEPRODUCER']._serialized_end=1305
+  _globals['_PARTITIONPRODUCERS']._serialized_start=1308
+  _globals['_PARTITIONPRODUCERS']._serialized_end=1440
+  _globals['_PRODUCERSDESCRIBED']._serialized_start=1442
+  _globals['_PRODUCERSDESCRIBED']._serialized_end=1519
+  _globals['_DESCRIBETRANSACTIONS']._serialized_start=1521
+  _globals['_DESCRIBETRANSACTIONS']._serialized_end=1570
+  _globals['_TRANSACTIONDESCRIPTION']._serialized_start=1573
+  _globals['_TRANSACTIONDESCRIPTION']._serialized_end=1811
+  _globals['_TRANSACTIONSDESCRIBED']._serialized_start=1813
+  _globals['_TRANSACTIONSDESCRIBED']._serialized_end=1899
+  _globals['_LISTTRANSACTIONS']._serialized_start=1901
+  _globals['_LISTTRANSACTIONS']._serialized_end=2008
+  _globals['_TRANSACTIONLISTING']._serialized_start=2010
+  _globals['_TRANSACTIONLISTING']._serialized_end=2092
+  _globals['_TRANSACTIONSLISTED']._serialized_start=2095
+  _globals['_TRANSACTIONSLISTED']._serialized_end=2238
 # @@protoc_insertion_point(module_scope)

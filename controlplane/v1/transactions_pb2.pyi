@@ -114,10 +114,12 @@ class TxnAborted(_message.Message):
     def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class DescribeProducers(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "after")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+    after: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., after: _Optional[int] = ...) -> None: ...
 
 class ActiveProducer(_message.Message):
     __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "current_txn_start_offset")
@@ -134,12 +136,14 @@ class ActiveProducer(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ..., last_timestamp: _Optional[int] = ..., current_txn_start_offset: _Optional[int] = ...) -> None: ...
 
 class PartitionProducers(_message.Message):
-    __slots__ = ("error_code", "producers")
+    __slots__ = ("error_code", "producers", "next_after")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     producers: _containers.RepeatedCompositeFieldContainer[ActiveProducer]
-    def __init__(self, error_code: _Optional[int] = ..., producers: _Optional[_Iterable[_Union[ActiveProducer, _Mapping]]] = ...) -> None: ...
+    next_after: int
+    def __init__(self, error_code: _Optional[int] = ..., producers: _Optional[_Iterable[_Union[ActiveProducer, _Mapping]]] = ..., next_after: _Optional[int] = ...) -> None: ...
 
 class ProducersDescribed(_message.Message):
     __slots__ = ("partitions",)
@@ -180,14 +184,16 @@ class TransactionsDescribed(_message.Message):
     def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionDescription, _Mapping]]] = ...) -> None: ...
 
 class ListTransactions(_message.Message):
-    __slots__ = ("states", "producer_ids", "duration_ms")
+    __slots__ = ("states", "producer_ids", "duration_ms", "after")
     STATES_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[str]
     producer_ids: _containers.RepeatedScalarFieldContainer[int]
     duration_ms: int
-    def __init__(self, states: _Optional[_Iterable[str]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+    after: str
+    def __init__(self, states: _Optional[_Iterable[str]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., duration_ms: _Optional[int] = ..., after: _Optional[str] = ...) -> None: ...
 
 class TransactionListing(_message.Message):
     __slots__ = ("transactional_id", "producer_id", "state")
@@ -200,9 +206,11 @@ class TransactionListing(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
 
 class TransactionsListed(_message.Message):
-    __slots__ = ("transactions", "unknown_states")
+    __slots__ = ("transactions", "unknown_states", "next_after")
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_STATES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
     transactions: _containers.RepeatedCompositeFieldContainer[TransactionListing]
     unknown_states: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionListing, _Mapping]]] = ..., unknown_states: _Optional[_Iterable[str]] = ...) -> None: ...
+    next_after: str
+    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionListing, _Mapping]]] = ..., unknown_states: _Optional[_Iterable[str]] = ..., next_after: _Optional[str] = ...) -> None: ...

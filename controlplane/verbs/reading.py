@@ -3,6 +3,7 @@
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
@@ -33,6 +34,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 )
 from lacuna.controlplane.verbs import internal
 from lacuna.controlplane.verbs.housekeeping import partition_state
+from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
 
 #: All of Kafka's states of transactions, including those that do not occur here because the flip is one step.
@@ -91,13 +93,17 @@ def _as_of(partition: Partition | None, second: int) -> PartitionAsOf:
 def read_histories(turn: Turn, command: ReadHistories) -> Reply:
     """Return the histories of partitions."""
     found = (turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions)
-    answers = (StableHistory() if each is None else each.history.message() for each in found)
+    answers = until_full(
+        found, lambda each: StableHistory() if each is None else each.history.message()
+    )
     return Reply(histories_read=HistoriesRead(histories=answers))
 
 
 def describe_producers(turn: Turn, command: DescribeProducers) -> Reply:
     """Describe the producers with an idempotence window in each partition, ordered by producer id."""
-    answers = []
+    answers: list[PartitionProducers] = []
+    after = command.after if command.HasField("after") else None
+    left = MOST_LISTED
     for wanted in command.partitions:
         key = key_of(wanted)
         partition = turn.state.partitions.get(key)
@@ -106,12 +112,18 @@ def describe_producers(turn: Turn, command: DescribeProducers) -> Reply:
         elif partition is None:
             answers.append(PartitionProducers(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         else:
-            answers.append(PartitionProducers(producers=_producers(partition)))
+            answers.append(_producers(partition, after, left))
+            left -= len(answers[-1].producers)
+        after = None
+        if left <= 0:
+            break
     return Reply(producers_described=ProducersDescribed(partitions=answers))
 
 
-def _producers(partition: Partition) -> list[ActiveProducer]:
-    return [
+def _producers(partition: Partition, after: int | None, most: int) -> PartitionProducers:
+    found, next_after = following(partition.producers, after, most)
+    windows = ((producer_id, partition.producers[producer_id]) for producer_id in found)
+    producers = [
         ActiveProducer(
             producer_id=producer_id,
             producer_epoch=window.producer_epoch,
@@ -119,32 +131,33 @@ def _producers(partition: Partition) -> list[ActiveProducer]:
             last_timestamp=window.last_timestamp,
             current_txn_start_offset=partition.ongoing.get(producer_id, -1),
         )
-        for producer_id, window in sorted(partition.producers.items())
+        for producer_id, window in windows
     ]
+    return PartitionProducers(producers=producers, next_after=next_after)
 
 
 def describe_transactions(turn: Turn, command: DescribeTransactions) -> Reply:
     """Describe transactional ids and their ongoing transactions."""
-    answers = []
-    for transactional_id in command.transactional_ids:
-        found = turn.state.transactional_ids.get(transactional_id)
-        if found is not None:
-            answers.append(_description(turn.state, found))
-            continue
-        code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        if not transactional_id:
-            code = ErrorCode.INVALID_REQUEST
-        answers.append(
-            TransactionDescription(
-                error_code=code,
-                transactional_id=transactional_id,
-                start_time_ms=-1,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
-        )
-    described = TransactionsDescribed(transactions=answers)
-    return Reply(transactions_described=described)
+    answers = until_full(
+        command.transactional_ids, lambda each: _describe_transaction(turn.state, each)
+    )
+    return Reply(transactions_described=TransactionsDescribed(transactions=answers))
+
+
+def _describe_transaction(state: State, transactional_id: str) -> TransactionDescription:
+    found = state.transactional_ids.get(transactional_id)
+    if found is not None:
+        return _description(state, found)
+    code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    if not transactional_id:
+        code = ErrorCode.INVALID_REQUEST
+    return TransactionDescription(
+        error_code=code,
+        transactional_id=transactional_id,
+        start_time_ms=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
 
 
 def _description(state: State, found: TransactionalId) -> TransactionDescription:
@@ -167,19 +180,21 @@ def list_transactions(turn: Turn, command: ListTransactions) -> Reply:
     """List transactional ids, filtered by state, producer id and age of the open transaction (KIP-664, KIP-994)."""
     states = set(command.states)
     producer_ids = set(command.producer_ids)
+    after = command.after if command.HasField("after") else None
+    ids, next_after = following(turn.state.transactional_ids, after, MOST_LISTED)
     listed = [
         TransactionListing(
             transactional_id=found.transactional_id,
             producer_id=found.producer_id,
             state=found.state.value,
         )
-        for found in turn.state.transactional_ids.values()
+        for found in map(turn.state.transactional_ids.__getitem__, ids)
         if (not states or found.state.value in states)
         and (not producer_ids or found.producer_id in producer_ids)
         and _is_older(found, command.duration_ms, turn.now_ms)
     ]
     unknown = [name for name in command.states if name not in KNOWN_STATES]
-    answer = TransactionsListed(transactions=listed, unknown_states=unknown)
+    answer = TransactionsListed(transactions=listed, unknown_states=unknown, next_after=next_after)
     return Reply(transactions_listed=answer)
 
 

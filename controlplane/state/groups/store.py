@@ -87,11 +87,9 @@ class Groups:
             or self.offsets.has_group(group_id)
         )
 
-    def group_ids(self) -> list[str]:
-        """Return the ids of all groups, sorted and without duplicates."""
-        return sorted(
-            {*self.live.groups, *self.generations, *self.consumers, *self.offsets.group_ids()}
-        )
+    def group_ids(self) -> set[str]:
+        """Return the ids of all groups."""
+        return {*self.live.groups, *self.generations, *self.consumers, *self.offsets.group_ids()}
 
     def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
         """Return a classic group, loading it from its generation if necessary; None if there is no such group."""

@@ -1,6 +1,7 @@
 """DescribeGroups (of classic groups), ListGroups and DeleteGroups (of both kinds)."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.state import State
@@ -18,6 +19,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     ListGroups,
 )
 from lacuna.controlplane.verbs import internal
+from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
 
 CLASSIC = "classic"
@@ -26,7 +28,7 @@ CONSUMER = "consumer"
 
 def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
     """Describe classic groups and their members; a group that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
-    groups = [_describe(turn, group_id) for group_id in command.group_ids]
+    groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(groups_described=GroupsDescribed(groups=groups))
 
 
@@ -70,14 +72,16 @@ def list_groups(turn: Turn, command: ListGroups) -> Reply:
     """List the groups in one of the states and of one of the types, ignoring case; empty lists do not filter."""
     states = {state.lower() for state in command.states}
     types = {group_type.lower() for group_type in command.types}
-    listed = [_list(turn, group_id) for group_id in turn.groups.group_ids()]
+    after = command.after if command.HasField("after") else None
+    ids, next_after = following(turn.groups.group_ids(), after, MOST_LISTED)
+    listed = [_list(turn, group_id) for group_id in ids]
     groups = [
         group
         for group in listed
         if (not states or group.state.lower() in states)
         and (not types or group.group_type in types)
     ]
-    return Reply(groups_listed=GroupsListed(groups=groups))
+    return Reply(groups_listed=GroupsListed(groups=groups, next_after=next_after))
 
 
 def _list(turn: Turn, group_id: str) -> ListedGroup:

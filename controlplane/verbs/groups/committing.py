@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.parts import MOST_AT_ONCE, MOST_LISTED
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.offsets import OffsetsOfGroup
@@ -24,6 +25,8 @@ from lacuna.controlplane.v1.groups_pb2 import (
 )
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.groups.membership import find_member_error
+from lacuna.controlplane.verbs.parts import following
+from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 
 _NO_OFFSET = -1
@@ -179,11 +182,22 @@ def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
 
     With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT instead.
     """
-    groups = [_fetch_group(turn, entry, command.require_stable) for entry in command.groups]
+    if sum(len(each.partitions) for each in command.groups) > MOST_AT_ONCE:
+        raise MalformedCommand(f"one command may name {MOST_AT_ONCE} partitions at most")
+    groups: list[FetchedGroup] = []
+    left = MOST_LISTED
+    for entry in command.groups:
+        groups.append(_fetch_group(turn, entry, command.require_stable, left))
+        left -= 1 + len(groups[-1].offsets)
+        if left <= 0:
+            break
     return Reply(offsets_fetched=OffsetsFetched(groups=groups))
 
 
-def _fetch_group(turn: Turn, entry: OffsetFetchGroup, require_stable: bool) -> FetchedGroup:
+def _fetch_group(
+    turn: Turn, entry: OffsetFetchGroup, require_stable: bool, most: int
+) -> FetchedGroup:
+    """Return the offsets of a group; if it does not say of which partitions, at most so many."""
     consumer = turn.groups.consumers.get(entry.group_id)
     if consumer is not None and (entry.member_id or entry.member_epoch > 0):
         error_code = _find_epoch_error(consumer, entry.member_id, entry.member_epoch)
@@ -191,13 +205,21 @@ def _fetch_group(turn: Turn, entry: OffsetFetchGroup, require_stable: bool) -> F
             return FetchedGroup(error_code=error_code)
     kept = turn.groups.offsets.committed.get(entry.group_id, {})
     partitions: Iterable[TopicPartition] = entry.partitions
+    next_after = None
     if entry.all_partitions:
-        partitions = [TopicPartition(topic_id=key[0], partition=key[1]) for key in sorted(kept)]
+        after = key_of(entry.after) if entry.HasField("after") else None
+        keys, last = following(kept, after, most)
+        partitions = map(_partition, keys)
+        next_after = None if last is None else _partition(last)
     offsets = [
         _fetch_offset(turn, entry.group_id, kept, partition, require_stable)
         for partition in partitions
     ]
-    return FetchedGroup(offsets=offsets)
+    return FetchedGroup(offsets=offsets, next_after=next_after)
+
+
+def _partition(key: PartitionKey) -> TopicPartition:
+    return TopicPartition(topic_id=key[0], partition=key[1])
 
 
 def _fetch_offset(

@@ -3,8 +3,11 @@
 As in Kafka, a group need not exist to have configs, and they outlive it.
 """
 
+from collections.abc import Iterable
+
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import alter
+from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.shared.topic_configs import InvalidConfig
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -17,6 +20,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
+from lacuna.controlplane.verbs.parts import following
 from lacuna.controlplane.verbs.turn import Turn
 
 
@@ -43,9 +47,14 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
 def describe_group_configs(turn: Turn, command: DescribeGroupConfigs) -> Reply:
     """Return the configs that were set on the named groups, or on all groups."""
     kept = turn.groups.configs
-    named = sorted(kept) if command.all_groups else dict.fromkeys(command.group_ids)
+    named: Iterable[str] = dict.fromkeys(command.group_ids)
+    next_after = None
+    if command.all_groups:
+        after = command.after if command.HasField("after") else None
+        named, next_after = following(kept, after, MOST_LISTED)
     groups = [GroupConfigs(group_id=each, configs=kept[each]) for each in named if each in kept]
-    return Reply(group_configs_described=GroupConfigsDescribed(groups=groups))
+    answer = GroupConfigsDescribed(groups=groups, next_after=next_after)
+    return Reply(group_configs_described=answer)
 
 
 def _refuse(error_code: ErrorCode, message: str) -> Reply:

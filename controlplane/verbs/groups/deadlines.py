@@ -37,7 +37,7 @@ def tick_groups(turn: Turn) -> None:
         interval_ms = turn.groups.settings.offsets_retention_check_interval_ms
         live.next_expiry_check_ms = turn.now_ms + interval_ms
         if check_ms is not None:
-            for group_id in turn.groups.group_ids():
+            for group_id in sorted(turn.groups.group_ids()):
                 consumer = turn.groups.consumers.get(group_id)
                 if consumer is not None:
                     _expire_offsets_of_consumers(turn, consumer)

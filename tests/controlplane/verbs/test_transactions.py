@@ -447,13 +447,13 @@ def test_s21_list_transactions_filters() -> None:
         answer = cluster.do("list_transactions", ListTransactions(**filters))  # type: ignore[arg-type]
         return [each.transactional_id for each in answer.transactions], list(answer.unknown_states)
 
-    assert listed() == (["old", "young", "idle"], [])
+    assert listed() == (["idle", "old", "young"], [])
     assert listed(states=["Ongoing"]) == (["old", "young"], [])
     assert listed(states=["Empty", "Dreaming", "PrepareCommit"]) == (["idle"], ["Dreaming"])
-    assert listed(producer_ids=[2, 3]) == (["young", "idle"], [])
+    assert listed(producer_ids=[2, 3]) == (["idle", "young"], [])
     assert listed(duration_ms=100) == (["old"], [])
     assert listed(duration_ms=99) == (["old", "young"], [])
-    assert listed(duration_ms=0) == (["old", "young", "idle"], [])
+    assert listed(duration_ms=0) == (["idle", "old", "young"], [])
 
 
 def test_s26_offsets_are_pending_until_the_flip_and_flip_with_it() -> None:

@@ -14,13 +14,14 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.verbs.groups.consumer import finding
 from lacuna.controlplane.verbs.groups.consumer.advance import preferred_assignor
 from lacuna.controlplane.verbs.groups.consumer.heartbeat import put_out
+from lacuna.controlplane.verbs.parts import until_full
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 
 
 def describe_consumer_groups(turn: Turn, command: DescribeConsumerGroups) -> Reply:
     """Describe consumer groups and their members; other groups get GROUP_ID_NOT_FOUND."""
-    groups = [_describe(turn, group_id) for group_id in command.group_ids]
+    groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(consumer_groups_described=ConsumerGroupsDescribed(groups=groups))
 
 

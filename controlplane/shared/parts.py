@@ -1,0 +1,53 @@
+"""What is asked of the control plane in parts, since it decides nothing else meanwhile.
+
+A command names at most MOST_ITEMS things, and an answer ends after some thousand things or ANSWER_BYTES. Clients send
+long commands in parts, and ask again for what an answer left out (`lacuna.controlplane.client.parts`).
+"""
+
+from typing import Final
+
+#: How many things a part names, and how many it lists. Deciding it takes some 20 ms.
+MOST_ITEMS: Final = 2_000
+MOST_LISTED: Final = 5_000
+
+#: The answer to a part ends with the item with which it has this many bytes.
+ANSWER_BYTES: Final = 1 << 20
+
+#: How many things a command names that cannot be sent in parts.
+MOST_AT_ONCE: Final = 20_000
+
+#: verb -> the field with the items of a command, which may be split, and the field with an answer for each. The first
+#: items may be the only ones that are answered.
+ITEMS: Final = {
+    "delete_groups": ("group_ids", "error_codes"),
+    "delete_offsets": ("partitions", "error_codes"),
+    "delete_records": ("partitions", "partitions"),
+    "delete_topics": ("topic_ids", "topics"),
+    "describe_consumer_groups": ("group_ids", "groups"),
+    "describe_groups": ("group_ids", "groups"),
+    "describe_producers": ("partitions", "partitions"),
+    "describe_transactions": ("transactional_ids", "transactions"),
+    "offset_fetch": ("groups", "groups"),
+    "read_histories": ("partitions", "histories"),
+    "read_partitions": ("partitions", "partitions"),
+}
+
+#: verb -> the field of the last answer that goes on after its `next_after`, if it has one.
+LISTED: Final = {"describe_producers": "producers", "offset_fetch": "offsets"}
+
+#: verb -> the field with a list, which goes on after the answer's `next_after` if it has one.
+LISTS: Final = {
+    "describe_group_configs": "groups",
+    "list_groups": "groups",
+    "list_transactions": "transactions",
+}
+
+#: verb -> the field with the items of a command that is decided as a whole.
+WHOLE: Final = {
+    "add_partitions_to_txn": "partitions",
+    "create_partitions": "topics",
+    "create_topics": "topics",
+    "describe_group_configs": "group_ids",
+    "offset_commit": "offsets",
+    "txn_offset_commit": "offsets",
+}
