@@ -44,6 +44,9 @@ class _Feed:
     def want_cluster(self) -> None:
         """Does nothing."""
 
+    def note_use(self, view: PartitionView) -> None:
+        """Does nothing."""
+
 
 class Producer:
     """A transactional producer, and its next sequence by partition."""

@@ -62,15 +62,17 @@ class Planner:
         deadline = began + request.max_wait_ms / 1000
         watch = opened.watch
         plans: dict[Interest, FetchPlan] = {}
+        barred: set[Interest] | None = None
         while True:
             limit = self._limit_of(request)
             is_reading_on, surveyed = await self._survey(request, watch, limit)
+            if barred is None:
+                barred = _barred(surveyed)
             plans.update(surveyed)
-            if opened.session is not None:
-                for interest in plans:
-                    watch.listen_to(interest)
             total = sum(plan.promise for plan in plans.values())
-            is_failed = any(plan.error_code for plan in plans.values())
+            is_failed = len(barred) == len(watch.interests) or any(
+                plan.error_code for interest, plan in plans.items() if interest not in barred
+            )
             # As in Kafka, a fetch does not wait for more bytes than its answer may hold.
             enough = min(request.min_bytes, limit)
             is_over = self._is_ending or loop.time() >= deadline or enough <= 0
@@ -85,8 +87,6 @@ class Planner:
                         plans, watch, watch.interests.values() if are_all_told else [*plans]
                     )
                 return Plans(plans, limit, is_reading_on)
-            if opened.session is None:
-                watch.listen()
             if is_over:
                 await self._trust.restore(began)
                 continue
@@ -148,10 +148,10 @@ class Planner:
         """
         is_committed = request.isolation_level == READ_COMMITTED
         confirmed: set[Interest] = set()
+        plans: dict[Interest, FetchPlan] = {}
         while True:
             is_reading_on = await self._make_ready(watch)
             left = max_bytes
-            plans: dict[Interest, FetchPlan] = {}
             waiting = len(watch.dirty)
             for interest in watch.look():
                 # Each gets a share, so that neighbours in the bucket are read together.
@@ -203,7 +203,10 @@ class Planner:
             await asyncio.gather(self._trust.restore(), *(view.ready() for view in stale))
 
     def _find_views(self, watch: Watch) -> "list[PartitionView]":
-        """Set and return the views of the dirty interests, whose topics may have been created or deleted."""
+        """Set and return the views of the dirty interests, whose topics may have been created or deleted.
+
+        The watch listens to each at once, so that a view stays while those of a large fetch are still missing.
+        """
         cluster = self._control.cluster
         for interest in watch.dirty:
             topic = topic_by_name(cluster, interest.name)
@@ -211,9 +214,18 @@ class Planner:
                 topic = topic_by_id(cluster, interest.topic_id)
             if topic is None or not 0 <= interest.partition < topic.partition_count:
                 interest.view = None
-                continue
-            interest.view = self._control.partition(topic.topic_id, interest.partition)
+            else:
+                interest.view = self._control.partition(topic.topic_id, interest.partition)
+            watch.listen_to(interest)
         return [interest.view for interest in watch.dirty if interest.view is not None]
+
+
+def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
+    """Return the interests that there is nothing to wait for, as they may not be read or do not exist.
+
+    As in Kafka, their errors do not end the wait for the others.
+    """
+    return {interest for interest in plans if interest.refusal or interest.view is None}
 
 
 def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:

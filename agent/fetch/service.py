@@ -3,6 +3,7 @@
 The API files use `FetchService`; `FetchService.fetch` names the steps in their order.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +63,8 @@ class FetchService:
         zone: "Zone | None" = None,
     ) -> None:
         self.settings = settings or FetchSettings()
-        reads = min(self.settings.max_reads, store.reads_at_once)
+        #: How many reads of the store run at once.
+        self.reads_at_once = reads = min(self.settings.max_reads, store.reads_at_once)
         self._control = control
         self._trust = trust
         self._executor = ThreadPoolExecutor(reads, "fetch")
@@ -90,12 +92,13 @@ class FetchService:
         """Return the answer, of what `permission` lets the client read.
 
         Raises ControlPlaneUnavailable if a view cannot be obtained."""
-        opened = self.sessions.open(request, version)
+        opened = self.sessions.open(request, version, asyncio.get_running_loop().time())
         if opened.error_code:
             return FetchResponse(error_code=opened.error_code)
         opened.watch.read_at(request.isolation_level)
         if permission is not None:
             opened.watch.permit(permission)
+        opened.watch.enter()
         try:
             plans, limit, is_reading_on = await self._planner.plan(request, opened)
             made = await self._read_internal(plans, limit, is_reading_on)
@@ -107,8 +110,7 @@ class FetchService:
                 await self._trust.restore()
             answers = self._answers(request, opened, plans, records)
         finally:
-            if opened.session is None:
-                opened.watch.close()
+            opened.watch.leave()
         session_id = opened.session.session_id if opened.session is not None else NO_SESSION
         return FetchResponse(session_id=session_id, responses=by_topic(answers))
 

@@ -2,13 +2,15 @@
 
 An `Interest` is one partition that a client wants; a `Watch` holds the interests of a request or of
 a session and knows which of them may have something new, so that a long poll over many idle
-partitions costs nothing until a view moves. Sessions are bounded per worker.
+partitions costs nothing until a view moves. Sessions are bounded per worker, and end as in Kafka: a
+newcomer ends only one that has fallen silent, or an old one of fewer partitions, else it gets none.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -24,6 +26,12 @@ INITIAL_EPOCH: Final = 0
 _FIRST_TOPIC_ID: Final = 13
 _MAX_EPOCH: Final = 2**31 - 1
 _MAX_SESSION_ID: Final = 2**31 - 1
+
+#: A session that was not used for so long makes room for any other, and one that began before that for a larger one
+#: (min.incremental.fetch.session.eviction.ms in Kafka).
+EVICTION_SECONDS: Final = 120.0
+#: How many sessions are looked at to find one of few partitions, the least recently used ones.
+_MOST_COMPARED: Final = 128
 
 #: topic name or id, partition
 InterestKey: TypeAlias = tuple[str | bytes, int]
@@ -86,7 +94,10 @@ class Interest:
 
 
 class Watch:
-    """The interests of one fetch or session, in the order of the answer; `dirty` ones may have something new."""
+    """The interests of one fetch or session, in the order of the answer; `dirty` ones may have something new.
+
+    It listens to views until it has ended and no fetch uses it any more: a session may end while one waits in it.
+    """
 
     def __init__(self) -> None:
         self.interests: dict[InterestKey, Interest] = {}
@@ -95,7 +106,8 @@ class Watch:
         # More than one if a client has several fetches of a session under way, each on its own connection.
         self._futures: dict[asyncio.Future[None], None] = {}  # an ordered set
         self._has_changed = False
-        self._is_closed = False
+        self._fetches = 0
+        self._is_ended = False
         self._isolation_level = -1
         self._permitted_to: Hashable = None
         # Loop time until which `Tails.remember` need not record all partitions again.
@@ -134,16 +146,20 @@ class Watch:
             self.dirty.pop(interest, None)
             self._unlisten(interest)
 
-    def listen(self) -> None:
-        """Listen to the views of all interests; to be called again when interests have got other views."""
-        for interest in self.interests.values():
-            self.listen_to(interest)
+    def enter(self) -> None:
+        """Note that a fetch begins to use it."""
+        self._fetches += 1
+
+    def leave(self) -> None:
+        """Note that a fetch uses it no more."""
+        self._fetches -= 1
+        self._let_go()
 
     def listen_to(self, interest: Interest) -> None:
         """Listen to the view of one interest, in place of the view that it had before."""
         view = interest.view
         heard = self._listening.get(interest)
-        if heard is view or self._is_closed:
+        if heard is view:
             return
         self._unlisten(interest)
         if view is not None and self._has(interest):
@@ -194,9 +210,14 @@ class Watch:
             del self.dirty[interest]
             self.dirty[interest] = None
 
-    def close(self) -> None:
-        """Stop listening to all views, even if a fetch of the session is still under way."""
-        self._is_closed = True
+    def end(self) -> None:
+        """Stop listening to all views, once no fetch waits any more."""
+        self._is_ended = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._fetches or not self._is_ended:
+            return
         for interest, view in self._listening.items():
             view.remove_listener(interest.on_change)
         self._listening.clear()
@@ -213,20 +234,21 @@ class Watch:
 
 @dataclass(slots=True)
 class Session:
-    """A fetch session: requests and answers hold only what has changed."""
+    """A fetch session: requests and answers hold only what has changed. Times are those of the event loop."""
 
     session_id: int
     epoch: int
     has_topic_ids: bool
     watch: Watch
+    began: float
+    used: float
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """The watch and session of a request. If `error_code` is not 0, it is the whole answer, and the watch is empty.
 
-    Without a session every interest is answered, and the caller must close the watch. The answer to an
-    incremental request holds only what has changed.
+    Without a session every interest is answered. The answer to an incremental request holds only what has changed.
     """
 
     error_code: int
@@ -238,8 +260,8 @@ class Opened:
 class Sessions:
     """The sessions of one worker, least recently used first.
 
-    The first ones end if there are more than `max_sessions`, or if all together have more than
-    `max_partitions`. A fetch of more partitions than that gets no session.
+    There are at most `max_sessions`, of at most `max_partitions` together. A fetch for which there is no room gets
+    none, as in Kafka: if another one ended for it, that would come back, and each fetch would end a session.
     """
 
     def __init__(
@@ -250,29 +272,35 @@ class Sessions:
         self._partitions = 0
         self._randint = randint
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        #: How many sessions have ended to make room for others.
+        self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, request: FetchRequest, version: int) -> Opened:
-        """Begin, continue or end the session that a request names, and apply the request to its watch."""
+    def open(self, request: FetchRequest, version: int, now: float) -> Opened:
+        """Begin, continue or end the session that a request names, and apply the request to its watch.
+
+        `now` is the time of the event loop.
+        """
         has_topic_ids = version >= _FIRST_TOPIC_ID
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._end(request.session_id)
             watch = Watch()
             _update(watch, request)
-            has_session = 0 < len(watch.interests) <= self._max_partitions
-            if request.session_epoch == FINAL_EPOCH or not has_session:
-                return Opened(0, watch)
-            return Opened(0, watch, self._begin(watch, has_topic_ids))
-        return self._go_on(request, has_topic_ids)
+            is_wanted = request.session_epoch == INITIAL_EPOCH and watch.interests
+            if is_wanted and self._make_room(len(watch.interests), now):
+                return Opened(0, watch, self._begin(watch, has_topic_ids, now))
+            watch.end()
+            return Opened(0, watch)
+        return self._go_on(request, has_topic_ids, now)
 
     def close(self) -> None:
         """End all sessions."""
         for session_id in tuple(self._sessions):
             self._end(session_id)
 
-    def _go_on(self, request: FetchRequest, has_topic_ids: bool) -> Opened:
+    def _go_on(self, request: FetchRequest, has_topic_ids: bool, now: float) -> Opened:
         session = self._sessions.get(request.session_id)
         if session is None:
             return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch())
@@ -280,45 +308,72 @@ class Sessions:
             return Opened(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, Watch())
         if session.epoch != request.session_epoch:
             return Opened(ErrorCode.INVALID_FETCH_SESSION_EPOCH, Watch())
-        self._sessions.move_to_end(session.session_id)
+        self._take(session)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
-        before = len(session.watch.interests)
+        session.used = now
         _update(session.watch, request)
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
                 session.watch.forget((topic.topic or topic.topic_id, partition))
-        self._partitions += len(session.watch.interests) - before
-        self._make_room()
-        if session.session_id not in self._sessions:
-            return Opened(
-                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch()
-            )  # it has grown beyond the bound
+        if not self._make_room(len(session.watch.interests), now):  # it has grown beyond the bound
+            session.watch.end()
+            return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch())
         if not session.watch.interests:
-            self._end(session.session_id)
+            session.watch.end()
             return Opened(0, session.watch)
+        self._put(session)
         return Opened(0, session.watch, session, is_incremental=True)
 
-    def _begin(self, watch: Watch, has_topic_ids: bool) -> Session:
+    def _begin(self, watch: Watch, has_topic_ids: bool, now: float) -> Session:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._randint(1, _MAX_SESSION_ID)
-        if len(self._sessions) >= self._max_sessions:
-            self._end(next(iter(self._sessions)))
-        session = Session(session_id, 1, has_topic_ids, watch)
-        self._sessions[session_id] = session
-        self._partitions += len(watch.interests)
-        self._make_room()
+        session = Session(session_id, 1, has_topic_ids, watch, began=now, used=now)
+        self._put(session)
         return session
 
-    def _make_room(self) -> None:
-        while self._partitions > self._max_partitions:
-            self._end(next(iter(self._sessions)))
+    def _make_room(self, partitions: int, now: float) -> bool:
+        """Return whether there is room for one more session, of so many partitions; end others for it if they may."""
+        if partitions > self._max_partitions:
+            return False
+        most = self._max_partitions - partitions
+        while len(self._sessions) >= self._max_sessions or self._partitions > most:
+            victim = self._victim(partitions, now)
+            if victim is None:
+                return False
+            self.evicted += 1
+            self._end(victim.session_id)
+        return True
+
+    def _victim(self, partitions: int, now: float) -> Session | None:
+        """Return the session that ends for a larger one or, if it has fallen silent, for any; None if there is none."""
+        oldest = next(iter(self._sessions.values()))
+        if now - oldest.used > EVICTION_SECONDS:
+            return oldest
+        settled = (
+            session
+            for session in islice(self._sessions.values(), _MOST_COMPARED)
+            if now - session.began > EVICTION_SECONDS
+        )
+        smallest = min(settled, key=lambda session: len(session.watch.interests), default=None)
+        if smallest is None or len(smallest.watch.interests) >= partitions:
+            return None
+        return smallest
+
+    def _put(self, session: Session) -> None:
+        """Add a session, as the one that was used last."""
+        self._sessions[session.session_id] = session
+        self._partitions += len(session.watch.interests)
+
+    def _take(self, session: Session) -> None:
+        del self._sessions[session.session_id]
+        self._partitions -= len(session.watch.interests)
 
     def _end(self, session_id: int) -> None:
-        session = self._sessions.pop(session_id, None)
+        session = self._sessions.get(session_id)
         if session is not None:
-            self._partitions -= len(session.watch.interests)
-            session.watch.close()
+            self._take(session)
+            session.watch.end()
 
 
 def _end(future: "asyncio.Future[None]") -> None:

@@ -54,7 +54,8 @@ class FetchSettings:
     max_sessions: int = setting(
         "max.incremental.fetch.session.cache.slots",
         1000,
-        "Incremental fetch sessions per worker. Beyond it, the least recently used end.",
+        "Incremental fetch sessions per worker. Beyond it a consumer fetches without one, unless its session may take "
+        "the place of one that has not been used for two minutes, or of one as old that has fewer partitions.",
         least=1,
         most=LARGEST_INT,
     )
@@ -66,7 +67,7 @@ class FetchSettings:
     zone_patience_ms: int = 1_000
     """How long a read waits for another agent of its zone, before it reads the bucket itself."""
     max_session_partitions: int = 500_000
-    """Partitions in all sessions together; beyond it the least recently used sessions end."""
+    """Partitions in all sessions together; beyond it consumers fetch without one."""
 
     def __post_init__(self) -> None:
         check_settings(self)

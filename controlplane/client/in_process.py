@@ -30,7 +30,7 @@ class InProcessClient:
         self._subscriptions = Subscriptions(
             max_partitions,
             lambda keys: self._session.subscribe(keys) if self._ended is None else None,
-            lambda keys: self._session.unsubscribe(keys),
+            lambda keys: self._session.unsubscribe(keys) if self._ended is None else None,
         )
         self._session = host.open_session(self)
 

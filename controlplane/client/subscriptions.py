@@ -17,6 +17,8 @@ Send = Callable[[Sequence[PartitionKey]], None]
 class Subscriptions:
     """The subscribed views: at most `max_partitions`, except that views in use are never unsubscribed.
 
+    So a request of more partitions than that keeps what it has got until it has got all.
+
     `subscribe` and `unsubscribe` tell the control plane, or are queued until there is a session.
     """
 
@@ -25,7 +27,9 @@ class Subscriptions:
         self._max_partitions = max_partitions
         self._subscribe = subscribe
         self._unsubscribe = unsubscribe
-        self._subscribed: OrderedDict[PartitionKey, PartitionView] = OrderedDict()
+        self._subscribed: dict[PartitionKey, PartitionView] = {}
+        #: Those of them that are not in use, the least recently used first.
+        self._idle: OrderedDict[PartitionKey, None] = OrderedDict()
         #: Includes unsubscribed views that a caller still holds, so that a partition never has two view objects.
         self._known: WeakValueDictionary[PartitionKey, PartitionView] = WeakValueDictionary()
         self._failure: ControlPlaneUnavailable | None = None
@@ -35,7 +39,8 @@ class Subscriptions:
         key = (topic_id, partition)
         view = self._subscribed.get(key)
         if view is not None:
-            self._subscribed.move_to_end(key)
+            if key in self._idle:
+                self._idle.move_to_end(key)
             return view
         view = self._known.get(key)
         if view is None:
@@ -53,6 +58,14 @@ class Subscriptions:
         if key not in self._subscribed:
             self._add(key, view)
 
+    def note_use(self, view: PartitionView) -> None:
+        key = (view.topic_id, view.partition)
+        if view.is_in_use:
+            self._idle.pop(key, None)
+        elif key in self._subscribed:
+            self._idle[key] = None
+            self._make_room()
+
     def want_cluster(self) -> None:
         if self._failure is not None:
             raise ControlPlaneUnavailable(str(self._failure))
@@ -63,8 +76,7 @@ class Subscriptions:
             key = key_of(delta.partition)
             view = self._subscribed.get(key)
             if view is not None and delta.refusal:
-                del self._subscribed[key]
-                view.forget()
+                self._remove(key)
                 view.fail(CommandRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, delta.refusal))
             elif view is not None and not view.apply(delta):
                 self._subscribe((key,))
@@ -92,15 +104,18 @@ class Subscriptions:
 
     def _add(self, key: PartitionKey, view: PartitionView) -> None:
         self._subscribed[key] = view
-        if len(self._subscribed) > self._max_partitions:
-            self._evict(key)
+        if not view.is_in_use:
+            self._idle[key] = None
+        self._make_room()
         self._subscribe((key,))
 
-    def _evict(self, kept: PartitionKey) -> None:
-        """Unsubscribe the least recently used view that is not in use, if there is one."""
-        for key, view in self._subscribed.items():
-            if key != kept and not view.is_in_use:
-                del self._subscribed[key]
-                view.forget()
-                self._unsubscribe((key,))
-                return
+    def _make_room(self) -> None:
+        """Unsubscribe the least recently used views that are not in use, but not the last: it was just asked for."""
+        while len(self._subscribed) > self._max_partitions and len(self._idle) > 1:
+            key = next(iter(self._idle))
+            self._remove(key)
+            self._unsubscribe((key,))
+
+    def _remove(self, key: PartitionKey) -> None:
+        self._idle.pop(key, None)
+        self._subscribed.pop(key).forget()

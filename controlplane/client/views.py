@@ -24,9 +24,6 @@ class _Listeners:
         #: How often each callback was added; it is called once. A dict, so that removing one of a thousand is fast.
         self._callbacks: dict[Listener, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._callbacks)
-
     def add(self, callback: Listener) -> None:
         self._callbacks[callback] = self._callbacks.get(callback, 0) + 1
 
@@ -56,9 +53,6 @@ class _Ready:
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def wait(self) -> "asyncio.Future[None]":
         self._waiting = [future for future in self._waiting if not future.done()]
@@ -90,6 +84,10 @@ class Feed(Protocol):
         """Raise ControlPlaneUnavailable while the control plane is unreachable, so no snapshot can come."""
         ...
 
+    def note_use(self, view: "PartitionView") -> None:
+        """Note that the view has come into use, or is not in use any more and may be unsubscribed."""
+        ...
+
 
 class PartitionView:
     """A copy of one partition's extents and bounds. Read it after `ready()`, without awaiting in between.
@@ -102,6 +100,7 @@ class PartitionView:
         "_feed",
         "_listeners",
         "_ready",
+        "_users",
         "dead",
         "extents",
         "high_watermark",
@@ -134,21 +133,30 @@ class PartitionView:
         self._feed = feed
         self._listeners = _Listeners()
         self._ready = _Ready()
+        self._users = 0
 
     async def ready(self) -> None:
         """Wait until the view is current. Raises ControlPlaneUnavailable; CommandRefused if ACLs do not allow it."""
-        while not self.is_current:
-            self._feed.want(self)
-            if not self.is_current:
-                await self._ready.wait()
+        if self.is_current:
+            return
+        self._use()
+        try:
+            while not self.is_current:
+                self._feed.want(self)
+                if not self.is_current:
+                    await self._ready.wait()
+        finally:
+            self._release()
 
     def add_listener(self, callback: Listener) -> None:
         """Call `callback` after each applied delta, before the reply to the command that caused the delta."""
         self._listeners.add(callback)
+        self._use()
 
     def remove_listener(self, callback: Listener) -> None:
         """Undo one `add_listener`. Raises ValueError if `callback` was not added."""
         self._listeners.remove(callback)
+        self._release()
 
     @property
     def has_been_current(self) -> bool:
@@ -158,7 +166,7 @@ class PartitionView:
     @property
     def is_in_use(self) -> bool:
         """Whether someone listens or waits for the view, so that it stays subscribed."""
-        return bool(self._listeners) or bool(self._ready)
+        return self._users > 0
 
     def apply(self, delta: PartitionDelta) -> bool:
         """Apply a delta. If it does not follow this version, mark the view stale instead and return False."""
@@ -193,6 +201,16 @@ class PartitionView:
         """Note that the view is not subscribed any more."""
         self.is_current = self.is_as_left = False
         self.version = -1
+
+    def _use(self) -> None:
+        self._users += 1
+        if self._users == 1:
+            self._feed.note_use(self)
+
+    def _release(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._feed.note_use(self)
 
     def _apply_changes(self, delta: PartitionDelta) -> None:
         if rows := delta.appended:

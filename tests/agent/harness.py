@@ -61,6 +61,9 @@ class NoFeed:
     def want_cluster(self) -> None:
         """Does nothing."""
 
+    def note_use(self, view: PartitionView) -> None:
+        """Does nothing."""
+
 
 class ScriptedControl:
     """A ControlClient with scripted answers: `answers` maps a verb's name to a reply, an exception or a function."""

@@ -19,6 +19,7 @@ from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from tests.agent.harness import NoFeed
 from tests.controlplane.verbs.cluster import Cluster
 from tests.controlplane.verbs.script import run
 from tests.rules.arbitrary import Arbitrary
@@ -49,22 +50,12 @@ def _cluster() -> Cluster:
 JUMPS_MS = (0, 700, 700, 1_000, 11_000, 40_000, 3_600_000, 8 * 86_400_000)
 
 
-class _NoFeed:
-    """Views that are only told."""
-
-    def want(self, view: PartitionView) -> None:
-        """Nothing comes."""
-
-    def want_cluster(self) -> None:
-        """Nothing comes."""
-
-
 class _Watcher:
     """What a client of the control plane holds: every partition that ever was, by deltas alone."""
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.cluster = ClusterView(_NoFeed())
+        self.cluster = ClusterView(NoFeed())
         self.cluster.apply(state.cluster_snapshot())
         self.views: dict[PartitionKey, PartitionView] = {}
         self.follow()
@@ -82,13 +73,13 @@ class _Watcher:
                 assert view.is_deleted or not went_back, "S3: no bound ever moves back"
                 assert view.is_deleted or sorted(_bounds(view)) == list(_bounds(view))
         for key in self.state.partitions.keys() - self.views.keys():
-            self.views[key] = PartitionView(*key, _NoFeed())
+            self.views[key] = PartitionView(*key, NoFeed())
             self.views[key].apply(self.state.watch(key))
 
     def check(self) -> None:
         """S3: what deltas led to is what a new watcher gets."""
         for key, view in self.views.items():
-            fresh = PartitionView(*key, _NoFeed())
+            fresh = PartitionView(*key, NoFeed())
             found = self.state.partitions.get(key)
             fresh.apply(deleted_delta(key) if found is None else found.snapshot_delta())
             assert _seen(view) == _seen(fresh)

@@ -333,6 +333,7 @@ async def open_log(
     produce: ProduceSettings | None = None,
     fetch: FetchSettings | None = None,
     journal: MemoryJournal | None = None,
+    max_views: int = 10_000,
 ) -> AsyncIterator[Log]:
     """Start it, end it; a control plane that had to stop fails the test."""
     numbers = itertools.count(1)
@@ -345,7 +346,7 @@ async def open_log(
         on_fatal=fatal.append,
     )
     await plane.start("cluster")
-    control = InProcessClient(plane)
+    control = InProcessClient(plane, max_partitions=max_views)
     await control.cluster.ready()
     store = store or TestStore()
     lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())

@@ -21,6 +21,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
+from tests.loop_iterations import iterations
 
 BIG = bytes(range(256)) * 20
 
@@ -312,6 +313,42 @@ async def test_unknown_topics_partitions_and_epochs() -> None:
         assert ahead.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
         log.topic = "nothing"
         assert (await log.fetch(0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("unknown", [("t", 3), ("nothing", 0)], ids=["partition", "topic"])
+async def test_s13_an_unknown_partition_does_not_end_the_wait_for_another(
+    unknown: tuple[str, int],
+) -> None:
+    """As in Kafka: its error is told with what the others have; alone it is told at once."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        alone = await log.ask(fetch_request({unknown: 0}, max_wait_ms=600_000))
+        assert alone.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        both = fetch_request({("t", 0): 0, unknown: 0}, max_wait_ms=600_000)
+        fetch = asyncio.ensure_future(log.ask(both))
+        await iterations()
+        assert not fetch.done()
+        await log.produce(make_batch(b"a"))
+        answers = (await asyncio.wait_for(fetch, 60)).responses
+        parts = [part for topic in answers for part in topic.partitions]
+        assert [part.error_code for part in parts] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert records_of(parts[0]) == [(0, b"a")]
+
+
+async def test_a_fetch_of_more_partitions_than_there_are_views_keeps_those_it_has() -> None:
+    """Else its views would drive each other out, and it would never end."""
+    async with open_log(max_views=10) as log:
+        await log.create_topic("t", partitions=25)
+        await log.produce(make_batch(b"a"), partition=24)
+        everything = {("t", partition): 0 for partition in range(25)}
+        for epoch in (-1, 0):
+            request = fetch_request(everything, max_wait_ms=600_000, session_epoch=epoch)
+            response = await asyncio.wait_for(log.ask(request), 60)
+            (topic,) = response.responses
+            assert len(topic.partitions) == 25
+            assert records_of(topic.partitions[24]) == [(0, b"a")]
+            subscribed = len(log.control._subscriptions.keys())
+            assert subscribed == (25 if response.session_id else 10)
 
 
 async def test_s6_a_deleted_topic_ends_a_waiting_fetch() -> None:

@@ -2,13 +2,17 @@
 
 import asyncio
 import threading
+from random import Random
 
 import pytest
 
 from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED
+from lacuna.agent.fetch.sessions import EVICTION_SECONDS, Sessions
 from lacuna.agent.fetch.settings import FetchSettings
-from lacuna.wire.messages.fetch import FetchResponse, ForgottenTopic
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, ForgottenTopic
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log, records_of
+from tests.loop_iterations import iterations
 
 
 def answered(response: FetchResponse) -> list[int]:
@@ -50,6 +54,20 @@ async def test_s21_what_was_not_taken_is_sent_again() -> None:
             again = fetch_request({}, session_id=full.session_id, session_epoch=epoch)
             response = await log.ask(again)
             assert records_of(response.responses[0].partitions[0]) == [(0, b"a")]
+
+
+async def test_s21_a_partition_out_of_range_hides_no_news_of_the_others() -> None:
+    """The bounds of those beside it are in this answer, or else in the next."""
+    async with open_log() as log:
+        await log.create_topic("t", partitions=3)
+        full = await begin(log)
+        await (await log.writer("x")).send(b"a")
+        wrong = fetch_request({("t", 2): 99}, session_id=full.session_id, session_epoch=1)
+        (topic,) = (await log.ask(wrong)).responses
+        bounds = [(part.partition_index, part.high_watermark) for part in topic.partitions]
+        assert sorted(bounds) == [(0, 1), (2, -1)]
+        right = fetch_request({("t", 2): 0}, session_id=full.session_id, session_epoch=2)
+        assert answered(await log.ask(right)) == [2]
 
 
 async def test_s21_each_fetch_of_a_session_has_its_own_isolation_level() -> None:
@@ -139,7 +157,7 @@ async def test_what_one_fetch_forgets_while_another_reads_it_is_still_answered()
         gate.set()
         assert answered(await reading) == [0]
         view = log.control.partition(log.topic_id, 0)
-        assert len(view._listeners) == 0
+        assert not view.is_in_use
 
 
 async def test_s21_forgotten_partitions_are_not_answered_and_none_left_ends_the_session() -> None:
@@ -182,40 +200,90 @@ async def test_s21_wrong_sessions_and_epochs_have_their_errors() -> None:
         assert ended.error_code == 70
 
 
-async def test_sessions_are_bounded_and_their_listeners_leave_with_them() -> None:
+def opening(partitions: int) -> FetchRequest:
+    """A full fetch of so many partitions that asks for a session."""
+    return fetch_request({("t", partition): 0 for partition in range(partitions)}, session_epoch=0)
+
+
+def opened(sessions: Sessions, partitions: int, now: float) -> int:
+    """The id of the session that such a fetch gets; 0 if it gets none."""
+    session = sessions.open(opening(partitions), 12, now).session
+    return session.session_id if session is not None else 0
+
+
+def go_on(sessions: Sessions, session_id: int, epoch: int, now: float) -> int:
+    """The error code of a session's next fetch."""
+    return sessions.open(
+        fetch_request({}, session_id=session_id, session_epoch=epoch), 12, now
+    ).error_code
+
+
+async def test_s21_beyond_the_bound_a_fetch_gets_no_session_and_no_other_ends() -> None:
+    """As in Kafka: consumers beyond the bound fetch in full, and none loses its session to them."""
     async with open_log(fetch=FetchSettings(max_sessions=2)) as log:
         await log.create_topic("t", partitions=1)
-        opened = [await begin(log, partitions=1) for _ in range(5)]
-        assert len(log.fetch_service.sessions) == 2
+        sessions = [(await begin(log, partitions=1)).session_id for _ in range(5)]
+        assert [session_id > 0 for session_id in sessions] == [True, True, False, False, False]
+        for epoch in (1, 2):
+            for session_id in sessions[:2]:
+                again = fetch_request({}, session_id=session_id, session_epoch=epoch)
+                assert (await log.ask(again)).error_code == 0
         view = log.control.partition(log.topic_id, 0)
-        assert len(view._listeners) == 2
-        first = fetch_request({}, session_id=opened[0].session_id, session_epoch=1)
-        assert (await log.ask(first)).error_code == 70
+        assert view.is_in_use
         log.fetch_service.sessions.close()
-        assert len(view._listeners) == 0
+        assert not view.is_in_use
 
 
-async def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
-    """The oldest session makes room; one that is too large by itself is none, and one cannot grow so."""
-    async with open_log(fetch=FetchSettings(max_session_partitions=5)) as log:
-        await log.create_topic("t", partitions=6)
-        first, second = await begin(log, partitions=3), await begin(log, partitions=2)
-        sessions, fetch = log.fetch_service.sessions, log.ask
-        assert len(sessions) == 2
-        third = await begin(log, partitions=3)
-        assert len(sessions) == 2
-        gone = await fetch(fetch_request({}, session_id=first.session_id, session_epoch=1))
-        assert gone.error_code == 70
-        large = await begin(log, partitions=6)
-        assert (large.session_id, answered(large)) == (0, [0, 1, 2, 3, 4, 5])
-        assert len(sessions) == 2
-        more = {("t", partition): 0 for partition in range(6)}
-        grown = await fetch(fetch_request(more, session_id=third.session_id, session_epoch=1))
-        assert grown.error_code == 70
-        assert len(sessions) == 0
-        for partition in range(6):
-            assert not log.control.partition(log.topic_id, partition)._listeners
-        assert (await begin(log, partitions=5)).session_id not in (0, second.session_id)
+def test_s21_a_session_that_fell_silent_makes_room_after_two_minutes() -> None:
+    sessions = Sessions(2, 1000, Random(1).randint)
+    silent, busy = opened(sessions, 5, 0.0), opened(sessions, 5, 1.0)
+    assert go_on(sessions, busy, 1, 100.0) == 0
+    assert opened(sessions, 1, EVICTION_SECONDS) == 0
+    assert opened(sessions, 1, EVICTION_SECONDS + 0.1) > 0
+    assert go_on(sessions, silent, 1, 121.0) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert go_on(sessions, busy, 2, 121.0) == 0
+    assert sessions.evicted == 1
+
+
+def test_s21_a_larger_session_takes_the_place_of_a_smaller_one_that_is_two_minutes_old() -> None:
+    sessions = Sessions(2, 1000, Random(1).randint)
+    small, large = opened(sessions, 2, 0.0), opened(sessions, 9, 0.0)
+    for epoch, now in enumerate((60.0, 119.0, 121.0), 1):
+        assert go_on(sessions, small, epoch, now) == go_on(sessions, large, epoch, now) == 0
+    assert opened(sessions, 2, 121.0) == 0
+    assert opened(sessions, 3, 121.0) > 0
+    assert go_on(sessions, small, 4, 121.0) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert go_on(sessions, large, 4, 121.0) == 0
+
+
+def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
+    """A session that is too large is none, and one cannot grow beyond the bound."""
+    sessions = Sessions(1000, 5, Random(1).randint)
+    first, second = opened(sessions, 3, 0.0), opened(sessions, 2, 0.0)
+    assert (first > 0, second > 0) == (True, True)
+    assert [opened(sessions, partitions, 1.0) for partitions in (1, 3, 6)] == [0, 0, 0]
+    offsets = {("t", partition): 0 for partition in range(4)}
+    more = fetch_request(offsets, session_id=second, session_epoch=1)
+    assert sessions.open(more, 12, 1.0).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 1
+    assert go_on(sessions, first, 1, 1.0) == 0
+    assert opened(sessions, 2, 1.0) > 0
+
+
+async def test_s21_a_fetch_that_waits_in_a_session_that_ends_is_woken_all_the_same() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=1)
+        full = await begin(log, partitions=1)
+        session = fetch_request(
+            {}, session_id=full.session_id, session_epoch=1, max_wait_ms=600_000
+        )
+        waiting = asyncio.ensure_future(log.ask(session))
+        view = log.control.partition(log.topic_id, 0)
+        await iterations()
+        log.fetch_service.sessions.close()
+        await log.produce(make_batch(b"a"))
+        assert answered(await asyncio.wait_for(waiting, 60)) == [0]
+        assert not view.is_in_use
 
 
 async def test_a_fetch_without_a_session_leaves_no_listener_behind() -> None:
@@ -225,10 +293,10 @@ async def test_a_fetch_without_a_session_leaves_no_listener_behind() -> None:
         waiting = asyncio.ensure_future(log.fetch(0, max_wait_ms=600_000))
         await asyncio.sleep(0.01)
         view = log.control.partition(log.topic_id, 0)
-        assert len(view._listeners) == 1
+        assert view.is_in_use
         waiting.cancel()
         await asyncio.wait([waiting])
-        assert len(view._listeners) == 0
+        assert not view.is_in_use
 
 
 async def test_the_partitions_that_were_served_come_last_next_time() -> None:

@@ -15,17 +15,8 @@ from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
 from lacuna.testing import Cluster
+from tests.agent.harness import NoFeed
 from tests.lacuna.console.conftest import Browser, served
-
-
-class NoFeed:
-    """Keeps nothing current."""
-
-    def want(self, view: PartitionView) -> None:
-        """Nothing is to be done."""
-
-    def want_cluster(self) -> None:
-        """Nothing is to be done."""
 
 
 def put(
