@@ -13,6 +13,9 @@ same for all partitions for which a request has the same timestamp.
 A timestamp of -2^62 - p asks for the lag of a read_committed consumer at position p (adr/0041). The answer's offset is
 how many records are left to read, and its timestamp the newest of the first extent with some of them, or -1.
 
+Lookups by time that have to read the store do so side by side, as many as the worker reads at once. A partition that a
+request names twice is answered once, with INVALID_REQUEST.
+
 Temporary errors are LEADER_NOT_AVAILABLE, since librdkafka asks again after it, but after KAFKA_STORAGE_ERROR or
 NOT_LEADER_OR_FOLLOWER only refreshes its metadata and fails. Java, franz-go and sarama ask again after all of them.
 
@@ -23,7 +26,9 @@ the time of writing, so a consumer that looks for a time begins somewhat before 
 with the high watermark, -2 (earliest) is log_start_offset alone. v0 and v1 are always read_uncommitted.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.api import Api, Call
@@ -34,6 +39,7 @@ from lacuna.agent.fetch.lookup import TimedOffset, first_at_or_after, latest_by_
 from lacuna.agent.fetch.service import log
 from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions, read_partitions
+from lacuna.agent.side_by_side import side_by_side
 from lacuna.controlplane.client import AsOf, read_as_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import LAG, behind
@@ -71,34 +77,57 @@ MAX_OFFSETS: Final = 100
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Make one confirming read for all partitions, and answer each from its result."""
-    asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
+    asked, repeated = _asked(call, request)
     found = await find_partitions(
         call.context, ((name, each.partition_index) for name, each in asked)
     )
     states = await read_partitions(call.context, found)
     past = await _past(call.context, found, asked)
+    is_committed = request.isolation_level == READ_COMMITTED
     answers = []
-    for where, state, (_, each) in zip(found, states, asked, strict=True):
+    lookups = []
+    for where, state, (name, each) in zip(found, states, asked, strict=True):
         error_code = _error_of(call, each, state)
+        if (name, each.partition_index) in repeated:
+            error_code = ErrorCode.INVALID_REQUEST
         if where is None or error_code:
             answers.append(_failed(each, error_code))
-            continue
-        if LAG < each.timestamp <= AS_OF:
+        elif LAG < each.timestamp <= AS_OF:
             answers.append(_as_of(each, where, past[each.timestamp]))
-            continue
-        view = call.context.control.partition(where.topic_id, where.partition)
-        if call.version == 0:
-            answers.append(await _before(call.context, each, view))
+        elif (at_once := _at_once(call, each, state, is_committed)) is not None:
+            answers.append(at_once)
         else:
-            is_committed = request.isolation_level == READ_COMMITTED
-            answers.append(await _answer_one(call.context, each, state, view, is_committed))
-    return _response(request, answers)
+            lookups.append((len(answers), partial(_look_up, call, each, where, is_committed)))
+            answers.append(_failed(each, ErrorCode.LEADER_NOT_AVAILABLE))
+    works = [work for _, work in lookups]
+    looked_up = await side_by_side(works, call.context.fetch.reads_at_once)
+    for (index, _), answer in zip(lookups, looked_up, strict=True):
+        answers[index] = answer
+    return _response(zip((name for name, _ in asked), answers, strict=True))
 
 
 def refuse(_call: Call, request: ListOffsetsRequest, error_code: int) -> ListOffsetsResponse:
     """Answer every partition with the error."""
-    asked = (each for topic in request.topics for each in topic.partitions)
-    return _response(request, (_failed(each, error_code) for each in asked))
+    return _response(
+        (topic.name, _failed(each, error_code))
+        for topic in request.topics
+        for each in topic.partitions
+    )
+
+
+def _asked(
+    call: Call, request: ListOffsetsRequest
+) -> tuple[list[tuple[str, ListOffsetsPartition]], set[tuple[str, int]]]:
+    """Return what is asked for, by topic name, and which partitions the request names more than once.
+
+    Of these there is one entry, except for v0, which may ask several things of a partition.
+    """
+    asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
+    counts = Counter((name, each.partition_index) for name, each in asked)
+    if call.version == 0 or len(counts) == len(asked):
+        return asked, set()
+    once = {(name, each.partition_index): (name, each) for name, each in asked}
+    return [*once.values()], {key for key, count in counts.items() if count > 1}
 
 
 def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) -> int:
@@ -139,13 +168,12 @@ def _as_of(
     return _found(asked, TimedOffset(answer.end_offset, past.as_of_ms))
 
 
-async def _answer_one(
-    context: "AgentContext",
-    asked: ListOffsetsPartition,
-    state: PartitionState,
-    view: "PartitionView",
-    is_committed: bool,
-) -> ListOffsetsPartitionResponse:
+def _at_once(
+    call: Call, asked: ListOffsetsPartition, state: PartitionState, is_committed: bool
+) -> ListOffsetsPartitionResponse | None:
+    """Return the answer that the confirming read has already, None if the extents have to be looked at."""
+    if call.version == 0:
+        return None
     if asked.timestamp == LATEST:
         bound = state.last_stable_offset if is_committed else state.high_watermark
         return _found(asked, TimedOffset(bound, -1))
@@ -153,6 +181,16 @@ async def _answer_one(
         return _found(asked, TimedOffset(state.log_start_offset, -1))
     if asked.timestamp == LATEST_TIERED:
         return _found(asked, None)
+    return None
+
+
+async def _look_up(
+    call: Call, asked: ListOffsetsPartition, where: TopicPartition, is_committed: bool
+) -> ListOffsetsPartitionResponse:
+    context = call.context
+    view = context.control.partition(where.topic_id, where.partition)
+    if call.version == 0:
+        return await _before(context, asked, view)
     if asked.timestamp <= LAG:
         await view.ready()
         return _found(asked, _left(view, LAG - asked.timestamp))
@@ -235,16 +273,12 @@ def _found(asked: ListOffsetsPartition, found: TimedOffset | None) -> ListOffset
     return answer._replace(timestamp=found.timestamp, offset=found.offset, leader_epoch=0)
 
 
-def _response(
-    request: ListOffsetsRequest, answers: Iterable[ListOffsetsPartitionResponse]
-) -> ListOffsetsResponse:
-    rest = iter(answers)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(topic.name, [next(rest) for _ in topic.partitions])
-            for topic in request.topics
-        ]
-    )
+def _response(answers: Iterable[tuple[str, ListOffsetsPartitionResponse]]) -> ListOffsetsResponse:
+    """Build the response of answers by topic name."""
+    topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
+    for name, answer in answers:
+        topics.setdefault(name, []).append(answer)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(*each) for each in topics.items()])
 
 
 API = Api(

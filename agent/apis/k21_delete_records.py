@@ -2,7 +2,8 @@
 
 The answer's low watermark is the log start offset afterwards, or -1 with an error. An offset above the high watermark
 or below -1 is OFFSET_OUT_OF_RANGE; one below the log start offset changes nothing. A partition that does not exist
-is UNKNOWN_TOPIC_OR_PARTITION, one of an internal topic INVALID_TOPIC_EXCEPTION, as in Kafka.
+is UNKNOWN_TOPIC_OR_PARTITION, one of an internal topic INVALID_TOPIC_EXCEPTION, as in Kafka. If a request names a
+partition twice, the last offset counts, and it is answered once.
 """
 
 from collections.abc import Iterable
@@ -26,13 +27,15 @@ from lacuna.wire.messages.delete_records import (
 
 async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Send one command for all partitions that exist."""
-    asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
-    found = await find_partitions(
-        call.context, ((name, each.partition_index) for name, each in asked)
-    )
+    asked = {
+        (topic.name, each.partition_index): each.offset
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    found = await find_partitions(call.context, asked)
     cuts = [
-        log_pb2.DeleteRecordsPartition(partition=where, before_offset=each.offset)
-        for where, (_, each) in zip(found, asked, strict=True)
+        log_pb2.DeleteRecordsPartition(partition=where, before_offset=offset)
+        for where, offset in zip(found, asked.values(), strict=True)
         if where is not None and not is_internal(where.topic_id)
     ]
     states: Iterable[PartitionState] = ()
@@ -46,27 +49,25 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
         unknown if where is None else internal if is_internal(where.topic_id) else next(cut)
         for where in found
     ]
-    return _answer(request, states)
+    return _answer(zip(asked, states, strict=True))
 
 
 def refuse(_call: Call, request: DeleteRecordsRequest, error_code: int) -> DeleteRecordsResponse:
     """Answer every partition with the error."""
     failed = PartitionState(error_code=error_code)
-    return _answer(request, [failed for topic in request.topics for _ in topic.partitions])
+    return _answer(
+        ((topic.name, each.partition_index), failed)
+        for topic in request.topics
+        for each in topic.partitions
+    )
 
 
-def _answer(
-    request: DeleteRecordsRequest, states: Iterable[PartitionState]
-) -> DeleteRecordsResponse:
-    rest = iter(states)
+def _answer(states: Iterable[tuple[tuple[str, int], PartitionState]]) -> DeleteRecordsResponse:
+    topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
+    for (name, partition), state in states:
+        topics.setdefault(name, []).append(_partition(partition, state))
     return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                topic.name,
-                [_partition(each.partition_index, next(rest)) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+        topics=[DeleteRecordsTopicResult(*each) for each in topics.items()]
     )
 
 

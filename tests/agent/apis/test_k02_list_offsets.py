@@ -1,5 +1,6 @@
 """ListOffsets by timestamp and isolation level (S21)."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -7,6 +8,7 @@ import pytest
 
 from lacuna.agent.apis import k02_list_offsets as list_offsets
 from lacuna.agent.fetch.lookup import first_at_or_after, latest_by_time
+from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.registry import response_header_version
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -22,7 +24,7 @@ from lacuna.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.agent.apis.offsets import call_of, end_offset, fill
-from tests.agent.fetch.log import TIME, Log, make_batch, open_log
+from tests.agent.fetch.log import TIME, Log, TestStore, make_batch, open_log
 from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
@@ -151,6 +153,55 @@ async def test_s21_by_time_aborted_runs_are_jumped_and_not_looked_at(timestamp: 
             columns = (getattr(table, name) for name in COLUMNS)
             looks[aborted] = sum(column.looks for column in columns)
     assert looks[100_000] - looks[0] < 250
+
+
+@pytest.mark.parametrize("timestamp", [TIME, -3])
+async def test_s21_lookups_by_time_read_side_by_side_within_the_bound(timestamp: int) -> None:
+    """Four reads at a time: with fewer the barrier would break."""
+    store = TestStore()
+    store.reads_at_once = 4
+    async with open_log(store=store, fetch=FetchSettings(max_reads=4)) as log:
+        await log.create_topic("t", partitions=12)
+        for partition in range(12):
+            await log.produce(make_batch(b"a"), partition=partition)
+        barrier, get = threading.Barrier(4, timeout=60), store.get
+
+        def held_get(key: str, position: int, size: int) -> bytearray:
+            barrier.wait()
+            return get(key, position, size)
+
+        store.get = held_get  # type: ignore[method-assign]
+        asked = [ListOffsetsPartition(partition, -1, timestamp) for partition in range(12)]
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", asked)])
+        answer = await list_offsets.handle(call_of(log, 10), request)
+        found = [(each.partition_index, each.offset) for each in answer.topics[0].partitions]
+    assert found == [(partition, 0) for partition in range(12)]
+
+
+async def test_the_latest_offsets_need_no_view() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=3)
+        for timestamp in (-1, -2, -4, -5):
+            assert (await list_offset(log, timestamp, partition=2))[0] == 0
+        assert log.control._subscriptions.keys() == []
+
+
+async def test_a_partition_that_is_named_twice_is_answered_once_with_invalid_request() -> None:
+    """As in Kafka, however often and with whatever timestamps; v0 may ask several things of one."""
+    async with open_log() as log:
+        await fill(log)
+        topics = [
+            ListOffsetsTopic(log.topic, [ListOffsetsPartition(0, -1, -1)]),
+            ListOffsetsTopic("x", [ListOffsetsPartition(0, -1, -1)]),
+            ListOffsetsTopic(log.topic, [ListOffsetsPartition(0, -1, -2)]),
+        ]
+        request = ListOffsetsRequest(topics=topics)
+        answer = await list_offsets.handle(call_of(log, 7), request)
+        found = [
+            (topic.name, [each.error_code for each in topic.partitions]) for topic in answer.topics
+        ]
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert found == [(log.topic, [ErrorCode.INVALID_REQUEST]), ("x", [unknown])]
 
 
 async def test_s21_the_largest_timestamp_is_that_of_a_live_record() -> None:
