@@ -6,7 +6,6 @@ service: "" serves as long as the process does, `ready` once it leads or could t
 """
 
 import asyncio
-import base64
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
@@ -27,6 +26,7 @@ from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import ServedPlane, serve_stream
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import (
@@ -257,4 +257,4 @@ async def serve(
 
 def new_cluster_id(new_id: Callable[[], bytes]) -> str:
     """Return a cluster id in Kafka's format: 16 bytes as 22 characters of URL-safe base64."""
-    return base64.urlsafe_b64encode(new_id()).decode().rstrip("=")
+    return show_id(new_id())

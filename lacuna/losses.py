@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Final
-from uuid import UUID
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.clock import SystemClock
@@ -21,6 +20,7 @@ from lacuna.controlplane.journal.journal import Snapshot
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.salvage import locked, replace, salvage
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.segments import SegmentKey
 from lacuna.controlplane.state.state import State
@@ -221,7 +221,7 @@ def _count_slices(objects: Objects, state: State, footer: SegmentFooter) -> None
 
 def _name(state: State, key: PartitionKey) -> str:
     topic = state.topics.get(key[0])
-    name = topic.name if topic is not None else f"topic {UUID(bytes=key[0])}, which was lost too,"
+    name = topic.name if topic is not None else f"topic {show_id(key[0])}, which was lost too,"
     return f"{name} [{key[1]}]"
 
 

@@ -30,6 +30,7 @@ from lacuna.controlplane.client import (
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
 from lacuna.controlplane.shared.history import History
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
@@ -161,7 +162,7 @@ class ControlPlane:
         topic = self._client.cluster.topics_by_id.get(view.topic_id)
         if topic is None or view.is_deleted:
             raise StaleMetadataError(
-                f"the topic with id {view.topic_id.hex()} was deleted while the job ran: start the job "
+                f"the topic with id {show_id(view.topic_id)} was deleted while the job ran: start the job "
                 "again"
             )
         return PartitionLog(

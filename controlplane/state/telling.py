@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.state.groups.consumer.member import Member, Subscription
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -142,7 +143,7 @@ def _members(names: list[str]) -> str:
 
 def _topic(state: State, topic_id: bytes) -> str:
     found = state.topics.get(topic_id)
-    return topic_id.hex() if found is None else found.name
+    return show_id(topic_id) if found is None else found.name
 
 
 def _some(names: list[str]) -> str:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
-from uuid import UUID
 
 import click
 
@@ -14,6 +13,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.log.behind import LAG
 from lacuna.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.create_partitions import (
@@ -89,7 +89,7 @@ async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     async with KafkaConnection(bootstrap) as connection:
         topics = await topic_metadata(connection, None)
     rows = (
-        (topic.name, len(topic.partitions), UUID(bytes=topic.topic_id))
+        (topic.name, len(topic.partitions), show_id(topic.topic_id))
         for topic in topics
         if not topic.is_internal
     )
@@ -109,7 +109,7 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
         stable = await topic_offsets(connection, name, indexes, LATEST, READ_COMMITTED)
         end = await topic_offsets(connection, name, indexes, LATEST, READ_UNCOMMITTED)
         configs = await topic_configs(connection, name)
-    tell(f"{name}  {UUID(bytes=topic.topic_id)}")
+    tell(f"{name}  {show_id(topic.topic_id)}")
     table(
         ("partition", "agent", "log start", "last stable", "high watermark"),
         (
@@ -161,7 +161,7 @@ async def create_topic(
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
     tell(
-        f"created {name}: {show_count(result.num_partitions, 'partition')}, id {UUID(bytes=result.topic_id)}"
+        f"created {name}: {show_count(result.num_partitions, 'partition')}, id {show_id(result.topic_id)}"
     )
 
 

@@ -12,6 +12,7 @@ from lacuna.console.site import NotThere, Paging, Site, rights_of
 from lacuna.console.strip import Strip, Window, draw, open_from
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.topic_configs import effective
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -124,7 +125,7 @@ async def topic_page(site: Site, request: Request) -> Response:
             for index, state, strip in zip(indexes, states, strips, strict=True)
         ],
         paging=paging,
-        topic_id=topic.topic_id.hex(),
+        topic_id=show_id(topic.topic_id),
     )
 
 

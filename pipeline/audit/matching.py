@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.layout import NO_PRODUCER_ID, TimestampType
 from lacuna.logstore.segments.audit import AuditedPart, Damage
@@ -133,7 +134,7 @@ class Matcher:
         reason = extent.take(position, header)
         name = self._names[extent.partition]
         if owner is not None and owner != (name.topic_id, name.partition):
-            reason = f"there the object holds partition {owner[1]} of topic {owner[0].hex()}"
+            reason = f"there the object holds partition {owner[1]} of topic {show_id(owner[0])}"
         if reason and not extent.is_told:
             extent.is_told = True
             self._tell(extent, reason)

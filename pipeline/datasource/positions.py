@@ -1,17 +1,12 @@
 """How far a stream has read, as its checkpoint keeps it."""
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.pipeline.datasource.bounds import ID, TopicPartition
 from lacuna.pipeline.extents import PartitionLog
-
-
-def show_id(topic_id: bytes) -> str:
-    """A topic id as Kafka's tools write it."""
-    return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 @dataclass(frozen=True, slots=True)

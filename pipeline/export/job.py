@@ -10,6 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import DataLossError, PipelineError
@@ -117,7 +118,7 @@ def identity_of(export: Export, topic: Topic) -> Identity:
     return Identity(
         cluster_id=export.control.cluster_id,
         topic=topic.name,
-        topic_id=topic.topic_id.hex(),
+        topic_id=show_id(topic.topic_id),
         partition_by=layout.partition_by,
         columns=leaf_columns(layout.schema()),
     )

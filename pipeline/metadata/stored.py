@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from lacuna.controlplane.client import AsOf
 from lacuna.controlplane.shared.history import common_second, known_from
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionAsOf
@@ -94,7 +95,7 @@ class StoredMetadata:
         found = stored.get(key)
         if found is None or key[0] not in names:
             raise StaleMetadataError(
-                f"partition {key[1]} of the topic with id {key[0].hex()} is not in the metadata "
+                f"partition {key[1]} of the topic with id {show_id(key[0])} is not in the metadata "
                 "snapshot: it was created later, or deleted; publish a new snapshot with `lacuna "
                 "metadata publish`"
             )

@@ -12,7 +12,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.lacuna.console.conftest import served
 
 if TYPE_CHECKING:
     from lacuna.testing import Cluster
@@ -52,6 +55,17 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
     gone = "topic life: there is no such topic; `lacuna topics list` shows the topics that exist"
     assert refuse("topics", "describe", "life") == gone
     assert refuse("topics", "delete", "life", "--yes") == gone
+
+
+def test_a_topic_id_has_one_spelling(ask: Command, lacuna_cluster: Cluster) -> None:
+    """That of Kafka's own tools, in which checkpoints and exports keep it too."""
+    topic_id = ask("topics", "create", "spelled").out.split()[-1]
+    assert ["spelled", "1", topic_id] in ask("topics", "list").rows
+    admin = AdminClient({"bootstrap.servers": lacuna_cluster.bootstrap})
+    described = admin.describe_topics(TopicCollection(["spelled"]))["spelled"].result()
+    assert str(described.topic_id) == topic_id
+    with served(lacuna_cluster) as browser:
+        assert f"Topic id <code>{topic_id}</code>" in browser.get("/topics/spelled").text
 
 
 def test_internal_topics_are_described_but_not_listed(ask: Command, refuse: Refusal) -> None:
