@@ -43,6 +43,13 @@ LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 #: How many things of one kind a tick deals with at most; the next tick continues. This takes about 20 ms.
 MAX_PER_TICK: Final = 2_000
 
+#: In how many groups a tick ends what is overdue, and at how many offsets it looks for those past their retention.
+GROUPS_PER_TICK: Final = 500
+OFFSETS_PER_TICK: Final = 50_000
+
+#: How many segments one plan of a collection names at most.
+COLLECTED_AT_ONCE: Final = 10_000
+
 #: How many references of deleted extents a tick releases, and none while so many objects wait to be collected: these
 #: take ten times the memory.
 RELEASED_PER_TICK: Final = 20_000

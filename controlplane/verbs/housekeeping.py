@@ -10,8 +10,10 @@ from lacuna.controlplane.state.front import account, first_offset, is_accounted_
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import Pin, References, SegmentKey
 from lacuna.controlplane.state.settings import (
+    COLLECTED_AT_ONCE,
     COLLECTION_GRACE_MS,
     LONGEST_PIN_MS,
+    MAX_PER_TICK,
     MOST_REPLACED,
     RELEASED_PER_TICK,
 )
@@ -156,10 +158,10 @@ def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
         answer = CollectionPlan(error_code=ErrorCode.LEASE_EXPIRED)
         return Reply(collection_plan=answer)
     now_ms = turn.now_ms
-    limit = max(0, command.max_segments)
+    limit = min(max(0, command.max_segments), COLLECTED_AT_ONCE)
     keys = state.segments.collectable(now_ms, COLLECTION_GRACE_MS, limit)
     swept = [lease_id for lease_id in state.ended_leases if _is_due(state, lease_id, now_ms)]
-    answer = CollectionPlan(segments=_messages(keys), swept_lease_ids=swept)
+    answer = CollectionPlan(segments=_messages(keys), swept_lease_ids=swept[:MAX_PER_TICK])
     return Reply(collection_plan=answer)
 
 
@@ -259,7 +261,7 @@ def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
 def tick_pins(turn: Turn) -> None:
     """End overdue pins."""
     pins = turn.state.segments.pins
-    due = [pin_id for pin_id, pin in pins.items() if pin.ends_ms <= turn.now_ms]
+    due = [pin_id for pin_id, pin in pins.items() if pin.ends_ms <= turn.now_ms][:MAX_PER_TICK]
     if due:
         _end_pins(turn, due)
 

@@ -142,11 +142,18 @@ def _find_for_abort(state: State, command: AbortTxn) -> TransactionalId:
 
 
 def tick_transactions(turn: Turn) -> None:
-    """Abort transactions that exceeded their timeout, and increase their epochs (S8)."""
+    """Abort transactions that exceeded their timeout, and increase their epochs (S8).
+
+    The next tick continues after as many partitions as a tick deals with.
+    """
     state = turn.state
-    due = state.transaction_deadlines.due(turn.now_ms, MAX_PER_TICK)
-    for number, producer_id in enumerate(due):
-        _abort(turn, state.producers[producer_id], state.next_producer_id + number)
+    left = MAX_PER_TICK
+    for number, producer_id in enumerate(state.transaction_deadlines.due(turn.now_ms, left)):
+        if left <= 0:
+            break
+        found = state.producers[producer_id]
+        _abort(turn, found, state.next_producer_id + number)
+        left -= 1 + len(found.partitions)
 
 
 def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int) -> None:

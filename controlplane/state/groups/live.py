@@ -241,6 +241,9 @@ class LiveGroups:
     asleep: set[str] = field(default_factory=set)  # journalled with members, not yet loaded
     parked: set[int] = field(default_factory=set)  # tokens of parked commands
     next_expiry_check_ms: int | None = None  # None before the first tick
+    expiring: list[str] = field(
+        default_factory=list
+    )  # groups whose offsets are still to be checked
 
 
 def _to_record(member: LiveMember, protocol_name: str) -> GroupMember:

@@ -1,10 +1,15 @@
 """Ends what is overdue in groups: sessions, joins, syncs, and committed offsets past their retention."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from heapq import nsmallest
+from itertools import islice
 
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
+from lacuna.controlplane.state.groups.offsets import StoredOffset
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.settings import GROUPS_PER_TICK, MAX_PER_TICK, OFFSETS_PER_TICK
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord, OffsetsExpired
 from lacuna.controlplane.verbs.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
@@ -24,25 +29,50 @@ from lacuna.controlplane.verbs.turn import Turn
 def tick_groups(turn: Turn) -> None:
     """Handle every deadline that has passed, and expire offsets if it is time to check them."""
     live = turn.groups.live
-    for group_id in sorted(live.asleep):
+    for group_id in nsmallest(MAX_PER_TICK, live.asleep):
         turn.groups.open(group_id, turn.now_ms)
-    for group in list(live.groups.values()):
-        if group.due_ms is not None and group.due_ms <= turn.now_ms:
-            _end_in_group(turn, group)
-            group.refresh_due()
-            drop_if_nothing(turn, group)
+    now_ms = turn.now_ms
+    are_due = (
+        each for each in live.groups.values() if each.due_ms is not None and each.due_ms <= now_ms
+    )
+    for group in list(islice(are_due, GROUPS_PER_TICK)):
+        _end_in_group(turn, group)
+        group.refresh_due()
+        drop_if_nothing(turn, group)
     end_overdue_consumers(turn)
+    _check_expiry(turn)
+
+
+def _check_expiry(turn: Turn) -> None:
+    """Begin to look for offsets past their retention if it is time to, and look at some groups.
+
+    A tick looks at OFFSETS_PER_TICK offsets, or one group, and expires MAX_PER_TICK of a group. The next one continues.
+    """
+    live = turn.groups.live
     check_ms = live.next_expiry_check_ms
     if check_ms is None or check_ms <= turn.now_ms:
         interval_ms = turn.groups.settings.offsets_retention_check_interval_ms
         live.next_expiry_check_ms = turn.now_ms + interval_ms
-        if check_ms is not None:
-            for group_id in sorted(turn.groups.group_ids()):
-                consumer = turn.groups.consumers.get(group_id)
-                if consumer is not None:
-                    _expire_offsets_of_consumers(turn, consumer)
-                else:
-                    _expire_offsets(turn, turn.groups.open(group_id, turn.now_ms))
+        if check_ms is not None and not live.expiring:
+            live.expiring = sorted(turn.groups.group_ids(), reverse=True)
+    changed = {each.group.consumer_group_step.group_id for each in turn.records}
+    left = OFFSETS_PER_TICK
+    while live.expiring and left > 0:
+        group_id = live.expiring.pop()
+        left -= 10 + len(turn.groups.offsets.committed.get(group_id, ()))
+        if _expire_in(turn, group_id, changed):
+            live.expiring.append(group_id)
+            return
+
+
+def _expire_in(turn: Turn, group_id: str, changed: Container[str]) -> bool:
+    """Expire offsets of a group that is not among those `changed` in this turn; return whether there may be more."""
+    consumer = turn.groups.consumers.get(group_id)
+    if consumer is None:
+        return turn.groups.exists(group_id) and _expire_offsets(
+            turn, turn.groups.open(group_id, turn.now_ms)
+        )
+    return group_id not in changed and _expire_offsets_of_consumers(turn, consumer)
 
 
 def _end_in_group(turn: Turn, group: LiveGroup) -> None:
@@ -74,63 +104,74 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
     rebalance_or_complete(turn, group)
 
 
-def _expire_offsets(turn: Turn, group: LiveGroup) -> None:
+def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
     """Expire offsets of a classic group that were unused for longer than Kafka's offsets.retention.
+
+    Return whether there may be more.
 
     In an empty group the time runs since it became empty, or since the commit if it never had members.
     """
     if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
-        _expire_unsubscribed(turn, group)
+        return _expire_unsubscribed(turn, group)
     if group.state is not GroupState.EMPTY or group.pending_joins:
-        return
+        return False
     offsets = turn.groups.offsets
     generation = turn.groups.generations.get(group.group_id)
     if generation is not None and generation.members:
-        return  # it became empty in this turn
+        return False  # it became empty in this turn
     horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_minutes * 60_000
-    expired = [
-        TopicPartition(topic_id=key[0], partition=key[1])
-        for key, stored in sorted(offsets.committed.get(group.group_id, {}).items())
-        if (generation.written_at_ms if generation else stored.written_at_ms) <= horizon_ms
-        and not offsets.is_pending(group.group_id, key)
-    ]
-    if expired:
-        record = OffsetsExpired(group_id=group.group_id, partitions=expired)
-        turn.journal_group(GroupRecord(offsets_expired=record))
-    is_bare = len(expired) == len(offsets.committed.get(group.group_id, {}))
+    expired = _expire(
+        turn,
+        group.group_id,
+        lambda _, stored: (generation or stored).written_at_ms <= horizon_ms,
+    )
+    is_bare = expired == len(offsets.committed.get(group.group_id, {}))
     if is_bare and group.group_id not in offsets.pending_producers:
         group.transition_to(GroupState.DEAD)
         turn.journal_group(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
+    return expired == MAX_PER_TICK
 
 
-def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> None:
+def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
     """Expire old offsets of topics that a stable classic group of consumers does not read, if this is known."""
     topics = subscribed_topics(group)
-    if topics is not None:
-        _expire_old(turn, group.group_id, lambda each: turn.topics.name_of(each) in topics)
+    if topics is None:
+        return False
+    expired = _expire_old(turn, group.group_id, lambda each: turn.topics.name_of(each) in topics)
+    return expired == MAX_PER_TICK
 
 
-def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> None:
+def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> bool:
     """Expire old offsets of topics that no member of the consumer group wants, counting from their commit."""
-    if any(record.group.consumer_group_step.group_id == group.group_id for record in turn.records):
-        return  # members were removed in this turn
     offsets = turn.groups.offsets
     expired = _expire_old(turn, group.group_id, lambda each: is_subscribed(turn, group, each))
     is_bare = expired == len(offsets.committed.get(group.group_id, {}))
     if is_bare and not group.members and group.group_id not in offsets.pending_producers:
         turn.journal_group(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
+    return expired == MAX_PER_TICK
 
 
 def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -> int:
     """Expire offsets of unwanted topics that were committed longer ago than the retention; return their number."""
-    offsets = turn.groups.offsets
     horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_minutes * 60_000
+    return _expire(
+        turn,
+        group_id,
+        lambda key, stored: stored.written_at_ms <= horizon_ms and not is_wanted(key[0]),
+    )
+
+
+def _expire(turn: Turn, group_id: str, is_old: Callable[[PartitionKey, StoredOffset], bool]) -> int:
+    """Expire at most MAX_PER_TICK offsets that are old and not pending; return their number."""
+    offsets = turn.groups.offsets
+    are_old = (
+        key
+        for key, stored in offsets.committed.get(group_id, {}).items()
+        if is_old(key, stored) and not offsets.is_pending(group_id, key)
+    )
     expired = [
         TopicPartition(topic_id=key[0], partition=key[1])
-        for key, stored in sorted(offsets.committed.get(group_id, {}).items())
-        if stored.written_at_ms <= horizon_ms
-        and not is_wanted(key[0])
-        and not offsets.is_pending(group_id, key)
+        for key in nsmallest(MAX_PER_TICK, are_old)
     ]
     if expired:
         record = OffsetsExpired(group_id=group_id, partitions=expired)

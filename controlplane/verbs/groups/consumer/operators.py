@@ -4,6 +4,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import write_assignment
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.member import Member
+from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupsDescribed,
     DescribeConsumerGroups,
@@ -63,10 +64,14 @@ def _describe_member(member: Member) -> DescribedConsumerMember:
 
 def end_overdue_consumers(turn: Turn) -> None:
     """Remove members with a deadline that has passed; a group restored from the journal gets full deadlines first."""
+    left = GROUPS_PER_TICK
     for group_id, group in list(turn.groups.consumers.items()):
         live = turn.groups.open_consumer(group, turn.now_ms)
         if live.due_ms is None or live.due_ms > turn.now_ms:
             continue
+        left -= 1
+        if left < 0:
+            return
         overdue = {member_id for member_id, _ in live.overdue(turn.now_ms)}
         present = overdue & group.members.keys()
         if present:
