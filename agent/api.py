@@ -28,6 +28,7 @@ from lacuna.agent.arrival_order import ArrivalOrder
 from lacuna.agent.security.session import Session
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.errors import MalformedMessage
+from lacuna.wire.kernel import MOST_ELEMENTS
 from lacuna.wire.layout import Buffer, Message
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+#: The elements of the arrays of a request that is handled whole, unless its API takes another number.
+MOST_WHOLE: Final = 10_000
+#: The elements of a piece of a larger request.
+MOST_OF_PIECE: Final = 500
 
 _MOST_OF_NAME: Final = 100
 
@@ -93,6 +99,18 @@ class Call(NamedTuple):
     version: int
 
 
+class Pieces(NamedTuple):
+    """How a request is cut into pieces (agent/pieces.py), each of at most `most` elements.
+
+    `asked` has the names of the array that may be cut, and of those in its elements; `answered` those of the answer's
+    arrays, which have as many elements. Each element is answered for itself.
+    """
+
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    most: int = MOST_OF_PIECE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(Generic[Q, R]):
     """One served API: its messages, versions and handler.
@@ -108,6 +126,8 @@ class Api(Generic[Q, R]):
       wait is cancelled. All its other requests are still served, as in Kafka: many clients send a LeaveGroup and leave.
     - `moved`: what a client is told once its requests of this kind go to another agent, because this one is about to
       stop; NONE if it answers them all the same.
+    - `pieces`: how requests with many elements are cut; the first that fits a request counts.
+    - `most_whole`: how many elements a request has at most, if it is not cut; with more, the connection is closed.
     - `heartbeat_ms`: how often members send this request from now on, as an answer to it says.
     - `notes` tells readers of docs/protocol.md how the API behaves here, in one line of Markdown.
     """
@@ -123,6 +143,8 @@ class Api(Generic[Q, R]):
     unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
     moved: int = ErrorCode.NONE
     heartbeat_ms: Callable[[R], int] | None = None
+    pieces: tuple[Pieces, ...] = ()
+    most_whole: int = MOST_WHOLE
 
     @property
     def key(self) -> int:
@@ -134,10 +156,15 @@ class Api(Generic[Q, R]):
         """The first version in Kafka's definitions."""
         return self.request.versions[0]
 
+    @property
+    def most_elements(self) -> int:
+        """How many elements the arrays of a request have at most."""
+        return MOST_ELEMENTS if self.pieces else self.most_whole
+
     def read(self, body: memoryview, version: int) -> Q:
         """Read the request in `body`. Raises MalformedRequest."""
         try:
-            return self.request.read(body, version)
+            return self.request.read(body, version, self.most_elements)
         except MalformedMessage as error:
             raise MalformedRequest(f"API {self.key} version {version}: {error}") from error
 

@@ -227,6 +227,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._may_write and self._state in SERVING and self._muted is None
 
     @property
+    def large_requests(self) -> asyncio.Lock:
+        """Held while a large request is read and answered, as its values take many times its bytes."""
+        return self._server.large_requests
+
+    @property
     def may_wait(self) -> bool:
         """Whether its requests may be left to wait, as the agent is not stopping."""
         return self._state is not State.DRAINING

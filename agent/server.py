@@ -46,6 +46,7 @@ class AgentServer:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.complaints = Complaints()
         self.budget = ByteBudget(context.settings.max_agent_bytes)
+        self.large_requests = asyncio.Lock()
         self._most = min(context.settings.max_connections, room_for_connections())
         self._addresses = Addresses(context.quotas.limits)
         self._is_crowded = False

@@ -11,13 +11,23 @@ soon as its request is complete and allowed to run; it gets a task only if it ha
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from lacuna.agent.api import Api, Call, MalformedRequest, Peer
+from lacuna.agent import pieces
+from lacuna.agent.api import (
+    MOST_OF_PIECE,
+    MOST_WHOLE,
+    Api,
+    Call,
+    MalformedRequest,
+    Peer,
+    Pieces,
+)
 from lacuna.agent.connection import (
     NO_HEADER,
     FrameError,
@@ -37,6 +47,7 @@ from lacuna.agent.security.session import Session
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.kernel import MOST_ELEMENTS
 from lacuna.wire.layout import Buffer
 from lacuna.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
@@ -60,13 +71,15 @@ def _for_clients(error_code: int) -> int:
 class _Slot:
     """The place of one answer. `buffers` stays empty for a request that wants no answer."""
 
-    __slots__ = ("api", "began", "buffers", "is_done", "size", "task", "timed")
+    __slots__ = ("api", "began", "buffers", "is_alone", "is_done", "size", "task", "timed")
 
     def __init__(self, api: Api[Any, Any], size: int, began: float) -> None:
         self.api = api
         self.size = size
         self.began = began
         self.is_done = False
+        #: Whether no later request begins before this one is answered, even if its API is pipelined.
+        self.is_alone = False
         self.buffers: Sequence[Buffer] = ()
         self.task: asyncio.Task[None] | None = None
         #: How long it takes, if quotas ask.
@@ -123,6 +136,8 @@ class Serving:
             api = self._context.registry.get(frame.api_key, frame.api_version)
             assert api is not None, "the frame reader lets no other through"
             if self._slots and not (api.pipelined and self._slots[0].api.pipelined):
+                return
+            if self._slots and self._slots[-1].is_alone:
                 return
             session = self.peer.session
             if not session.is_open and not session.admits(frame.api_key):
@@ -229,34 +244,85 @@ class Serving:
         metrics.requests[frame.api_key] += 1
         if frame.header_version == NO_HEADER:
             return await self._take_token(api, frame)
-        request = api.read(frame.body, frame.api_version)
         call = Call(self._context, self._peer_of(frame), frame.api_version)
-        if self._connection.is_handed_over and (answer := self._send_away(api, call, request)):
-            return answer
+        if (
+            len(frame.body) <= pieces.LARGE_BYTES
+            or api.most_elements <= MOST_WHOLE
+            or api.pipelined
+        ):
+            request = api.read(frame.body, frame.api_version)
+            count = api.request.codec.elements
+            slot.is_alone = api.pipelined and count > MOST_OF_PIECE
+            return await self._respond_to(slot, call, request, count)
+        if not api.pieces:
+            request = await pieces.read(api, frame.body, frame.api_version)
+            return await self._respond_to(slot, call, request)
+        async with self._connection.large_requests:
+            request = await pieces.read(api, frame.body, frame.api_version)
+            return await self._respond_to(slot, call, request)
+
+    async def _respond_to(
+        self, slot: _Slot, call: Call, request: Any, count: int = MOST_ELEMENTS
+    ) -> Sequence[Buffer] | None:
+        """Return the body of the answer to a request that has been read, or None if none is wanted.
+
+        The request has at most `count` elements."""
+        api = slot.api
+        how = pieces.pieces_of(api, request, count)
+        if how is not None:
+            cut = pieces.cut(request, how)
+            some = [*islice(cut, 2)]
+            if len(some) > 1:
+                return await self._respond_in_pieces(slot, call, how, chain(some, cut))
+        if self._connection.is_handed_over and (answer := self._sent_away(api, call, request)):
+            return _written(api, call, answer)
         try:
             return await self._handled(slot, call, request)
-        except ControlPlaneUnavailable as error:
+        except Exception as error:
+            return _written(api, call, self._refused_after(error, api, call, request))
+
+    async def _respond_in_pieces(
+        self, slot: _Slot, call: Call, how: Pieces, cut: Iterable[pieces.Piece]
+    ) -> Sequence[Buffer] | None:
+        """Answer piece by piece; others are served in between. None if the client has left."""
+        api = slot.api
+        joined = pieces.Joined(api, call.version, how.answered, partial(_count_errors, api, call))
+        for request, depth in cut:
+            if self._connection.is_abandoned:
+                return None
+            response = self._connection.is_handed_over and self._sent_away(api, call, request)
+            if not response:
+                try:
+                    response = await api.handle(call, request)
+                except Exception as error:
+                    response = self._refused_after(error, api, call, request)
+            if not joined.add(response, depth):
+                break
+            await asyncio.sleep(0)
+        return self._accounted(slot, call, joined.response())
+
+    def _refused_after(self, error: Exception, api: Api[Any, Any], call: Call, request: Any) -> Any:
+        """Return the answer to a request whose handler has raised an error; raises MalformedRequest."""
+        metrics = self._context.metrics
+        if isinstance(error, MalformedRequest):
+            raise error
+        if isinstance(error, ControlPlaneUnavailable):
             metrics.requests_unavailable += 1
-            log.debug(
-                "%s: API %d: the control plane is unavailable: %s", self.name, frame.api_key, error
-            )
-            return _refusal(api, call, request, api.unavailable)
-        except CommandRefused as error:
-            metrics.requests_failed += 1
-            refusal = _refusal(api, call, request, _for_clients(error.code))
-            log.warning("%s: API %d was refused: %s", self.name, frame.api_key, error)
+            log.debug("%s: API %d: the control plane is unavailable: %s", self.name, api.key, error)
+            return api.refuse(call, request, api.unavailable)
+        metrics.requests_failed += 1
+        if isinstance(error, CommandRefused):
+            refusal = api.refuse(call, request, _for_clients(error.code))
+            log.warning("%s: API %d was refused: %s", self.name, api.key, error)
             return refusal
-        except MalformedRequest:
-            raise
-        except Exception:
-            metrics.requests_failed += 1
-            log.exception(
-                "%s: unexpected error in API %d version %d; please report it",
-                self.name,
-                frame.api_key,
-                frame.api_version,
-            )
-            return _refusal(api, call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        log.error(
+            "%s: unexpected error in API %d version %d; please report it",
+            self.name,
+            api.key,
+            call.version,
+            exc_info=error,
+        )
+        return api.refuse(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     async def _handled(self, slot: _Slot, call: Call, request: Any) -> Sequence[Buffer] | None:
         """Return what the handler answers, and count what that used; None if no answer is wanted."""
@@ -270,10 +336,16 @@ class Serving:
             return None
         if api.heartbeat_ms is not None:
             self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
-        body = _written(api, call, response)
         changed = mutations.changed(call, api, sizes, response) if sizes else 0
+        return self._accounted(slot, call, response, changed)
+
+    def _accounted(
+        self, slot: _Slot, call: Call, response: Any, changed: int = 0
+    ) -> Sequence[Buffer]:
+        """Return the body of an answer, which says how long the client waits for what it has used."""
+        body = _written(slot.api, call, response)
         if delay := self._spend(slot, call, body, changed):
-            return api.write(throttling.told(response, delay), call.version)
+            return slot.api.write(throttling.told(response, delay), call.version)
         return body
 
     def _waits_for_quotas(self, frame: RequestFrame) -> bool:
@@ -332,12 +404,12 @@ class Serving:
         assert response is not None
         return None if response.error_code else (response.auth_bytes,)
 
-    def _send_away(self, api: Api[Any, Any], call: Call, request: Any) -> Sequence[Buffer] | None:
+    def _sent_away(self, api: Api[Any, Any], call: Call, request: Any) -> Any:
         """Return the answer that sends the client to another agent, or None if the request is served here."""
         if not api.moved:
             return None
         try:
-            answer = _refusal(api, call, request, api.moved)
+            answer = api.refuse(call, request, api.moved)
         except MalformedRequest:
             return None  # nobody waits for an answer (acks=0)
         self.asks_coordinator = False
@@ -360,15 +432,15 @@ def _not_admitted(session: Session, api_key: int) -> FrameError:
     )
 
 
-def _refusal(api: Api[Any, Any], call: Call, request: Any, error_code: int) -> Sequence[Buffer]:
-    return _written(api, call, api.refuse(call, request, error_code))
-
-
 def _written(api: Api[Any, Any], call: Call, response: Any) -> Sequence[Buffer]:
     """Return the body of an answer, and count its error codes."""
     body = api.write(response, call.version)
     if (errors := api.response.codec.errors) is not None:
-        counts = call.context.metrics.errors
-        for code in errors:
-            counts[api.key, code] += 1
+        _count_errors(api, call, errors)
     return body
+
+
+def _count_errors(api: Api[Any, Any], call: Call, errors: Sequence[int]) -> None:
+    counts = call.context.metrics.errors
+    for code in errors:
+        counts[api.key, code] += 1

@@ -55,6 +55,7 @@ API = Api(
     max_version=13,
     handle=handle,
     refuse=refuse,
+    most_whole=100_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     pipelined=True,
     notes="message sets (v0 to v2) become batches of magic 2",

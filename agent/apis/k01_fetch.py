@@ -133,6 +133,7 @@ API = Api(
     waits=True,
     handle=handle,
     refuse=refuse,
+    most_whole=1_000_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes=(

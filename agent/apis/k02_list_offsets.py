@@ -31,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.loading import ExtentError, ExtentGoneError
@@ -287,6 +287,7 @@ API = Api(
     max_version=10,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
     notes=f"after a confirming read; v0: extents stand for segment files, at most {MAX_OFFSETS} offsets a partition; "

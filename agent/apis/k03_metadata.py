@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from lacuna.agent import placement
 from lacuna.agent.admin import operations
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import MOST_OF_PIECE, Api, Call, Pieces
 from lacuna.agent.internal import all_topics, is_internal, topic_by_id, topic_by_name
 from lacuna.agent.quotas import mutations
 from lacuna.agent.topic_names import is_legal
@@ -56,12 +56,24 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
     context = call.context
     cluster = await view_with(context)
     if _wants_all(call, request):
-        topics = [_topic(context, request, topic) for topic in all_topics(cluster).values()]
+        described = (_topic(context, request, each) for each in all_topics(cluster).values())
     else:
         failed = await _create_missing(call, request)
         await _look_again(context, request, failed)
-        topics = [_asked(call, request, key, failed) for key in _asked_for(request)]
-    return _answer(call, request, topics)
+        described = (_asked(call, request, key, failed) for key in _asked_for(request))
+    return _answer(call, request, await _in_steps(described))
+
+
+async def _in_steps(described: Iterable[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
+    """Return the topics; others are served in between, as topics may have many partitions."""
+    topics, count = [], 0
+    for topic in described:
+        topics.append(topic)
+        count += 1 + len(topic.partitions)
+        if count > MOST_OF_PIECE:
+            count = 0
+            await asyncio.sleep(0)
+    return topics
 
 
 def refuse(call: Call, request: MetadataRequest, error_code: int) -> MetadataResponse:
@@ -226,6 +238,7 @@ API = Api(
     max_version=13,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics",), ("topics",)),),
     unavailable=LEADER_NOT_AVAILABLE,
     notes="creates topics; see below",
 )

@@ -12,7 +12,7 @@ the group's.
 
 from collections.abc import Iterator
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -87,6 +87,7 @@ API = Api(
     max_version=10,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="v0 commits to the group, as v1 does without a member; Kafka kept offsets of v0 in ZooKeeper",
 )

@@ -12,7 +12,7 @@ one is answered as Kafka did.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.internal import topic_by_id, topic_by_name
 from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -231,6 +231,10 @@ API = Api(
     max_version=10,
     handle=handle,
     refuse=refuse,
+    pieces=(
+        Pieces(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
+        Pieces(("topics", "partition_indexes"), ("topics", "partitions")),
+    ),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="v0 reads the group's offsets, as v1 does; Kafka kept offsets of v0 in ZooKeeper",
 )

@@ -8,7 +8,7 @@ is chosen by rendezvous hashing over the live agents, those of our zone first. F
 from collections.abc import Mapping, Sequence
 
 from lacuna.agent import placement
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
@@ -78,5 +78,6 @@ API = Api(
     max_version=6,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("coordinator_keys",), ("coordinators",)),),
     notes="groups and transactional ids; share groups are INVALID_REQUEST",
 )

@@ -8,7 +8,7 @@ partition twice, the last offset counts, and it is answered once.
 
 from collections.abc import Iterable
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -82,6 +82,7 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )

@@ -8,7 +8,7 @@ after a confirming read (S7).
 from collections.abc import Iterable
 from typing import Final
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.log_pb2 import PartitionState
@@ -69,6 +69,7 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes="one leader epoch, 0",

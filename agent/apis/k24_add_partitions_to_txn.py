@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.fencing import fenced
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -141,6 +141,7 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("transactions",), ("results_by_transaction",)),),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="v4 and v5 are Kafka's inter-broker form, served alike",
 )

@@ -8,7 +8,7 @@ TRANSACTION_COORDINATOR_FENCED. A partition that does not exist is UNKNOWN_TOPIC
 
 from collections.abc import Mapping
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.partitions import find_topic
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -87,5 +87,6 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("markers",), ("markers",)),),
     notes="an operator's abort only; see below",
 )

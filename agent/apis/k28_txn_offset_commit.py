@@ -7,7 +7,7 @@ TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all vers
 
 from collections.abc import Iterator
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
 from lacuna.agent.fencing import fenced
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -88,5 +88,6 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
 )

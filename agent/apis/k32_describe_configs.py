@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lacuna.agent import placement
 from lacuna.agent.admin import configs
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
@@ -167,5 +167,6 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("resources",), ("results",), most=20),),
     notes="topics, groups, agents and their loggers; client metrics subscriptions show what holds for all",
 )

@@ -5,7 +5,7 @@ A group with members gets NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_
 
 from collections.abc import Sequence
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import DeleteGroups
@@ -45,5 +45,6 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("groups_names",), ("results",)),),
     moved=ErrorCode.NOT_COORDINATOR,
 )

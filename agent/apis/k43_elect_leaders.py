@@ -8,7 +8,7 @@ other than preferred (0) and unclean (1) is INVALID_REQUEST.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -94,5 +94,10 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    pieces=(
+        Pieces(
+            ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")
+        ),
+    ),
     notes="the preferred leader leads: ELECTION_NOT_NEEDED",
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lacuna.agent import placement
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -125,6 +125,7 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partitions"), ("responses", "partitions")),),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="there are no replicas; any change is answered with INVALID_REPLICA_ASSIGNMENT",
 )

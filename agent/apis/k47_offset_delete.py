@@ -4,7 +4,7 @@ Offsets of topics to which a member is subscribed are refused (GROUP_SUBSCRIBED_
 group that has members which are not consumers (NON_EMPTY_GROUP).
 """
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import merged
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -59,6 +59,7 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="KIP-496",
 )

@@ -6,7 +6,7 @@ not change. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
 
 from collections.abc import Iterable
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -81,6 +81,7 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("topics", "partition_indexes"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )

@@ -6,7 +6,7 @@ transactional id is INVALID_REQUEST, an unknown one TRANSACTIONAL_ID_NOT_FOUND.
 
 from collections import defaultdict
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeTransactions, TransactionDescription
@@ -75,5 +75,6 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    pieces=(Pieces(("transactional_ids",), ("transaction_states",)),),
     moved=ErrorCode.NOT_COORDINATOR,
 )

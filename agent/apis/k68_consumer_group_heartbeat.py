@@ -129,6 +129,7 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    most_whole=100_000,
     moved=ErrorCode.NOT_COORDINATOR,
     heartbeat_ms=_heartbeat_ms,
     notes="KIP-848: `uniform` and `range`, RE2 expressions, upgrade and downgrade of running classic groups",

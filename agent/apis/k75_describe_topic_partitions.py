@@ -134,4 +134,5 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    most_whole=100_000,
 )

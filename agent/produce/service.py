@@ -9,6 +9,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.produce.buffer import (
     NOT_PERSISTED,
     STORE_FAILED,
@@ -111,6 +112,8 @@ class ProduceService:
             for asked in topic.partition_data:
                 outcome = self._check(request, version, topic, known, asked, now_ms, most_named)
                 outcomes.append(outcome)
+                if not len(outcomes) % MOST_OF_PIECE:  # no later request of the connection begins
+                    await asyncio.sleep(0)
                 if isinstance(outcome, PendingBatch):
                     batches.append(outcome)
                 else:

@@ -41,11 +41,11 @@ class MadeUp(Message[M]):
         api_key: int,
         versions: tuple[int, int],
         *,
-        read: Callable[[memoryview, int], M] | None = None,
+        read: Callable[..., M] | None = None,
         buffers: Callable[[M, int], list[Buffer]] | None = None,
     ) -> None:
         self.api_key, self.versions = api_key, versions
-        self.read = read or (lambda body, version: cast(M, bytes(body)))
+        self.read = read or (lambda body, version, most=0: cast(M, bytes(body)))
         self.buffers = buffers or (lambda response, version: [cast(bytes, response)])
         self.codec = kernel.Codec(self._plan, versions[1], is_exact=False)  # it has seen no errors
 
@@ -55,7 +55,7 @@ def made_up_api(
     handle: Callable[[Call, Q], Awaitable[R | None]],
     *,
     versions: tuple[int, int] = (0, 1),
-    read: Callable[[memoryview, int], Q] | None = None,
+    read: Callable[..., Q] | None = None,
     buffers: Callable[[R, int], list[Buffer]] | None = None,
     refuse: Callable[[Call, Q, int], R] | None = None,
     **more: Any,
@@ -108,7 +108,7 @@ class Doors:
                 await self.step.wait()
 
     def registry(self) -> Registry:
-        def decode(body: memoryview, version: int) -> str:
+        def decode(body: memoryview, version: int, most: int) -> str:
             if bytes(body) == b"bad":
                 raise MalformedRequest("bad body")
             return bytes(body[:60]).decode()

@@ -1,0 +1,184 @@
+"""Cuts a request with long arrays into requests of few elements, and joins the answers to them.
+
+A handler takes a request in one step of the event loop, or in a few, and so does the control plane its command. So that
+others do not wait for a request of a million elements, its API says which array may be cut (`Api.pieces`), and the
+pieces are handled one after another. Everybody else's requests are served in between. The answers are written as they
+come: together, as values, they would take many times the memory.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+from lacuna.agent.api import MOST_WHOLE, Api, MalformedRequest, Pieces
+from lacuna.wire.kernel import Encoded
+
+#: The body of a request that is read in a thread, if its API takes more than MOST_WHOLE elements: more bytes than this.
+LARGE_BYTES: Final = 64 << 10
+#: An answer that is joined is no larger, or the connection is closed.
+MOST_ANSWER_BYTES: Final = 100 << 20
+
+# The thread starts with the first large request, and all agents of the process share it.
+_executor: Final = ThreadPoolExecutor(1, "large-requests")
+
+
+class Piece(NamedTuple):
+    """A part of a request. `depth`: 0, or in how many nested arrays its first element goes on with the last one's."""
+
+    request: Any
+    depth: int
+
+
+async def read(api: Api[Any, Any], body: memoryview, version: int) -> Any:
+    """Read a large request in a thread, which lets the event loop run meanwhile. Raises MalformedRequest."""
+    return await asyncio.get_running_loop().run_in_executor(_executor, api.read, body, version)
+
+
+def pieces_of(api: Api[Any, Any], request: Any, count: int) -> Pieces | None:
+    """Return how a request of at most `count` elements is cut, or None if it is handled whole.
+
+    Raises MalformedRequest if it can be neither."""
+    for each in api.pieces:
+        if getattr(request, each.asked[0]):
+            return each if count > each.most else None
+    if api.pieces and count > api.most_whole:
+        _check(count_of(request) - 1, api.most_whole)
+    return None
+
+
+def _check(count: int, most: int) -> None:
+    if count > most:
+        raise MalformedRequest(
+            f"it has {count} elements that belong together, more than the {most} that are taken"
+        )
+
+
+def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
+    """Yield the pieces of a request, as they are needed. Raises MalformedRequest if one cannot be cut enough."""
+    name, *inner = pieces.asked
+    for elements, depth in _cut(getattr(request, name), inner, pieces.most):
+        yield Piece(request._replace(**{name: elements}), depth)
+
+
+def _cut(
+    elements: Sequence[Any], inner: Sequence[str], most: int
+) -> Iterator[tuple[Sequence[Any], int]]:
+    """Yield runs of elements that have at most `most` in all, with the depth of each; see Piece."""
+    run: list[Any] = []
+    left = most
+    for element in elements:
+        count = count_of(element)
+        if count > left and run:
+            yield run, 0
+            run, left = [], most
+        if count > most and inner:
+            yield from _cut_one(element, inner, most)
+            continue
+        _check(count, MOST_WHOLE)
+        run.append(element)
+        left -= count
+    if run:
+        yield run, 0
+
+
+def _cut_one(element: Any, inner: Sequence[str], most: int) -> Iterator[tuple[Sequence[Any], int]]:
+    name, *rest = inner
+    is_first = True
+    for part, depth in _cut(getattr(element, name) or (), rest, most):
+        yield (element._replace(**{name: part}),), 0 if is_first else depth + 1
+        is_first = False
+
+
+def count_of(value: Any) -> int:
+    """Return how many elements a value stands for: those of its arrays, and itself unless it is an array."""
+    if type(value) is tuple:
+        return sum(map(count_of, value)) if value and isinstance(value[0], tuple) else len(value)
+    if not isinstance(value, tuple):
+        return 1
+    return 1 + sum(count_of(field) for field in value if isinstance(field, tuple))
+
+
+class Joined:
+    """The answers to the pieces of one request, as one.
+
+    Of each nested array, the elements before the last are written already; the last may still grow.
+    """
+
+    def __init__(
+        self,
+        api: Api[Any, Any],
+        version: int,
+        answered: tuple[str, ...],
+        on_errors: Callable[[Sequence[int]], None],
+    ) -> None:
+        """`on_errors` is called with the error codes in what is written."""
+        self._codec = api.response.codec
+        self._version = version
+        self._names = answered
+        self._on_errors = on_errors
+        self._written: list[Encoded | None] = [None] * len(answered)
+        self._last: list[Any] = [None] * len(answered)
+        self._response: Any = None
+
+    def add(self, response: Any, depth: int) -> bool:
+        """Add the answer to the next piece; return False if it is an error that stands for all of them.
+
+        Raises MalformedRequest if the answer becomes too large."""
+        elements = getattr(response, self._names[0])
+        if not elements:
+            self._written[0], self._last[0] = None, None
+        else:
+            self._add(0, elements, depth)
+        self._response = response
+        size = sum(each.size for each in self._written if each is not None)
+        if size > MOST_ANSWER_BYTES:
+            raise MalformedRequest(
+                f"the answer has more than {MOST_ANSWER_BYTES >> 20} MiB; ask for less at a time"
+            )
+        return bool(elements)
+
+    def response(self) -> Any:
+        """Return the answer to the whole request."""
+        self._end(0)
+        return self._response._replace(**{self._names[0]: self._written[0] or ()})
+
+    def _add(self, level: int, elements: Sequence[Any], depth: int) -> None:
+        if level + 1 == len(self._names):
+            self._write(level, elements)
+            return
+        if depth and elements and self._goes_on(level, elements[0]):
+            self._last[level] = elements[0]
+            self._add(level + 1, self._inner(level, elements[0]), depth - 1)
+            elements = elements[1:]
+        if elements:
+            self._end(level)
+            self._write(level, elements[:-1])
+            self._last[level] = elements[-1]
+            self._add(level + 1, self._inner(level, elements[-1]), 0)
+
+    def _end(self, level: int) -> None:
+        """Write the last element of an array: it grows no more."""
+        last = self._last[level]
+        if last is None:
+            return
+        self._end(level + 1)
+        inner = self._written[level + 1] or ()
+        self._write(level, (last._replace(**{self._names[level + 1]: inner}),))
+        self._last[level] = self._written[level + 1] = None
+
+    def _write(self, level: int, elements: Sequence[Any]) -> None:
+        path = self._names[: level + 1]
+        before = self._written[level]
+        self._written[level] = self._codec.add_elements(before, elements, self._version, path)
+        if self._codec.errors is not None:
+            self._on_errors(self._codec.errors)
+
+    def _inner(self, level: int, element: Any) -> Sequence[Any]:
+        inner: Sequence[Any] = getattr(element, self._names[level + 1])
+        return inner
+
+    def _goes_on(self, level: int, element: Any) -> bool:
+        """Whether an element is the last one's rest: a guard may have changed their order."""
+        last, nothing = self._last[level], {self._names[level + 1]: ()}
+        return last is not None and last._replace(**nothing) == element._replace(**nothing)
