@@ -122,21 +122,21 @@ class Joined:
         self._response: Any = None
 
     def add(self, response: Any, depth: int) -> bool:
-        """Add the answer to the next piece; return False if it is an error that stands for all of them.
+        """Add the answer to the next piece; return False if it is one error that stands for all of them.
 
         Raises MalformedRequest if the answer becomes too large."""
         elements = getattr(response, self._names[0])
-        if not elements:
+        is_over = not elements and getattr(response, "error_code", 0) != 0
+        if is_over:
             self._written[0], self._last[0] = None, None
-        else:
-            self._add(0, elements, depth)
+        self._add(0, elements, depth)
         self._response = response
         size = sum(each.size for each in self._written if each is not None)
         if size > MOST_ANSWER_BYTES:
             raise MalformedRequest(
                 f"the answer has more than {MOST_ANSWER_BYTES >> 20} MiB; ask for less at a time"
             )
-        return bool(elements)
+        return not is_over
 
     def response(self) -> Any:
         """Return the answer to the whole request."""

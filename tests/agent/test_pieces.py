@@ -35,8 +35,6 @@ APIS = {api.key: api for api in discover().apis()}
 FETCH, PRODUCE = 1, 0
 #: Its first error stands for all that it was asked.
 OFFSET_DELETE = 47
-#: Its answer has what is named several times once.
-ELECT_LEADERS = 43
 Path = tuple[str, ...]
 
 
@@ -77,17 +75,17 @@ def value_of(kind: Any, version: int, number: int) -> Any:
     return number % 100 if kind in (kernel.BOOL, kernel.INT8) else number
 
 
-def filled(struct: Struct, version: int, path: Path, count: int) -> Any:
-    """A request whose array at `path` has `count` elements, and those on the way one."""
+def filled(struct: Struct, version: int, path: Path, count: int, number: int = 1) -> Any:
+    """A request whose array at `path` has `count` elements, and those on the way one, which has the number."""
     name, *rest = path
     field = struct.fields[struct.make._fields.index(name)]
     if rest:
         assert isinstance(field.kind, Struct)
-        inner = filled(field.kind, version, tuple(rest), count)
+        inner = filled(field.kind, version, tuple(rest), count, number)
         value: Any = (inner,) if field.is_array else inner
     else:
-        value = tuple(value_of(field.kind, version, number) for number in range(1, count + 1))
-    return value_of(struct, version, 1)._replace(**{name: value})
+        value = tuple(value_of(field.kind, version, each) for each in range(1, count + 1))
+    return value_of(struct, version, number)._replace(**{name: value})
 
 
 def is_cut(api: Api[Any, Any], path: Path) -> bool:
@@ -132,10 +130,10 @@ def test_an_answer_in_pieces_is_the_answer_as_a_whole(key: int) -> None:
             if not is_cut(api, path):
                 continue
             call = Call(make_context(ScriptedControl()), None, version)  # type: ignore[arg-type]  # no refusal asks who it is
-            asked = filled(api.request.body, version, path, 40)
-            many = asked._replace(**{path[0]: getattr(asked, path[0]) * 3})
             refuse = partial(api.refuse, call)
-            for each in (asked, many) if len(path) > 1 and key != ELECT_LEADERS else (asked,):
+            some = [filled(api.request.body, version, path, 40, number) for number in (1, 2, 3)]
+            joined = chain(*(getattr(each, path[0]) for each in some[: len(path)]))
+            for each in (some[0], some[0]._replace(**{path[0]: tuple(joined)})):
                 assert in_pieces(api, call, each, 7) == b"".join(
                     api.write(refuse(each, ErrorCode.INVALID_REQUEST), version)
                 )
