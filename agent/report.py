@@ -87,6 +87,7 @@ def _store_counts(metrics: StoreMetrics) -> StoreCounts:
         deletes=metrics.deletes,
         bytes_written=metrics.bytes_written,
         bytes_read=metrics.bytes_read,
+        is_bucket=metrics.is_bucket,
     )
 
 

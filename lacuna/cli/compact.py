@@ -123,7 +123,8 @@ PriceFile = Annotated[
     Path | None,
     option(
         "--prices",
-        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month.",
+        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Without it, a bucket is priced as "
+        "Amazon's, and a folder is not.",
         panel=_REPORT,
     ),
 ]
@@ -175,6 +176,7 @@ def compact(
     table = Prices.load(prices)
     spark_settings = parse_settings(conf or ())
     location = locate(data, control, store, encryption_keys)
+    has_prices = prices is not None or location.store.startswith("s3://")
     if not dry_run:
         check_master(spark_settings.get("spark.master", master))
     with job_errors(), ExitStack() as stack:
@@ -199,7 +201,7 @@ def compact(
         is_well = True
         for report in reports:
             progress.end()
-            show_report(report, table, json)
+            show_report(report, table if has_prices else None, json)
             is_well = not report.failed
     if not is_well:
         raise click.exceptions.Exit(1)

@@ -57,8 +57,11 @@ def _with_units(headings: Sequence[str], row: Sequence[Any]) -> list[Any]:
     ]
 
 
-def show_report(report: CompactionReport, prices: Prices, file: str | None) -> None:
-    """Prints a table for people or lines for scripts, and JSON to `file` if given; "-" prints the JSON instead."""
+def show_report(report: CompactionReport, prices: Prices | None, file: str | None) -> None:
+    """Prints a table for people or lines for scripts, and JSON to `file` if given; "-" prints the JSON instead.
+
+    Without `prices` it speaks of no dollars.
+    """
     for trouble in report.failed:
         print_error(_named(trouble))
     if file is not None:
@@ -84,7 +87,7 @@ def _change(before: Size, after: Size) -> Iterator[str]:
             yield f"{old}>{new}"
 
 
-def _summary(report: CompactionReport, prices: Prices) -> Iterator[str]:
+def _summary(report: CompactionReport, prices: Prices | None) -> Iterator[str]:
     work = report.work
     yield (
         f"{show_count(work.partitions, 'partition')} compacted in {report.seconds:.1f} s by "
@@ -94,12 +97,13 @@ def _summary(report: CompactionReport, prices: Prices) -> Iterator[str]:
         f"{show_size(work.aborted_bytes_not_read)} aborted, "
         f"{show_size(work.expired_bytes_not_read)} expired"
     )
-    saved = prices.of_a_month(report.total.before.bytes - report.total.after.bytes)
-    yield (
-        f"{show_count(work.puts, 'PUT')}, {show_count(work.gets, 'GET')}: "
-        f"${report.request_dollars(prices):.6f}; storage: "
-        f"${abs(saved):.6f} {'more' if saved < 0 else 'less'} a month ({prices.source})"
-    )
+    if prices is not None:
+        saved = prices.of_a_month(report.total.before.bytes - report.total.after.bytes)
+        yield (
+            f"{show_count(work.puts, 'PUT')}, {show_count(work.gets, 'GET')}: "
+            f"${report.request_dollars(prices):.6f}; storage: "
+            f"${abs(saved):.6f} {'more' if saved < 0 else 'less'} a month ({prices.source})"
+        )
     for trouble in report.refused:
         yield f"not compacted: {_named(trouble)}"
 

@@ -61,9 +61,9 @@ def load_of(reports: Iterable[AgentReport]) -> AgentReport:
     for each in reports:
         for name in ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups"):
             setattr(load, name, getattr(load, name) + getattr(each, name))
-        for field in StoreCounts.DESCRIPTOR.fields:
-            total = getattr(load.store, field.name) + getattr(each.store, field.name)
-            setattr(load.store, field.name, total)
+        for name in ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read"):
+            setattr(load.store, name, getattr(load.store, name) + getattr(each.store, name))
+        load.store.is_bucket |= each.store.is_bucket
     return load
 
 

@@ -360,8 +360,8 @@ def add_store(families: Families, store: StoreMetrics, prices: Prices | None = N
     )
     families.counter(
         "lacuna_store_cost_dollars",
-        f"What these requests would cost ({prices.source}).",
-        dollars,
+        f"What these requests to a bucket would cost ({prices.source}); 0 for a folder.",
+        dollars if store.is_bucket else 0,
     )
 
 

@@ -217,6 +217,11 @@ class StoreMetrics:
         self.lists = 0
         self.deletes = 0
 
+    @property
+    def is_bucket(self) -> bool:
+        """Whether requests go to a service over connections, and may cost money."""
+        return self.connections_kept > 0
+
     @contextmanager
     def connection(self) -> Iterator[None]:
         """Count a connection as in use during the block."""

@@ -80,8 +80,10 @@ class CompactionReport:
         """The cost of the requests in dollars."""
         return prices.of({PUT: self.work.puts, GET: self.work.gets})
 
-    def as_json(self, prices: Prices) -> dict[str, Any]:
-        """The whole report, with prices and costs, as a value that `json` can write."""
+    def as_json(self, prices: Prices | None) -> dict[str, Any]:
+        """The whole report, with prices and costs if there are any, as a value that `json` can write."""
+        if prices is None:
+            return asdict(self)
         return {
             **asdict(self),
             "prices": asdict(prices),

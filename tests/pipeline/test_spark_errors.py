@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 from lacuna.logstore.objects import ObjectStoreError
-from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
-from lacuna.pipeline.errors import JobInterrupted
+from lacuna.pipeline.errors import DamagedDataError, DataLossError, JobInterrupted, PipelineError
 from lacuna.pipeline.spark_errors import explain_spark_error, job_errors
 
 LINE = "object 'a/b' is damaged: run `lacuna verify`: see"

@@ -122,7 +122,7 @@ def test_a_run_and_its_reports(
         assert found["work"]["partitions"] == 1
         for options, told in (
             ((), "0 partitions compacted"),
-            (("--all", "--codec=none"), " more a month"),
+            (("--all", "--codec=none", f"--prices={prices}"), " more a month"),
         ):
             app(_arguments(cluster, *options), prog_name="lacuna", standalone_mode=False)
             assert told in capsys.readouterr().out
