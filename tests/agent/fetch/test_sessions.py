@@ -97,7 +97,7 @@ async def test_s21_a_waiting_session_wakes_for_any_of_its_partitions() -> None:
                 fetch_request({}, session_id=full.session_id, session_epoch=1, max_wait_ms=600_000)
             )
         )
-        await asyncio.sleep(0.01)
+        await iterations()
         await log.produce(make_batch(b"a"), partition=2)
         assert answered(await asyncio.wait_for(waiting, 60)) == [2]
 
@@ -119,7 +119,7 @@ async def test_fetches_of_one_session_at_once_all_end(ends_by: str) -> None:
             )
             for epoch in (1, 2, 3)
         ]
-        await asyncio.sleep(0.01)
+        await iterations()
         if ends_by == "records":
             await log.produce(make_batch(b"a"))
         elif ends_by != "time":
@@ -291,7 +291,7 @@ async def test_a_fetch_without_a_session_leaves_no_listener_behind() -> None:
         await log.create_topic("t", partitions=1)
         await log.fetch(0, max_wait_ms=10)
         waiting = asyncio.ensure_future(log.fetch(0, max_wait_ms=600_000))
-        await asyncio.sleep(0.01)
+        await iterations()
         view = log.control.partition(log.topic_id, 0)
         assert view.is_in_use
         waiting.cancel()
