@@ -11,7 +11,7 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.controlplane.verbs.agents import used_late
 from lacuna.controlplane.verbs.slices import decide_slices, replay_slices
-from lacuna.controlplane.verbs.transactions import start_transaction
+from lacuna.controlplane.verbs.transactions import join_partitions, start_transaction
 from lacuna.controlplane.verbs.turn import Turn
 
 
@@ -37,7 +37,7 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
     segment = command.segment
     # What protobuf does not know it would write back: fields of a later version, and of the wrong kind.
     command.DiscardUnknownFields()
-    recorded, verdicts, started = decide_slices(
+    recorded, verdicts, started, joined = decide_slices(
         turn.state,
         command.SerializeToString(),
         segment.lease_id,
@@ -45,6 +45,9 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
         command.object_size,
         command.transactional_ids,
     )
+    for producer_id, partitions in joined.items():
+        serial = started.pop(producer_id, 0) or turn.state.producers[producer_id].transaction
+        join_partitions(turn, producer_id, serial, partitions.values())
     journalled = JournalRecord()
     record = journalled.segment_recorded
     record.MergeFromString(recorded)

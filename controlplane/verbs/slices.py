@@ -392,6 +392,7 @@ class _Draft:
     object_size: cython.longlong
     seen: set
     started: dict  # producer id -> serial number of the transaction that this segment starts (TV2)
+    joined: dict  # producer id -> partitions that join its transaction although their batches are refused (TV2)
     # Neighbours are mostly of one producer, so what was found for the last one is kept:
     checked_id: cython.longlong  # it may write to any partition, in this epoch and with these flags
     checked_epoch: cython.longlong
@@ -431,6 +432,7 @@ class _Draft:
         self.object_size = object_size
         self.seen = set()
         self.started = {}
+        self.joined = {}
         self.checked_id = self.owner_id = _NO_PRODUCER
         self.checked_epoch = self.checked_flags = self.owned_transaction = 0
         self.recorded = _Target()
@@ -539,6 +541,16 @@ class _Draft:
         code: cython.longlong = self.check_transaction(batch)
         if code:
             return code
+        code = self.check_window(batch)
+        if code and batch.flags & _TRANSACTIONAL and batch.flags & _ADDS_PARTITION:
+            self.join(batch.producer_id)
+        return code
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def check_window(self, batch: _Batch) -> cython.longlong:
+        """Return an error code if the batch does not follow what its producer has written to this partition (S10)."""
+        code: cython.longlong = 0
         producer_id = batch.producer_id
         drafted = None if self.is_alone else self.windows.get(producer_id)
         if drafted is not None:
@@ -607,15 +619,30 @@ class _Draft:
         if producer_id == self.owner_id:
             return self.owned_transaction
         found = self.producers[producer_id]
-        if found.is_ongoing:
-            serial = found.transaction
-        else:
-            serial = self.started.get(producer_id)
-            if serial is None:
-                serial = self.started[producer_id] = self.state.next_transaction + len(self.started)
+        serial = found.transaction if found.is_ongoing else self.start(producer_id)
         self.owner_id = producer_id
         self.owned_transaction = serial
         return serial
+
+    @cython.cfunc
+    def start(self, producer_id: cython.longlong) -> object:
+        """Return the serial number of the transaction that the producer starts in this segment."""
+        serial = self.started.get(producer_id)
+        if serial is None:
+            serial = self.started[producer_id] = self.state.next_transaction + len(self.started)
+        return serial
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def join(self, producer_id: cython.longlong) -> cython.int:
+        """Have the partition join the transaction, as in Kafka, which checks the batch only then (KIP-890)."""
+        found = self.producers[producer_id]
+        if not found.is_ongoing:
+            self.start(producer_id)
+        elif self.partition.key in found.partitions:
+            return 0
+        self.joined.setdefault(producer_id, {})[self.partition.key] = self.partition.message
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -784,8 +811,9 @@ def decide_slices(
 ) -> tuple:
     """Decide the slices of a serialized CommitSegment.
 
-    Return SegmentRecorded.slices and SegmentCommitted.slices, both as bytes, and the transactions that are started, as
-    their serial numbers by producer id. Raises MalformedCommand.
+    Return SegmentRecorded.slices and SegmentCommitted.slices, both as bytes; the transactions that are started, as
+    their serial numbers by producer id; and the partitions of refused batches that join a transaction, as messages by
+    key by producer id. Raises MalformedCommand.
     """
     source = _Source(slices)
     inner = _Source(slices)
@@ -815,7 +843,7 @@ def decide_slices(
             )
         draft.seen.add(partition)
         draft.decide_slice(partition, source, named_first, named_last, first, last)
-    return draft.recorded.written(), draft.verdicts.written(), draft.started
+    return draft.recorded.written(), draft.verdicts.written(), draft.started, draft.joined
 
 
 @cython.final

@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 
 def decide_slices(
     state: State,
@@ -9,5 +11,5 @@ def decide_slices(
     sequence: int,
     object_size: int,
     transactional_ids: Sequence[str],
-) -> tuple[bytes, bytes, dict[int, int]]: ...
+) -> tuple[bytes, bytes, dict[int, int], dict[int, dict[PartitionKey, TopicPartition]]]: ...
 def replay_slices(state: State, slices: bytes, now_ms: int) -> tuple[int, bytes]: ...

@@ -1,13 +1,14 @@
 """AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: what joins a transaction (S4, S9)."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionEvent
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.groups_pb2 import OffsetsCommitted, TxnOffsetCommit
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionJoined
@@ -50,13 +51,18 @@ def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
         ]
         return _added(ErrorCode.NONE, codes)
     if not (found.is_ongoing and found.partitions.keys() >= set(keys)):
-        joined = TransactionJoined(
-            producer_id=found.producer_id,
-            transaction=_serial(state, found),
-            partitions=command.partitions,
-        )
-        turn.journal(JournalRecord(transaction_joined=joined))
+        join_partitions(turn, found.producer_id, _serial(state, found), command.partitions)
     return _added(_NONE, [_NONE] * len(keys))
+
+
+def join_partitions(
+    turn: Turn, producer_id: int, transaction: int, partitions: Iterable[TopicPartition]
+) -> None:
+    """Journal that partitions join the producer's transaction, which begins with that if it is not open."""
+    joined = TransactionJoined(
+        producer_id=producer_id, transaction=transaction, partitions=partitions
+    )
+    turn.journal(JournalRecord(transaction_joined=joined))
 
 
 def _added(code: int, codes: Sequence[int]) -> Reply:
@@ -105,7 +111,7 @@ def _join_group(turn: Turn, found: TransactionalId, group_id: str) -> None:
 def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
     """Store offsets as pending in a transaction, after checking the transaction and then the group (S9, S26).
 
-    With TV2 this also adds the group to the transaction.
+    With TV2 the group joins the transaction first, also if its offsets are then refused, as in Kafka (KIP-890).
     """
     try:
         found = _authenticate(
@@ -120,11 +126,9 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         answer = OffsetsCommitted(error_code=code, error_codes=[code] * len(command.offsets))
         return Reply(offsets_committed=answer)
-    reply = commit_in_transaction(turn, command)
-    if turn.records and not is_added:
+    if command.group_id and not is_added:
         _join_group(turn, found, command.group_id)
-        turn.records.reverse()  # the group must join before its offsets are pending
-    return reply
+    return commit_in_transaction(turn, command)
 
 
 def start_transaction(state: State, found: TransactionalId, transaction: int, now_ms: int) -> None:

@@ -156,7 +156,7 @@ def _commit_offset(adds_group: bool) -> Callable[..., str]:
             "txn_offset_commit",
             TxnOffsetCommit(
                 transactional_id=_id(name),
-                group_id=group,
+                group_id=_id(group),
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 generation_id=-1,

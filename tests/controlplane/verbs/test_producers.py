@@ -86,7 +86,7 @@ def test_s10_without_state_tv2_begins_at_zero_and_tv1_anywhere() -> None:
         topic a 2
         init x                                 -> 1/0
         put a-0 x1 1/0@1 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
-        state x                                -> Empty 1/0
+        state x                                -> Ongoing 1/0   # it has joined (S9)
         add x 1/0 a-1                          -> NONE
         put a-1 x1 1/0@8 txn                   -> 0
     """)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Failure, SessionResponse
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentSlice
@@ -20,6 +22,8 @@ from tests.controlplane.verbs.script import run
 from tests.forms import FORMS, compiled, interpreted
 
 SLICES = "lacuna.controlplane.verbs.slices"
+
+Joined = dict[int, dict[PartitionKey, TopicPartition]]
 
 
 @pytest.fixture(scope="session", params=FORMS)
@@ -36,15 +40,15 @@ class Checked:
         self.returned: list[object] = []
         self.codes: set[int] = set()
 
-    def decide_slices(self, *arguments: object) -> tuple[bytes, bytes, dict[int, int]]:
-        recorded, verdicts, started = self.form.decide_slices(*arguments)
+    def decide_slices(self, *arguments: object) -> tuple[bytes, bytes, dict[int, int], Joined]:
+        recorded, verdicts, started, joined = self.form.decide_slices(*arguments)
         assert SegmentRecorded.FromString(recorded).SerializeToString() == recorded
         committed = SegmentCommitted.FromString(verdicts)
         assert committed.SerializeToString() == verdicts
         for verdict in committed.slices:
             self.codes.update((verdict.error_code, *verdict.error_codes))
-        self.returned.append((recorded, verdicts, started))
-        return recorded, verdicts, started
+        self.returned.append((recorded, verdicts, started, joined))
+        return recorded, verdicts, started, joined
 
     def replay_slices(self, *arguments: object) -> tuple[int, bytes]:
         extents, deltas = self.form.replay_slices(*arguments)
@@ -111,6 +115,19 @@ def test_both_forms_decide_and_replay_alike(seed: int, monkeypatch: pytest.Monke
     assert as_python_left_it == as_c_left_it
     # The commits had what a seed is to give: accepted batches, and several kinds of refused ones.
     assert {0, 3, 45, 47, 100} <= in_c.codes
+
+
+def test_s9_the_partition_of_a_refused_batch_joins(
+    slices: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "decide_slices", slices.decide_slices)
+    run("""
+        topic a 1
+        init x
+        put a-0 x1 1/0@5 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
+        put a-0 x1 1/0@6 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
+        state x                                -> Ongoing 1/0
+    """)
 
 
 def test_a_message_that_is_cut_short_is_refused(slices: ModuleType) -> None:

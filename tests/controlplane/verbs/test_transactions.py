@@ -6,12 +6,13 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.transactional import TRANSITIONS, IllegalTransition, TransactionState
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
+from lacuna.controlplane.v1.log_pb2 import SegmentSlice
 from lacuna.controlplane.v1.transactions_pb2 import (
     DescribeTransactions,
     EndTxn,
     ListTransactions,
 )
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
 from tests.controlplane.verbs.script import run
 
 BEGUN_TV1 = """
@@ -357,18 +358,67 @@ def test_s8_transactional_ids_that_nobody_uses_expire() -> None:
     """)
 
 
-def test_s9_implicit_adding_is_atomic_with_the_batch() -> None:
+def test_s9_a_partition_joins_before_its_batch_is_refused() -> None:
+    """As in Kafka, measured; a batch that its producer may not send joins nothing."""
     cluster = run(
         BEGUN_TV2
         + """
         put a-1 x1 1/0@5 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
+        see a-1                                -> 0..0..0
         """
     )
     described = cluster.do("describe_transactions", DescribeTransactions(transactional_ids=["x"]))
     partitions = described.transactions[0].partitions
-    assert [each.partition for each in partitions] == [0]
+    assert [each.partition for each in partitions] == [0, 1]
     assert described.transactions[0].start_time_ms == cluster.now_ms
     assert described.transactions[0].transaction_timeout_ms == 60_000
+
+
+def test_s9_a_transaction_of_which_all_was_refused_can_be_committed() -> None:
+    run("""
+        topic a 2
+        init x                                 -> 1/0
+        put a-0 x1 1/7@0 tv2                   -> INVALID_PRODUCER_EPOCH
+        end2 x 1/0 commit                      -> INVALID_TXN_STATE
+        put a-0 x1 1/0@5 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
+        state x                                -> Ongoing 1/0
+        put a-1 x1 1/0@5 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
+        put a-0 x1 1/0@0 tv2                   -> 0
+        end2 x 1/0 commit                      -> 1/1
+        see a-0                                -> 0..1..1
+        put a-0 x1 1/1@5 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
+        end2 x 1/1 abort                       -> 1/2
+        commit-offset2 x 1/2 g b-0=5           -> UNKNOWN_TOPIC_OR_PARTITION
+        commit-offset2 x 1/2 '' a-0=5          -> INVALID_GROUP_ID
+        end2 x 1/2 commit                      -> 1/3
+        commit-offset2 x 1/3 '' a-0=5          -> INVALID_GROUP_ID
+        end2 x 1/3 commit                      -> INVALID_TXN_STATE
+    """)
+
+
+def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
+    """And its accepted ones, of this producer and of another, are in the right transactions."""
+    cluster = run("topic a 3\ninit x\ninit y")
+    slices = [SegmentSlice(partition=cluster.partition(f"a-{index}")) for index in range(3)]
+    flags = TRANSACTIONAL | ADDS_PARTITION
+    add_batch(slices[0], producer=(1, 0), sequence=4, flags=flags)
+    add_batch(slices[1], producer=(2, 0), sequence=0, flags=flags)
+    add_batch(slices[2], producer=(1, 0), sequence=0, flags=flags)
+    committed = cluster.commit(*slices)
+    codes = [list(each.error_codes) for each in committed.slices]
+    assert codes == [[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER], [0], [0]]
+    run(
+        """
+        see a-1                                -> 0..0..1
+        see a-2                                -> 0..0..1
+        end2 x 1/0 abort                       -> 1/1
+        see a-1                                -> 0..0..1
+        see a-2                                -> 0..1..1 [0,1)
+        end2 y 2/0 commit                      -> 2/1
+        see a-1                                -> 0..1..1
+    """,
+        cluster,
+    )
 
 
 def test_s21_an_operators_abort_ends_the_whole_transaction_and_bumps() -> None:
