@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.produce.buffer import PendingBatch
+from lacuna.agent.produce.joins import FIRST_IMPLICIT_ADD
 from lacuna.agent.produce.recompress import Recompression, compression_of
 from lacuna.controlplane.shared.batches import (
     FLAG_ADDS_PARTITION,
@@ -32,8 +33,6 @@ from lacuna.wire.messages.produce import BatchIndexAndErrorMessage, PartitionPro
 if TYPE_CHECKING:
     from lacuna.controlplane.v1.cluster_pb2 import Topic
 
-# Produce adds its partitions to the transaction by itself from this version on (KIP-890).
-_FIRST_IMPLICIT_ADD: Final = 12
 _FIRST_ZSTD: Final = 7
 # The most faulty records that an answer names (KIP-467): about 10 MB. Even a small batch may hold millions of records.
 MAX_NAMED_RECORDS: Final = 100_000
@@ -123,7 +122,7 @@ def check_batch(
         part = with_create_time(part, max_timestamp)
     if summary.is_transactional:
         flags |= FLAG_TRANSACTIONAL
-        if version >= _FIRST_IMPLICIT_ADD:
+        if version >= FIRST_IMPLICIT_ADD:
             flags |= FLAG_ADDS_PARTITION
     batch = _pending(key, part, summary, max_timestamp, flags)
     if rules.compression is not None and rules.compression.codec is not summary.codec:

@@ -64,9 +64,9 @@ class Gaps:
         while len(self._gaps) > _MAX_GAPS:
             self._gaps.popitem(last=False)
 
-    def concern(self, batches: Iterable[PendingBatch]) -> bool:
-        """Whether any of the batches belongs to a producer with a gap in that partition."""
-        return bool(self._gaps) and any(batch.producer_key in self._gaps for batch in batches)
+    def concern(self, batch: PendingBatch) -> bool:
+        """Whether the batch belongs to a producer with a gap in that partition."""
+        return bool(self._gaps) and batch.producer_key in self._gaps
 
     async def hold_back(self, batches: Iterable[PendingBatch], now: float) -> None:
         """Settle the batches that must not be committed before a missing one; the client sends them again after it."""

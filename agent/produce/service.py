@@ -1,12 +1,13 @@
 """Serves a Produce from end to end: finds topics, checks, queues, waits, answers (S2, S11).
 
 agent/apis/k00_produce.py uses `ProduceService`. Everything up to the queue happens before the first await, so that
-pipelined requests are queued in the order of their frames. If something has to be awaited (a session, a gap,
-compression.type), the requests after it wait in one line.
+pipelined requests are queued in the order of their frames. If a session has to be awaited, all later requests wait in
+one line; if a batch has to wait (a gap, compression.type), the later ones of its producer and partition do (lanes.py).
 """
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.api import MOST_OF_PIECE
@@ -26,8 +27,10 @@ from lacuna.agent.produce.check import (
     refuse_transactional,
 )
 from lacuna.agent.produce.flush import Flusher, Lease
+from lacuna.agent.produce.joins import FIRST_IMPLICIT_ADD, Join, join_all, join_of
+from lacuna.agent.produce.lanes import Lanes, Place
 from lacuna.agent.produce.settings import ProduceSettings
-from lacuna.controlplane.shared.batches import FLAG_TRANSACTIONAL
+from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION, FLAG_TRANSACTIONAL
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import (
     INTERNAL_BY_NAME,
@@ -35,6 +38,7 @@ from lacuna.controlplane.shared.internal_topics import (
     internal_by_id,
 )
 from lacuna.controlplane.shared.pace import Pace
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.wire.messages.produce import (
     PartitionProduceData,
@@ -59,6 +63,22 @@ _FIRST_ABORTABLE: Final = 11
 _FIRST_STORAGE_ERROR: Final = 4
 _ACKS: Final = frozenset({-1, 0, 1})
 _NOTHING: Final = memoryview(b"")
+# As many as convert for old clients (agent/conversions.py): the event loop needs the CPUs too.
+_RECOMPRESSING_THREADS: Final = 2
+
+
+@dataclass(slots=True)
+class _Intake:
+    """What becomes of the batches of one request, in its order; answers name at most `most_named` more records."""
+
+    request: ProduceRequest
+    version: int
+    now_ms: int
+    most_named: int
+    outcomes: list[PendingBatch | PartitionProduceResponse] = field(default_factory=list)
+    batches: list[PendingBatch] = field(default_factory=list)
+    #: index in `outcomes` -> what joins the transaction although its batch was refused
+    joins: dict[int, Join] = field(default_factory=dict)
 
 
 class ProduceService:
@@ -81,10 +101,8 @@ class ProduceService:
         self._rules = RulesByTopic()
         self._door = asyncio.Lock()
         self._early_requests = 0
-        self._line = asyncio.Lock()
-        # One thread, as the line admits one request at a time; apart from the conversions for old clients.
-        self._recompressing = ThreadPoolExecutor(1, "recompress")
-        self._held_requests = 0
+        self.lanes = Lanes()
+        self._recompressing = ThreadPoolExecutor(_RECOMPRESSING_THREADS, "recompress")
         self.flusher = Flusher(
             control=control,
             store=store,
@@ -101,35 +119,35 @@ class ProduceService:
         cluster = self.control.cluster
         if self._early_requests or not cluster.is_current:
             await self._cluster_is_current()
-        now_ms = self._clock.now_ms()
-        outcomes: list[PendingBatch | PartitionProduceResponse] = []
-        batches: list[PendingBatch] = []
-        most_named = MAX_NAMED_RECORDS if version >= _FIRST_RECORD_ERRORS else 0
+        intake = _Intake(
+            request,
+            version,
+            self._clock.now_ms(),
+            MAX_NAMED_RECORDS if version >= _FIRST_RECORD_ERRORS else 0,
+        )
         for topic in request.topic_data:
             known = cluster.topics_by_name.get(topic.name)
             if not topic.name:
                 known = cluster.topics_by_id.get(topic.topic_id)
             for asked in topic.partition_data:
-                outcome = self._check(request, version, topic, known, asked, now_ms, most_named)
-                outcomes.append(outcome)
-                if not len(outcomes) % MOST_OF_PIECE:  # no later request of the connection begins
-                    await asyncio.sleep(0)
-                if isinstance(outcome, PendingBatch):
-                    batches.append(outcome)
-                else:
-                    most_named -= len(outcome.record_errors)
-        if batches:
-            ticket = RequestTicket(len(batches))
-            for batch in batches:
+                intake.outcomes.append(self._check(intake, topic, known, asked))
+                if not len(intake.outcomes) % MOST_OF_PIECE:
+                    await asyncio.sleep(0)  # no later request of the connection begins
+        if intake.batches:
+            ticket = RequestTicket(len(intake.batches))
+            for batch in intake.batches:
                 batch.ticket = ticket
-            await self._submit(batches)
+            await self._submit(intake.batches)
             await ticket.done
-        return _answer(request, version, outcomes)
+        if intake.joins:
+            await self._join_refused(intake)
+        return _answer(request, version, intake.outcomes)
 
     async def _cluster_is_current(self) -> None:
         """Wait for a session, in the order of the requests.
 
-        Counted as in `_submit`, so that a request that comes just when there is a session cannot overtake."""
+        They are counted, since the lock looks free between its release and the next one's turn: a request that comes
+        just then must not overtake."""
         self._early_requests += 1
         try:
             async with self._door:
@@ -138,37 +156,64 @@ class ProduceService:
             self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches: at once, unless one must be recompressed or an earlier one of its producer failed (S12)."""
-        gaps = self.flusher.gaps
-        is_ready = all(batch.recompression is None for batch in batches)
-        if is_ready and not self._held_requests and not gaps.concern(batches):
-            self.flusher.submit(batches)
-            return
-        # While one request waits here all others queue behind it, so that none overtakes. They are counted, since
-        # the lock itself looks free between its release and the next one's turn.
-        self._held_requests += 1
-        try:
-            async with self._line:
-                await self._recompress(batches)
-                fit = [batch for batch in batches if batch.verdict is None]
-                await gaps.hold_back(fit, asyncio.get_running_loop().time())
-                self.flusher.submit([batch for batch in fit if batch.verdict is None])
-        finally:
-            self._held_requests -= 1
-
-    async def _recompress(self, batches: list[PendingBatch]) -> None:
-        """Recompress batches in a thread; a batch that becomes too large is settled with an error."""
-        loop = asyncio.get_running_loop()
+        """Queue batches: at once, unless one must be recompressed or wait for an earlier one (S12)."""
+        ready: list[PendingBatch] = []
+        place = Place()
         for batch in batches:
-            if batch.recompression is None:
-                continue
-            try:
-                batch.part = await loop.run_in_executor(
-                    self._recompressing, batch.recompression.apply, batch.part
-                )
-            except RecordsError as error:
-                refusal = refuse_batch(batch.key[1], error)
-                batch.settle(Verdict(refusal.error_code, error_message=refusal.error_message))
+            if self._must_wait(batch):
+                self.lanes.enter(place, batch)
+            else:
+                ready.append(batch)
+        if ready:
+            self.flusher.submit(ready)
+        if place.batches:
+            await self._submit_later(place)
+
+    def _must_wait(self, batch: PendingBatch) -> bool:
+        return (
+            batch.recompression is not None
+            or self.lanes.hold(batch)
+            or self.flusher.gaps.concern(batch)
+        )
+
+    async def _submit_later(self, place: Place) -> None:
+        """Queue batches once those before them are. They are recompressed only then, as that may take much memory."""
+        try:
+            await place.is_first()
+            for batch in place.batches:
+                await self._recompress(batch)
+            fit = [batch for batch in place.batches if batch.verdict is None]
+            await self.flusher.gaps.hold_back(fit, asyncio.get_running_loop().time())
+            self.flusher.submit([batch for batch in fit if batch.verdict is None])
+        finally:
+            self.lanes.leave(place)
+
+    async def _recompress(self, batch: PendingBatch) -> None:
+        """Recompress a batch, if it must be, in a thread; if it becomes too large, it is settled with an error."""
+        if batch.recompression is None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            batch.part = await loop.run_in_executor(
+                self._recompressing, batch.recompression.apply, batch.part
+            )
+        except RecordsError as error:
+            refusal = refuse_batch(batch.key[1], error)
+            verdict = Verdict(refusal.error_code, error_message=refusal.error_message)
+            if batch.flags & FLAG_ADDS_PARTITION:
+                join = Join(batch.key, batch.producer_id, batch.producer_epoch)
+                code = await join_all(self.control, batch.transactional_id, [join])
+                verdict = Verdict(code) if code else verdict
+            batch.settle(verdict)
+
+    async def _join_refused(self, intake: _Intake) -> None:
+        """Have the partitions of refused batches join their transaction; if it refuses them, that is the answer."""
+        transactional_id = intake.request.transactional_id or ""
+        code = await join_all(self.control, transactional_id, list(intake.joins.values()))
+        if not code:
+            return
+        for index, join in intake.joins.items():
+            intake.outcomes[index] = failed(join.key[1], code)
 
     async def close(self) -> None:
         """Flush what is queued, then stop."""
@@ -177,15 +222,12 @@ class ProduceService:
 
     def _check(
         self,
-        request: ProduceRequest,
-        version: int,
+        intake: _Intake,
         topic: TopicProduceData,
         known: "Topic | None",
         asked: PartitionProduceData,
-        now_ms: int,
-        most_named: int,
     ) -> PendingBatch | PartitionProduceResponse:
-        """Return a batch to queue, or an error that names at most `most_named` faulty records."""
+        """Return a batch to queue, which is then among those of the intake, or an error."""
         internal = INTERNAL_BY_NAME.get(topic.name) or internal_by_id(topic.topic_id)
         if known is None and internal is not None:
             message = f"Cannot append to internal topic {internal.name}: {READ_ONLY}."
@@ -199,15 +241,30 @@ class ProduceService:
             return failed(asked.index_, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         records = asked.records if asked.records is not None else _NOTHING
         key = (known.topic_id, asked.index_)
+        rules = self._rules.of(known)
         try:
-            batch = check_batch(records, key, self._rules.of(known), version, now_ms)
+            batch = check_batch(records, key, rules, intake.version, intake.now_ms)
         except RecordsError as error:
-            return refuse_batch(asked.index_, error, most_named)
+            return self._refuse(intake, key, records, error)
         if batch.flags & FLAG_TRANSACTIONAL:
-            if not request.transactional_id:
-                return refuse_transactional(asked.index_, request.transactional_id)
-            batch.transactional_id = request.transactional_id
+            transactional_id = intake.request.transactional_id
+            if not transactional_id:
+                return refuse_transactional(asked.index_, transactional_id)
+            batch.transactional_id = transactional_id
+        intake.batches.append(batch)
         return batch
+
+    def _refuse(
+        self, intake: _Intake, key: PartitionKey, records: memoryview, error: RecordsError
+    ) -> PartitionProduceResponse:
+        """Return the answer for a refused batch, whose partition may have to join the transaction all the same."""
+        if intake.version >= FIRST_IMPLICIT_ADD and intake.request.transactional_id:
+            join = join_of(key, records)
+            if join is not None:
+                intake.joins[len(intake.outcomes)] = join
+        refusal = refuse_batch(key[1], error, intake.most_named)
+        intake.most_named -= len(refusal.record_errors)
+        return refusal
 
 
 def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:

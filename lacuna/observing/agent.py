@@ -195,6 +195,11 @@ def _add_produce(families: Families, context: AgentContext) -> None:
         settings.max_queued_bytes,
     )
     families.gauge(
+        "lacuna_produce_waiting_batches",
+        "Batches that are compressed anew, or wait behind another one of their producer.",
+        context.produce.lanes.waiting,
+    )
+    families.gauge(
         "lacuna_sequence_gaps",
         "Failed batches of idempotent producers that were not sent again yet.",
         len(flusher.gaps),

@@ -13,6 +13,7 @@ from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import Log, Writer, open_log, records_of
 from tests.loop_iterations import iterations
 
@@ -25,9 +26,19 @@ def window_of(left: list[bytes]) -> list[bytes]:
     return left[:IN_FLIGHT]
 
 
-async def send_all(log: Log, writer: Writer, name: str, count: int, pauses: list[bool]) -> None:
+async def send_all(
+    log: Log,
+    writer: Writer,
+    name: str,
+    count: int,
+    pauses: list[bool],
+    codecs: Sequence[Codec] = (Codec.NONE,),
+) -> None:
     """A client: up to five batches in flight, all that failed sent again in their order."""
-    left = [writer.batch(b"%s-%d" % (name.encode(), number)) for number in range(count)]
+    left = [
+        writer.batch(b"%s-%d" % (name.encode(), number), codec=codecs[number % len(codecs)])
+        for number in range(count)
+    ]
     for _ in range(200):
         if not left:
             return
@@ -152,17 +163,23 @@ def lose_some(log: Log, lost: set[int]) -> None:
 
 
 async def check(
-    failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, patience_ms: int
+    failing_puts: set[int],
+    lost: set[int],
+    pauses: list[bool],
+    codecs: list[Codec],
+    flush_bytes: int,
+    patience_ms: int,
 ) -> None:
     produce = ProduceSettings(max_flushes=3, flush_bytes=flush_bytes, commit_timeout_ms=patience_ms)
     async with open_log(produce=produce) as log:
-        await log.create_topic("t")
+        # What comes with another codec is compressed anew.
+        await log.create_topic("t", compression_type="zstd" if Codec.ZSTD in codecs else "producer")
         log.store.failing_sequences = failing_puts
         lose_some(log, lost)
         writers = [await log.writer() for _ in range(3)]
         await asyncio.gather(
             *(
-                send_all(log, writer, name, 12, pauses)
+                send_all(log, writer, name, 12, pauses, codecs)
                 for writer, name in zip(writers, "abc", strict=True)
             )
         )
@@ -177,13 +194,19 @@ async def check(
     failing_puts=st.sets(st.integers(1, 25), max_size=8),
     lost=st.sets(st.integers(1, 25), max_size=4),
     pauses=st.lists(st.booleans(), min_size=1, max_size=5),
+    codecs=st.lists(st.sampled_from([Codec.NONE, Codec.ZSTD]), min_size=1, max_size=5),
     flush_bytes=st.sampled_from([1, 200, 1 << 20]),
     patience_ms=st.sampled_from([1, 5000]),
 )
 def test_s12_no_batch_is_lost_doubled_or_out_of_order(
-    failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, patience_ms: int
+    failing_puts: set[int],
+    lost: set[int],
+    pauses: list[bool],
+    codecs: list[Codec],
+    flush_bytes: int,
+    patience_ms: int,
 ) -> None:
-    asyncio.run(check(failing_puts, lost, pauses, flush_bytes, patience_ms))
+    asyncio.run(check(failing_puts, lost, pauses, codecs, flush_bytes, patience_ms))
 
 
 async def check_lives(

@@ -95,7 +95,6 @@ def bad_batches() -> dict[str, tuple[bytes, int]]:
     control = BatchToWrite(
         records=(NewRecord(offset_delta=0, key=b"\0\0\0\1"),),
         is_control=True,
-        is_transactional=True,
         producer_id=5,
         producer_epoch=0,
         base_sequence=0,

@@ -1,0 +1,156 @@
+"""S12: what waits behind a batch that is compressed anew, and what does not."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from lacuna.agent.produce.recompress import recompressed
+from lacuna.logstore.records.layout import Codec
+from lacuna.wire.messages.produce import PartitionProduceResponse
+from tests.agent.fetch.log import Log, make_batch, open_log, produce_request, records_of
+from tests.loop_iterations import iterations
+
+
+class Held:
+    """Recompression that begins and then waits; `began` counts how often."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.began = threading.Semaphore(0)
+        self.may_end = threading.Event()
+        patch.setattr("lacuna.agent.produce.recompress.recompressed", self.recompress)
+
+    def recompress(self, *given: Any) -> bytes:
+        self.began.release()
+        assert self.may_end.wait(60)
+        return recompressed(*given)
+
+    async def has_begun(self) -> None:
+        assert await asyncio.to_thread(self.began.acquire, timeout=60)
+
+
+@asynccontextmanager
+async def holding(patch: pytest.MonkeyPatch, **configs: str) -> AsyncIterator[tuple[Log, Held]]:
+    """A topic "z" of two partitions that wants zstd, and recompression that is held."""
+    held = Held(patch)
+    async with open_log() as log:
+        await log.create_topic("z", 2, compression_type="zstd", **configs)
+        try:
+            yield log, held
+        finally:
+            held.may_end.set()
+
+
+def begun(sending: Awaitable[PartitionProduceResponse]) -> asyncio.Future[PartitionProduceResponse]:
+    return asyncio.ensure_future(sending)
+
+
+async def test_nobody_else_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not other topics, partitions or producers, nor what shares a request with the batch."""
+    async with holding(monkeypatch) as (log, held):
+        slow, quick = await log.writer(), await log.writer()
+        batches = {
+            ("z", 0): slow.batch(b"slow", codec=Codec.GZIP),
+            ("z", 1): slow.batch(b"beside", partition=1, codec=Codec.ZSTD),
+        }
+        sent = asyncio.ensure_future(log.send(produce_request(batches)))
+        await held.has_begun()
+        assert log.produce_service.lanes.waiting == 1
+        assert (await quick.send(b"same partition", codec=Codec.ZSTD)).base_offset == 0
+        assert (await slow.send(b"other", partition=1, codec=Codec.ZSTD)).base_offset == 1
+        assert (await log.produce(make_batch(b"plain", codec=Codec.ZSTD))).base_offset == 1
+        await log.create_topic("t")
+        assert (await slow.send(b"other topic")).error_code == 0
+        assert not sent.done()
+        held.may_end.set()
+        answers = [topic.partition_responses[0] for topic in (await sent).responses]
+        assert [each.base_offset for each in answers] == [2, 0]
+        assert log.produce_service.lanes.waiting == 0
+
+
+async def test_two_are_compressed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with holding(monkeypatch) as (log, held):
+        writers = [await log.writer() for _ in range(3)]
+        sent = [begun(each.send(b"x", codec=Codec.GZIP)) for each in writers]
+        await held.has_begun()
+        await held.has_begun()
+        assert not held.began.acquire(blocking=False)
+        held.may_end.set()
+        assert {each.base_offset for each in await asyncio.gather(*sent)} == {0, 1, 2}
+
+
+async def test_a_request_that_waits_in_two_lanes_goes_on_after_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with holding(monkeypatch) as (log, held):
+        writer = await log.writer()
+        first = begun(writer.send(b"0", codec=Codec.GZIP))
+        second = begun(writer.send(b"0", partition=1, codec=Codec.GZIP))
+        await held.has_begun()
+        await held.has_begun()
+        both = {
+            ("z", index): writer.batch(b"1", partition=index, codec=Codec.ZSTD)
+            for index in range(2)
+        }
+        third = asyncio.ensure_future(log.send(produce_request(both)))
+        await iterations()
+        last = [begun(writer.send(b"2", partition=each, codec=Codec.ZSTD)) for each in range(2)]
+        await iterations()
+        assert not third.done()
+        assert not any(each.done() for each in (first, second, *last))
+        held.may_end.set()
+        await asyncio.gather(first, second, third, *last)
+        for partition in range(2):
+            found = records_of(await log.fetch(0, partition=partition))
+            assert [value for _, value in found] == [b"0", b"1", b"2"]
+
+
+async def test_a_partition_that_a_request_names_twice_keeps_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with holding(monkeypatch) as (log, held):
+        writer = await log.writer()
+        request = produce_request({("z", 0): writer.batch(b"0", codec=Codec.GZIP)})
+        again = produce_request({("z", 0): writer.batch(b"1", codec=Codec.ZSTD)})
+        request = request._replace(topic_data=[*request.topic_data, *again.topic_data])
+        sent = asyncio.ensure_future(log.send(request))
+        await held.has_begun()
+        await iterations()
+        held.may_end.set()
+        answers = [topic.partition_responses[0] for topic in (await sent).responses]
+        assert [each.base_offset for each in answers] == [0, 1]
+
+
+async def test_who_gives_up_lets_those_behind_go_on_in_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A closed connection cancels its requests, the one that waits in the middle as well."""
+    async with holding(monkeypatch) as (log, held):
+        plain = [make_batch(b"%d" % number, codec=Codec.GZIP) for number in range(3)]
+        sent = [begun(log.produce(batch)) for batch in plain]
+        await held.has_begun()
+        sent[1].cancel()
+        await iterations()
+        assert not sent[2].done()
+        held.may_end.set()
+        assert [(await sent[index]).base_offset for index in (0, 2)] == [0, 1]
+        found = records_of(await log.fetch(0))
+        assert [value for _, value in found] == [b"0", b"2"]
+
+
+async def test_append_times_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With LogAppendTime all of a partition wait, since they have their times already."""
+    append_time = {"message_timestamp_type": "LogAppendTime"}
+    async with holding(monkeypatch, **append_time) as (log, held):
+        slow, quick = await log.writer(), await log.writer()
+        first = begun(slow.send(b"slow", codec=Codec.GZIP))
+        await held.has_begun()
+        second = begun(quick.send(b"quick", codec=Codec.ZSTD))
+        elsewhere = await quick.send(b"elsewhere", partition=1, codec=Codec.ZSTD)
+        assert elsewhere.error_code == 0
+        assert not second.done()
+        held.may_end.set()
+        assert [(await each).base_offset for each in (first, second)] == [0, 1]
