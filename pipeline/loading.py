@@ -5,12 +5,12 @@ partition is.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeAlias
 
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
@@ -19,6 +19,10 @@ from lacuna.logstore.objects.reading import grow
 from lacuna.logstore.records.layout import WalkedPieces
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.salvage import Lost, intact_pieces, lost_between
+
+#: Is told what cannot be read, and either returns, so that reading goes on without it, or raises.
+Skip: TypeAlias = Callable[[Lost], None]
 
 BLOCK_BYTES: Final = 8 << 20
 """Bytes of payload that are read, checked and handed on together."""
@@ -44,23 +48,50 @@ def load_blocks(
     pieces: Iterable[Piece],
     *,
     block_bytes: int = BLOCK_BYTES,
+    skip: Skip | None = None,
 ) -> Iterator[Block]:
     """Yields the pieces in blocks of at most `block_bytes`, or of one larger piece, in the order of `pieces`.
 
     Raises DataLossError if an object is gone, DamagedDataError if bytes are not what was written, PipelineError if the
-    store fails.
+    store fails. With `skip`, the first two are passed to it instead, from another thread, and what can be read of a
+    damaged piece is yielded as smaller pieces.
     """
     groups = cut_pieces(pieces, block_bytes)
     first = next(groups, None)
     if first is None:
         return
     with ThreadPoolExecutor(1, thread_name_prefix="load") as executor:
-        coming = executor.submit(load_block, store, cluster_id, first)
+        coming = executor.submit(_load_group, store, cluster_id, first, skip)
         for group in groups:
-            block = coming.result()
-            coming = executor.submit(load_block, store, cluster_id, group)
-            yield block
-        yield coming.result()
+            blocks = coming.result()
+            coming = executor.submit(_load_group, store, cluster_id, group, skip)
+            yield from blocks
+        yield from coming.result()
+
+
+def _load_group(
+    store: ObjectStore, cluster_id: str, group: Sequence[Piece], skip: Skip | None
+) -> list[Block]:
+    try:
+        return [load_block(store, cluster_id, group)]
+    except (DataLossError, DamagedDataError):
+        if skip is None:
+            raise
+    return [block for piece in group for block in _load_intact(store, cluster_id, piece, skip)]
+
+
+def _load_intact(store: ObjectStore, cluster_id: str, piece: Piece, skip: Skip) -> Iterator[Block]:
+    """Yields what can be read of a piece, and passes the rest to `skip`."""
+    key = piece.key(cluster_id)
+    try:
+        yield load_block(store, cluster_id, [piece])
+    except DataLossError as error:
+        skip(Lost(key, piece.base_offset, piece.next_offset, error))
+    except DamagedDataError as error:
+        kept = intact_pieces(store, cluster_id, piece)
+        skip(Lost(key, *lost_between(piece, kept), error))
+        for part in kept:
+            yield load_block(store, cluster_id, [part])
 
 
 def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece]]:
@@ -112,8 +143,8 @@ def _error_of(error: ObjectStoreError, piece: Piece, cluster_id: str) -> Pipelin
     if failure is ReadFailure.GONE:
         return DataLossError(
             f"object {piece.key(cluster_id)!r} is gone, which held offsets {piece.base_offset} to "
-            f"{piece.next_offset - 1}: it was deleted after this job was planned; run the job again, "
-            "with a longer pin if the job was a long one"
+            f"{piece.next_offset - 1}: it is lost, or was collected because this job took longer than its "
+            "pin; `lacuna verify` says which"
         )
     if failure is ReadFailure.DAMAGED:
         return damaged(piece, cluster_id, str(error))

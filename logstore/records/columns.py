@@ -547,7 +547,7 @@ class ColumnBuilder:
         it has no wanted record is not decompressed. The generator holds the buffer until it ends.
 
         Raises TruncatedBatchError, CorruptBatchError, InvalidRecordError, UnsupportedCodecError or
-        DecompressedTooLargeError for bytes that are not such batches; the builder cannot be used after that.
+        DecompressedTooLargeError for bytes that are not such batches; the records before that are kept.
         """
         scan = _Scan(batches, position, end, self.max_decompressed_bytes)
         scan.first_offset = first_offset

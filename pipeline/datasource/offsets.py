@@ -19,10 +19,12 @@ from lacuna.pipeline.datasource.bounds import (
 )
 from lacuna.pipeline.datasource.planning import Bucket
 from lacuna.pipeline.datasource.positions import Position
+from lacuna.pipeline.datasource.reading import warn_of
 from lacuna.pipeline.datasource.reading_options import Partitions, Selection
+from lacuna.pipeline.decoding import Bounds, decode
 from lacuna.pipeline.errors import DataLossError, PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
-from lacuna.pipeline.loading import load_block
+from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.metadata import MetadataSource
 from lacuna.pipeline.stores import shared_store
 
@@ -196,22 +198,18 @@ class Resolver:
     def _first_since(self, partition: TopicPartition, timestamp: int) -> int | None:
         """The first offset with this time or a later one, or None; usually reads a single extent."""
         log, end = self._logs[partition], self.latest(partition)
-        store = shared_store(self._bucket.store_url)
-        for piece in log.late_pieces(
+        bucket = self._bucket
+        skip = warn_of if bucket.is_tolerant else None
+        pieces = log.late_pieces(
             log.log_start_offset, end, timestamp, is_committed=self._is_committed
-        ):
-            block = load_block(store, self._bucket.cluster_id, [piece])
-            builder = ColumnBuilder(keys=False, values=False)
-            found = next(
-                builder.read(
-                    block.data,
-                    first_offset=log.log_start_offset,
-                    end_offset=end,
-                    min_timestamp=timestamp,
-                ),
-                None,
+        )
+        bounds = Bounds(first_offset=log.log_start_offset, end_offset=end, min_timestamp=timestamp)
+        for piece in pieces:
+            blocks = load_blocks(
+                shared_store(bucket.store_url), bucket.cluster_id, [piece], skip=skip
             )
-            found = found or builder.take()
+            builder = ColumnBuilder(keys=False, values=False, max_records=1)
+            found = next(decode(builder, blocks, bucket.cluster_id, bounds, skip), None)
             if found is not None:
                 return int(found.offsets[0])
         return None

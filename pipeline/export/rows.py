@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
+from lacuna.logstore.records.column_layout import BinaryColumn, RecordColumns
+from lacuna.pipeline.decoding import binary, fixed, headers
 from lacuna.pipeline.export.layout import HEADERS, TIMESTAMP, Layout
 from lacuna.pipeline.export.typed.decoding import decoder_of
 from lacuna.pipeline.export.typed.schema import Undecodable
@@ -44,13 +45,13 @@ class RowMaker:
         misfits: list[Misfit] = []
         arrays: list[pa.Array] = [
             pa.repeat(pa.scalar(self._partition, pa.int32()), columns.count),
-            pa.array(columns.offsets, pa.int64()),
+            fixed(pa.int64(), columns.offsets, columns.count),
             _timestamps(columns),
-            pa.array(columns.timestamp_types, pa.int32()),
+            fixed(pa.int32(), columns.timestamp_types, columns.count),
         ]
         arrays += self._part("key", columns.keys, columns, misfits)
         arrays += self._part("value", columns.values, columns, misfits)
-        arrays.append(headers(columns.headers, columns.count))
+        arrays.append(headers(columns.headers, columns.count, HEADERS))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema), misfits
 
     def _part(
@@ -81,48 +82,20 @@ def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) 
     names = ("partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
     whole = (
         pa.repeat(pa.scalar(partition, pa.int32()), columns.count),
-        pa.array(columns.offsets, pa.int64()),
+        fixed(pa.int64(), columns.offsets, columns.count),
         _timestamps(columns),
-        pa.array(columns.timestamp_types, pa.int32()),
+        fixed(pa.int32(), columns.timestamp_types, columns.count),
         binary(columns.keys, columns.count),
         binary(columns.values, columns.count),
-        headers(columns.headers, columns.count),
+        headers(columns.headers, columns.count, HEADERS),
     )
     arrays = [array.take(rows) for array in whole]
     reasons = pa.array([by_row[row] for row in sorted(by_row)], pa.string())
     return pa.RecordBatch.from_arrays([*arrays, reasons], names=[*names, "reason"])
 
 
-def binary(column: BinaryColumn | None, count: int, kind: Any = None) -> pa.Array:
-    """A column of byte strings as an Arrow array of type `kind` (binary by default), without a copy.
-
-    Without a column, an array of `count` nulls.
-    """
-    kind = kind or pa.binary()
-    if column is None:
-        return pa.nulls(count, kind)
-    validity = None if column.validity is None else pa.py_buffer(column.validity)
-    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
-    return pa.Array.from_buffers(kind, count, buffers)
-
-
-def headers(column: HeaderColumn | None, count: int) -> pa.Array:
-    """The headers of `count` records as an Arrow array of lists of (key, value); null for a record without headers."""
-    if column is None:
-        return pa.nulls(count, HEADERS)
-    offsets = memoryview(column.list_offsets).cast("B").cast("i")
-    total = offsets[-1]
-    items = pa.StructArray.from_arrays(
-        [binary(column.keys, total, pa.string()), binary(column.values, total)],
-        fields=list(HEADERS.value_type),
-    )
-    starts = pa.array(offsets, pa.int32())
-    lists = pa.ListArray.from_arrays(starts, items, type=HEADERS)
-    return pc.if_else(pc.equal(pc.list_value_length(lists), 0), pa.scalar(None, HEADERS), lists)
-
-
 def _timestamps(columns: RecordColumns) -> pa.Array:
-    times = pa.array(columns.timestamps, pa.int64())
+    times = fixed(pa.int64(), columns.timestamps, columns.count)
     none = pc.or_(
         pc.equal(times, -1), pc.or_(pc.less(times, _FIRST_MS), pc.greater(times, _LAST_MS))
     )

@@ -129,6 +129,38 @@ def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
         assert planned.records() == kept
 
 
+@pytest.mark.parametrize("bounds", [{}, {"startingTimestamp": "1"}])
+def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
+    tmp_path: Path, transact: Any, bounds: dict[str, str]
+) -> None:
+    """Of a transaction of three batches in one extent, the one in the middle is damaged."""
+    with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("damaged-partly")
+        values = [b"before" * 10_000, b"damage" * 10_000, b"after" * 10_000]
+        transact(cluster, topic, [(True, [(b"k", value) for value in values])], **{"batch.size": 1})
+        strict = _planned(cluster, topic)
+        (piece,) = strict.tasks[0].pieces
+        path = next(tmp_path.rglob(f"*{piece.key(strict.tasks[0].bucket.cluster_id)[-20:]}"))
+        path.write_bytes(path.read_bytes().replace(b"damage", b"damagE", 1))
+        with pytest.raises(DamagedDataError, match="is damaged"):
+            strict.rows()
+        tolerant = _planned(cluster, topic, failOnDataLoss="false", **bounds)
+        assert [row["value"] for row in tolerant.rows()] == [values[0], values[2]]
+
+
+def test_a_beginning_by_time_passes_over_what_is_gone(transact: Any) -> None:
+    with Cluster(parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("begun-by-time")
+        written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 2)
+        task = _planned(cluster, topic).tasks[0]
+        store = shared_store(task.bucket.store_url)
+        store.delete([next(iter(task.pieces)).key(task.bucket.cluster_id)])
+        with pytest.raises(DataLossError, match="is gone"):
+            _planned(cluster, topic, startingTimestamp="1")
+        found = _planned(cluster, topic, startingTimestamp="1", failOnDataLoss="false")
+        assert found.records() == {at: each for at, each in written.committed.items() if at >= 5}
+
+
 def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSession) -> None:
     with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("damaged")

@@ -1,0 +1,110 @@
+"""Finds what can still be read of a damaged piece: the batches before the damage and those behind it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
+from lacuna.logstore.records.layout import WalkedBatches
+from lacuna.pipeline.errors import DamagedDataError, DataLossError
+
+#: Of a batch: its base offset, and its length behind these bytes.
+_OVERHEAD: Final = 12
+
+
+class Lost(NamedTuple):
+    """Offsets that cannot be read, from `first_offset` to `end_offset` (exclusive), their object, and the error."""
+
+    key: str
+    first_offset: int
+    end_offset: int
+    error: DataLossError | DamagedDataError
+
+
+class Part(NamedTuple):
+    """Intact batches of a piece: their position in it, their size, and their offsets [first, end)."""
+
+    position: int
+    size: int
+    first_offset: int
+    end_offset: int
+
+
+def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Piece]:
+    """The intact batches at the beginning and at the end of a damaged piece, as pieces; none if it cannot be read."""
+    try:
+        data = store.get(piece.key(cluster_id), piece.position, piece.size)
+    except ObjectStoreError:
+        return []
+    return [
+        piece._replace(
+            position=piece.position + part.position,
+            size=part.size,
+            base_offset=part.first_offset,
+            next_offset=part.end_offset,
+        )
+        for part in intact_parts(bytearray(data), piece)
+    ]
+
+
+def intact_parts(data: bytearray, piece: Piece) -> list[Part]:
+    """The parts of a piece's bytes before its first damaged batch and behind its last one, if they have batches.
+
+    The batches behind the damage get their offsets from the end of the piece, so what the damage was does not matter.
+    """
+    frames = list(_frames(data))
+    walk = walk_stored if piece.has_true_offsets else walk_and_patch
+    found: list[Part] = []
+    at, offset = 0, piece.base_offset
+    for start, end in frames:
+        walked = _walked(partial(walk, base_offset=offset), data[start:end])
+        if walked is None:
+            break
+        at, offset = end, walked.last_offsets[-1] + 1
+    if at == len(data):
+        return []  # each batch is intact, but together they are not what the piece should be
+    if at:
+        found.append(Part(0, at, piece.base_offset, offset))
+    behind, first = len(data), piece.next_offset
+    for start, end in reversed(frames):
+        walked = _walked(partial(walk, base_offset=0), data[start:end])
+        if walked is None or start < at or end != behind:
+            break
+        held = walked.last_offsets[-1] + 1
+        first = walked.base_offsets[0] if piece.has_true_offsets else first - held
+        behind = start
+    if behind < len(data) and first >= offset:
+        found.append(Part(behind, len(data) - behind, first, piece.next_offset))
+    return found
+
+
+def lost_between(piece: Piece, kept: list[Piece]) -> tuple[int, int]:
+    """The offsets [first, end) of a piece that are in none of the pieces kept of it."""
+    first, end = piece.base_offset, piece.next_offset
+    for part in kept:
+        if part.position == piece.position:
+            first = part.next_offset
+        else:
+            end = part.base_offset
+    return first, end
+
+
+def _frames(data: bytearray) -> Iterator[tuple[int, int]]:
+    """Where each batch begins and ends, by the sizes that they state, up to one whose size cannot be."""
+    at = 0
+    while at + _OVERHEAD <= len(data):
+        end = at + _OVERHEAD + int.from_bytes(data[at + 8 : at + _OVERHEAD], "big", signed=True)
+        if not at + _OVERHEAD < end <= len(data):
+            return
+        yield at, end
+        at = end
+
+
+def _walked(walk: Callable[[bytearray], WalkedBatches], batch: bytearray) -> WalkedBatches | None:
+    try:
+        return walk(batch)
+    except RecordsError:
+        return None
