@@ -3,6 +3,8 @@
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,21 +16,22 @@ from lacuna.cli.console import is_for_people, table, tell
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import print_error
 from lacuna.cli.export_options import MEBIBYTE
+from lacuna.cli.job_workers import UseSpark, check_spark_options, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, JobKeys, Master, SparkConf, Store
-from lacuna.cli.progress import tasks_done
+from lacuna.cli.progress import Shown, tasks_done
 from lacuna.cli.sizes import show_count, show_size
 from lacuna.controlplane.client import ControlPlaneUnavailable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lacuna.pipeline.export.job import ExportSettings
     from lacuna.pipeline.export.report import TopicReport
     from lacuna.pipeline.location import ClusterLocation
+    from lacuna.pipeline.workers import Workers
 
 
 def export(
+    context: click.Context,
     topics: Annotated[list[str], argument(help="Names of the topics.", show_default=False)],
     to: options.To = "",
     format: options.Format = "parquet",  # noqa: A002 - the option's name
@@ -39,6 +42,14 @@ def export(
             help=("Continue even if retention has deleted records that were not exported yet."),
         ),
     ] = False,
+    skip_damage: Annotated[
+        Path | None,
+        option(
+            "--skip-damage",
+            help="Export what is left although some records cannot be read: the report of `lacuna verify --json` that "
+            "has this damage. Records whose damage it does not have still make the export of their topic fail.",
+        ),
+    ] = None,
     watch: Annotated[
         str | None,
         option("--watch", help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
@@ -61,6 +72,7 @@ def export(
     catalog: options.CatalogProperties = None,
     catalog_name: options.CatalogName = "lacuna",
     namespace: options.Namespace = "lacuna",
+    spark: UseSpark = None,
     control: Control = None,
     data: Data = None,
     store: Store = None,
@@ -72,7 +84,9 @@ def export(
 
     Each run continues where the last one ended and stops at the last stable offset. Readers of the folder or
     table never see part of a run: if a run dies, the next one repairs it. Aborted records are not even read.
+    If the export of a topic fails, the others are exported all the same.
     """
+    from lacuna.pipeline.export.damage import ConfirmedDamage
     from lacuna.pipeline.spark_errors import job_errors
 
     with job_errors():
@@ -89,6 +103,7 @@ def export(
             layout=layout,
             on_error=on_error,
             allow_loss=allow_loss,
+            damage=None if skip_damage is None else ConfirmedDamage.of_report(skip_damage),
             compression=compression,
             file_bytes=file_mib * MEBIBYTE,
             task_bytes=task_mib * MEBIBYTE,
@@ -98,63 +113,64 @@ def export(
         )
         pause = parse_duration(watch, "--watch") if watch else 0.0
         location = locate(data, control, store, encryption_keys)
-        _run(location, settings, topics, (master, conf or []), pause, as_json=as_json)
+        check_spark_options(context, spark, conf)
+        with tasks_done() as progress, ExitStack() as stack:
+            workers = choose_workers("lacuna export", spark, (master, conf or []), progress, stack)
+            job = _Job(location, settings, topics, workers, progress, as_json=as_json)
+            is_well = job.run(pause)
+    if not is_well:
+        raise click.exceptions.Exit(1)
 
 
-def _run(
-    location: "ClusterLocation",
-    settings: "ExportSettings",
-    topics: Sequence[str],
-    spark: tuple[str, Sequence[str]],
-    pause: float,
-    *,
-    as_json: bool,
-) -> None:
-    from lacuna.pipeline.errors import StaleMetadataError
-    from lacuna.pipeline.export.running import check_destination, check_topics
-    from lacuna.pipeline.master import check_master
-    from lacuna.pipeline.session import parse_settings, spark_session
+@dataclass(frozen=True, slots=True)
+class _Job:
+    location: "ClusterLocation"
+    settings: "ExportSettings"
+    topics: Sequence[str]
+    workers: "Workers"
+    progress: "Shown"
+    as_json: bool
 
-    master, conf = spark
-    spark_settings = parse_settings(conf)
-    check_master(spark_settings.get("spark.master", master))
-    check_topics(location, topics)
-    check_destination(settings)
-    with ExitStack() as stack:
-        with tasks_done() as progress:
-            progress.stage(f"starting Spark on {master}")
-            opened = spark_session("lacuna export", master, spark_settings)
-            session = stack.enter_context(opened)
-        _export_once(session, location, settings, topics, as_json=as_json)
+    def run(self, pause: float) -> bool:
+        """Exports once, or again and again with a pause in seconds. Returns whether no topic failed."""
+        from lacuna.pipeline.export.running import check_destination, check_topics
+
+        check_topics(self.location, self.topics)
+        check_destination(self.settings)
+        is_well = self._export_once()
         while pause:
             sleep(pause)
             try:
-                _export_once(session, location, settings, topics, as_json=as_json)
-            except (ControlPlaneUnavailable, StaleMetadataError) as error:
+                self._export_once()
+            except ControlPlaneUnavailable as error:
                 print_error(str(error))  # it may be back after the next pause
+        return is_well
 
+    def _export_once(self) -> bool:
+        """Runs one export of each topic, and reports each, also if another one fails. Returns whether none failed."""
+        from lacuna.pipeline.export.report import TopicFailure
+        from lacuna.pipeline.export.running import export_topics
 
-def _export_once(
-    session: "SparkSession",
-    location: "ClusterLocation",
-    settings: "ExportSettings",
-    topics: Sequence[str],
-    *,
-    as_json: bool,
-) -> None:
-    """Runs one export of each topic. If one fails, the topics before it are still reported."""
-    from lacuna.pipeline.export.running import export_topics
-
-    reports: list[TopicReport] = []
-    try:
-        with tasks_done() as progress:
-            for report in export_topics(session, location, settings, topics, progress):
-                reports.append(report)
-                if as_json:
-                    click.echo(json.dumps(report.as_json()))
-    finally:
-        if reports and not as_json:
-            print_reports(reports)
+        reports: list[TopicReport] = []
+        failures: list[TopicFailure] = []
+        outcomes = export_topics(
+            self.workers, self.location, self.settings, self.topics, self.progress
+        )
+        try:
+            for found in outcomes:
+                if self.as_json:
+                    click.echo(json.dumps(found.as_json()))
+                if isinstance(found, TopicFailure):
+                    failures.append(found)
+                else:
+                    reports.append(found)
+        finally:
+            self.progress.end()
+            if reports and not self.as_json:
+                print_reports(reports)
+            for failure in failures:
+                print_error(f"{failure.topic} was not exported: {failure.error}")
+        return not failures
 
 
 def print_reports(reports: Sequence["TopicReport"]) -> None:
@@ -178,6 +194,9 @@ def _sentence(report: "TopicReport") -> str:
         f"{report.topic}: {show_count(report.records, 'record')} in {show_count(report.files, 'file')}, "
         f"{show_size(report.bytes)}, in {report.seconds:.1f} s, to {report.target}"
     )
+    if report.skipped:
+        count = sum(each.end_offset - each.first_offset for each in report.skipped)
+        text += f"; {show_count(count, 'offset')} could not be read and were left out"
     if report.misfits:
         text += f"; {report.misfits} did not match their schema"
     if report.quarantined:

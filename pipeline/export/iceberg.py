@@ -63,7 +63,7 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
         committed = prepared.committed()
         files = [file for file in committed.files if not file.is_quarantine]
         paths = [f"{table.location()}/{file.staged}" for file in files]
-        after = found.commit(begun, settings.layout.schema(), paths, committed.positions)
+        after = found.commit(prepared, settings.layout.schema(), paths, committed.positions)
         with suppress(
             ExportRunningError
         ):  # the table knows; who took over will find the offsets taken
@@ -76,6 +76,7 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
         run=None if snapshot is None else str(snapshot.snapshot_id),
         misfits=misfits,
         offsets=committed.moved,
+        skipped=committed.skipped,
         seconds=time.monotonic() - started,
         **totals(committed.files),
     )
@@ -128,6 +129,7 @@ def _write(
                     partition_by=NONE,
                 ),
                 on_error=settings.on_error,
+                damage=settings.damage,
             ),
             plan_tasks(logs, begun.ranges, settings.task_bytes),
         )
@@ -137,7 +139,9 @@ def _write(
         raise
     written = tuple(file for result in results for file in result.files)
     _delete_lost_attempts(destination, begun.token, {file.staged for file in written})
-    return replace(begun, kind="prepared", files=written), sum(one.misfits for one in results)
+    skipped = tuple(each for result in results for each in result.skipped)
+    prepared = replace(begun, kind="prepared", files=written, skipped=skipped)
+    return prepared, sum(one.misfits for one in results)
 
 
 def _folders(token: str) -> Mapping[str, str]:

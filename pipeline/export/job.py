@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Final
 
-from pyspark.sql import SparkSession
-
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import DataLossError, PipelineError
+from lacuna.pipeline.export.damage import ConfirmedDamage
 from lacuna.pipeline.export.files import FILE_BYTES
 from lacuna.pipeline.export.layout import Layout, leaf_columns
 from lacuna.pipeline.export.planning import TASK_BYTES, Task, plan_ranges
@@ -23,7 +22,7 @@ from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 from lacuna.pipeline.progress import Progress
 from lacuna.pipeline.spark_errors import cause_of
-from lacuna.pipeline.spark_tasks import awaiting_end, run_tasks
+from lacuna.pipeline.workers import Workers
 
 PARQUET: Final = "parquet"
 ICEBERG: Final = "iceberg"
@@ -36,7 +35,7 @@ class ExportSettings:
 
     `to` is the URL of the destination; for Iceberg, that of the warehouse. `catalog` are pyiceberg's properties of the
     catalog named `catalog_name`. `file_bytes` is the approximate size of a file, `task_bytes` roughly how many stored
-    bytes a task reads.
+    bytes a task reads. What `damage` has is left out if it cannot be read.
     """
 
     to: str
@@ -44,6 +43,7 @@ class ExportSettings:
     layout: Layout = field(default_factory=Layout)
     on_error: str = FAIL
     allow_loss: bool = False
+    damage: ConfirmedDamage | None = None
     compression: str = "zstd"
     file_bytes: int = FILE_BYTES
     task_bytes: int = TASK_BYTES
@@ -54,9 +54,9 @@ class ExportSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A running export: its Spark session, control plane, store (a URL), settings and progress display."""
+    """A running export: what runs its tasks, its control plane, store (a URL), settings and progress display."""
 
-    spark: SparkSession
+    workers: Workers
     control: ControlPlane
     store: str
     settings: ExportSettings
@@ -68,23 +68,24 @@ class Export:
         return self.control.partition_logs(keys)
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-        """Runs the tasks on Spark and returns their results.
+        """Runs the tasks and returns their results.
 
-        If a task fails, raises Spark's error around that of the task, after waiting for the other tasks to end.
+        If a task fails, raises its error, or Spark's around it, after waiting for the other tasks to end.
         """
-        if not tasks:
-            return []
-        context = self.spark.sparkContext
         results: dict[int, TaskResult] = {}
 
         def ended(number: int, result: TaskResult) -> None:
             results[number] = result
             self.progress.advance(1)
 
-        self.progress.stage(f"exporting {settings.topic}")
-        self.progress.expect(len(tasks))
-        with awaiting_end(context, "lacuna export"):
-            run_tasks(context, tasks, partial(run_task, settings), ended)
+        if tasks:
+            size = sum(
+                piece.size for task in tasks for part in task.slices for piece in part.pieces
+            )
+            self.progress.stage(f"exporting {settings.topic}")
+            self.progress.expect(len(tasks))
+            work = partial(run_task, settings)
+            self.workers.run(tasks, work, ended, size=size, what="lacuna export")
         return [results[number] for number in range(len(tasks))]
 
 

@@ -60,6 +60,7 @@ def export_to_parquet(export: Export, topic_name: str) -> TopicReport:
         run=committed.run,
         misfits=misfits,
         offsets=committed.moved,
+        skipped=committed.skipped,
         seconds=time.monotonic() - started,
         **totals(committed.files),
     )
@@ -110,11 +111,19 @@ def _prepare(
                     partition_by=NONE,
                 ),
                 on_error=settings.on_error,
+                damage=settings.damage,
             ),
             plan_tasks(logs, begun.ranges, settings.task_bytes),
         )
         written = tuple(file for result in results for file in result.files)
-        prepared = replace(begun, sequence=begun.sequence + 1, kind="prepared", files=written)
+        skipped = tuple(each for result in results for each in result.skipped)
+        prepared = replace(
+            begun,
+            sequence=begun.sequence + 1,
+            kind="prepared",
+            files=written,
+            skipped=skipped,
+        )
         log.append(prepared)
     except BaseException:
         destination.delete_folder(staging_folder(topic, begun.token))

@@ -4,7 +4,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lacuna.pipeline.export.damage import Skipped
 from lacuna.pipeline.export.runs import ExportedFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFailure:
+    """A topic whose export failed, and why; other topics are exported all the same."""
+
+    topic: str
+    error: Exception
+
+    def as_json(self) -> dict[str, Any]:
+        """The failure as --json prints it."""
+        return {"topic": self.topic, "error": str(self.error)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +26,8 @@ class TopicReport:
 
     `run` is its number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of the
     Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` records did not match their
-    schema. `recovered` says that an interrupted run was finished first.
+    schema. `skipped` offsets could not be read, as verify had confirmed. `recovered` says that an interrupted run was
+    finished first.
     """
 
     topic: str
@@ -25,6 +39,7 @@ class TopicReport:
     misfits: int = 0
     quarantined: int = 0
     offsets: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    skipped: tuple[Skipped, ...] = ()
     recovered: bool = False
     seconds: float = 0.0
 
@@ -43,6 +58,16 @@ class TopicReport:
                 str(partition): {"from": first, "to": end}
                 for partition, (first, end) in sorted(self.offsets.items())
             },
+            "skipped": [
+                {
+                    "partition": each.partition,
+                    "from": each.first_offset,
+                    "to": each.end_offset,
+                    "object": each.key,
+                    "damage": each.kind,
+                }
+                for each in self.skipped
+            ],
             "recovered": self.recovered,
             "seconds": round(self.seconds, 3),
         }

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
-from pyspark.sql import SparkSession
-
+from lacuna.controlplane.client import CommandRefused
+from lacuna.logstore.objects import ObjectStoreError
 from lacuna.pipeline.control import ControlPlane
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.errors import JobInterrupted, PipelineError
 from lacuna.pipeline.export.job import (
     FORMATS,
     ICEBERG,
@@ -16,11 +16,13 @@ from lacuna.pipeline.export.job import (
 )
 from lacuna.pipeline.export.layout import PARTITIONINGS
 from lacuna.pipeline.export.opening import open_destination
-from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.tasks import ON_ERROR
 from lacuna.pipeline.location import ClusterLocation
 from lacuna.pipeline.progress import Progress
+from lacuna.pipeline.spark_errors import job_errors
 from lacuna.pipeline.stores import check_store
+from lacuna.pipeline.workers import Workers
 
 _COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
@@ -44,28 +46,48 @@ def check_settings(settings: ExportSettings) -> None:
 
 
 def export_topics(
-    spark: SparkSession,
+    workers: Workers,
     location: ClusterLocation,
     settings: ExportSettings,
     topics: Sequence[str],
     progress: Progress | None = None,
-) -> Iterator[TopicReport]:
+) -> Iterator[TopicReport | TopicFailure]:
     """Runs an export of each topic, one after another, and yields a report as each is committed.
 
-    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable; topics already reported stay exported.
+    A topic whose data, schema or destination is at fault yields its failure, and the others are exported. Raises
+    PipelineError if nothing can be exported, ControlPlaneUnavailable, JobInterrupted; topics already reported stay
+    exported.
     """
     check_settings(settings)
     with ControlPlane(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
+        check_report(settings, control.cluster_id)
         export = Export(
-            spark=spark,
+            workers=workers,
             control=control,
             store=location.store,
             settings=settings,
             progress=progress or Progress(),
         )
         for name in topics:
-            yield _export(export, name)
+            try:
+                with job_errors():
+                    report = _export(export, name)
+            except JobInterrupted:
+                raise
+            except (PipelineError, ObjectStoreError, CommandRefused) as error:
+                yield TopicFailure(topic=name, error=error)
+            else:
+                yield report
+
+
+def check_report(settings: ExportSettings, cluster_id: str) -> None:
+    """Raises PipelineError if the report about damage is of another cluster."""
+    if settings.damage is not None and settings.damage.cluster_id != cluster_id:
+        raise PipelineError(
+            f"--skip-damage has a report of the cluster {settings.damage.cluster_id}, and this is {cluster_id}: give "
+            "a report of this one"
+        )
 
 
 def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:

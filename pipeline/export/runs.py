@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from lacuna.pipeline.export.damage import Skipped
 from lacuna.pipeline.export.destination import Destination, Move
 from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 from lacuna.pipeline.export.opening import open_destination
@@ -58,7 +59,8 @@ class RunRecord(Identity):
     """One record of the log.
 
     `positions` are the next offsets to export after the last *committed* run, by partition; empty before the first.
-    `ranges` are the offsets [first, end) of this run, by partition. `token` is unique to the run.
+    `ranges` are the offsets [first, end) of this run, by partition, of which `skipped` could not be read. `token` is
+    unique to the run.
     """
 
     sequence: int
@@ -68,6 +70,7 @@ class RunRecord(Identity):
     positions: Mapping[int, int]
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     files: tuple[ExportedFile, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     began_ms: int = 0
 
     @property
@@ -96,6 +99,7 @@ class RunRecord(Identity):
             raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
             raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
             raw["files"] = tuple(ExportedFile(**file) for file in raw["files"])
+            raw["skipped"] = tuple(Skipped(**each) for each in raw["skipped"])
             return cls(**raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DestinationError(f"{name} is not a record of an export: {error!r}") from error

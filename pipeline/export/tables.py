@@ -7,7 +7,7 @@ the export has reached: they come and go with the data, so that a rollback of th
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -36,6 +36,7 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import Identity, RunRecord
 
 OFFSETS: Final = "lacuna.offsets"
+SKIPPED: Final = "lacuna.skipped"
 TOKEN: Final = "lacuna.run"  # noqa: S105 - the name of a property
 
 _CLUSTER_ID: Final = "lacuna.cluster-id"
@@ -80,6 +81,8 @@ class TopicTable:
         snapshot could not be added or that is unknown.
         """
         summary = {TOKEN: run.token, OFFSETS: json.dumps(positions)}
+        if run.skipped:
+            summary[SKIPPED] = json.dumps([asdict(each) for each in run.skipped])
         is_unknown = False
         for attempt in range(_ATTEMPTS + 1):
             table = self.load()

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from lacuna.logstore.records.column_layout import RecordColumns
 from lacuna.logstore.records.columns import ColumnBuilder
-from lacuna.logstore.records.errors import RecordsError
+from lacuna.pipeline.decoding import Bounds, decode
+from lacuna.pipeline.export.damage import ConfirmedDamage, Skipped
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.errors import UndecodableRecordError
 from lacuna.pipeline.export.files import FileSettings, FileWriter
@@ -17,7 +19,8 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.planning import Slice, Task
 from lacuna.pipeline.export.rows import Misfit, RowMaker, raw_rows
 from lacuna.pipeline.export.runs import ExportedFile
-from lacuna.pipeline.loading import Block, damaged, load_blocks
+from lacuna.pipeline.loading import Skip, load_blocks
+from lacuna.pipeline.salvage import Lost
 from lacuna.pipeline.stores import shared_store
 
 FAIL: Final = "fail"
@@ -30,7 +33,8 @@ ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
 class TaskSettings:
     """The settings that all tasks of a run share; can be pickled.
 
-    `store` and `destination` are URLs; `aside` says where records go that do not match their schema.
+    `store` and `destination` are URLs; `aside` says where records go that do not match their schema. `damage` is what
+    may be left out because it cannot be read.
     """
 
     store: str
@@ -41,14 +45,19 @@ class TaskSettings:
     files: FileSettings
     aside: FileSettings
     on_error: str = FAIL
+    damage: ConfirmedDamage | None = None
 
 
 @dataclass(slots=True)
 class TaskResult:
-    """The files that a task wrote; `misfits` counts the records that did not match their schema."""
+    """The files that a task wrote, and the offsets that it left out because they cannot be read.
+
+    `misfits` counts the records that did not match their schema.
+    """
 
     files: list[ExportedFile] = field(default_factory=list)
     misfits: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
 
 
 def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
@@ -74,7 +83,7 @@ def _export_slice(
     aside = FileWriter(destination, settings.aside, part.partition, is_quarantine=True)
     try:
         maker = RowMaker(settings.layout, part.partition)
-        for columns in _records(settings, part):
+        for columns in _records(settings, part, partial(_skip, settings, part, result)):
             rows, misfits = maker.rows(columns)
             if misfits and settings.on_error == FAIL:
                 raise _failure(settings.topic, part.partition, misfits[0])
@@ -99,27 +108,40 @@ def _failure(topic: str, partition: int, misfit: Misfit) -> UndecodableRecordErr
     )
 
 
-def _records(settings: TaskSettings, part: Slice) -> Iterator[RecordColumns]:
-    builder = ColumnBuilder(headers=True)
+def _records(settings: TaskSettings, part: Slice, skip: Skip) -> Iterator[RecordColumns]:
     store = shared_store(settings.store)
-    for block in load_blocks(store, settings.cluster_id, part.pieces):
-        yield from _decode(settings, builder, block, part)
-    columns = builder.take()
-    if columns is not None:
-        yield columns
+    blocks = load_blocks(store, settings.cluster_id, part.pieces, skip=skip)
+    bounds = Bounds(first_offset=part.first_offset, end_offset=part.end_offset)
+    return decode(ColumnBuilder(headers=True), blocks, settings.cluster_id, bounds, skip)
 
 
-def _decode(
-    settings: TaskSettings, builder: ColumnBuilder, block: Block, part: Slice
-) -> Iterator[RecordColumns]:
-    for index, piece in enumerate(block.pieces):
-        try:
-            yield from builder.read(
-                block.data,
-                block.starts[index],
-                block.starts[index + 1],
-                first_offset=part.first_offset,
-                end_offset=part.end_offset,
-            )
-        except RecordsError as error:
-            raise damaged(piece, settings.cluster_id, str(error)) from error
+def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -> None:
+    """Notes offsets that are left out. Raises an error of the same class if their damage is not confirmed."""
+    first = max(lost.first_offset, part.first_offset)
+    end = min(lost.end_offset, part.end_offset)
+    if first >= end:
+        return
+    damage = settings.damage
+    where = (lost.key, settings.topic, part.partition, first, end)
+    kind = None if damage is None else damage.kind_of(*where)
+    if kind is None:
+        raise type(lost.error)(f"{lost.error}; {_not_confirmed(damage is not None)}")
+    result.skipped.append(
+        Skipped(
+            partition=part.partition,
+            first_offset=first,
+            end_offset=end,
+            key=lost.key,
+            kind=kind,
+        )
+    )
+
+
+def _not_confirmed(has_report: bool) -> str:
+    """What to do about damage that is not in a report, or where no report was given."""
+    start = (
+        "the given report does not have this damage: run"
+        if has_report
+        else "if it is lost for good, run"
+    )
+    return f"{start} `lacuna verify` with --json and export what is left by giving its report with --skip-damage"

@@ -17,9 +17,10 @@ from lacuna.moto import CREDENTIALS, MotoServer
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.opening import open_destination
-from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.running import export_topics
 from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.pipeline.export import dying
 
@@ -41,13 +42,26 @@ def topic(cluster: Cluster) -> Callable[..., str]:
 
 
 @pytest.fixture
-def export(spark: SparkSession, cluster: Cluster) -> Callable[..., TopicReport]:
-    """export(topic, **settings): one run on Spark."""
+def export(cluster: Cluster) -> Callable[..., TopicReport]:
+    """export(topic, **settings): one run in this process. Raises the error of a topic that failed."""
+    return exporting(cluster, Workers())
+
+
+@pytest.fixture
+def export_on_spark(spark: SparkSession, cluster: Cluster) -> Callable[..., TopicReport]:
+    """The same on Spark."""
+    return exporting(cluster, Workers(lambda: spark))
+
+
+def exporting(cluster: Cluster, workers: Workers) -> Callable[..., TopicReport]:
+    """run(topic, **settings): one run by these workers."""
 
     def run(name: str, **settings: Any) -> TopicReport:
         location = find_cluster(data=str(cluster.data))
-        (report,) = export_topics(spark, location, ExportSettings(**settings), [name])
-        return report
+        (found,) = export_topics(workers, location, ExportSettings(**settings), [name])
+        if isinstance(found, TopicFailure):
+            raise found.error
+        return found
 
     return run
 
@@ -104,7 +118,7 @@ def moto() -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Somewhere to export to."""
     if request.param == "folder":

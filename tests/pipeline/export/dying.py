@@ -5,25 +5,23 @@ The tasks run in this process: what happens in Spark is not what is looked at he
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from lacuna.moto import CREDENTIALS
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.folder import FolderDestination
-from lacuna.pipeline.export.job import Export, ExportSettings
+from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.layout import Layout
-from lacuna.pipeline.export.planning import Task
 from lacuna.pipeline.export.running import export_topics
 from lacuna.pipeline.export.runs import RunLog, RunRecord
-from lacuna.pipeline.export.tasks import TaskResult, TaskSettings, run_task
 from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.workers import Workers
 
 
 def main(stage: str, data: str, topic: str, to: str, format: str, by: str) -> None:  # noqa: A002
     """Never returns where the stage is reached."""
     os.environ.update(CREDENTIALS)
-    replace(Export, "run", run_here)
     if stage in ("prepared", "committed"):
         replace(RunLog, "append", dying_append(stage))
     elif stage == "before-publishing":
@@ -37,18 +35,13 @@ def main(stage: str, data: str, topic: str, to: str, format: str, by: str) -> No
 
         replace(tables, "_append", die)
     settings = ExportSettings(to=to, format=format, layout=Layout(partition_by=by), task_bytes=1)
-    list(export_topics(None, find_cluster(data=data), settings, [topic]))  # type: ignore[arg-type]
+    list(export_topics(Workers(), find_cluster(data=data), settings, [topic]))
 
 
 def replace(where: Any, name: str, new: Any) -> None:
     """What is there must be there: a rename is to be noticed here."""
     assert hasattr(where, name)
     setattr(where, name, new)
-
-
-def run_here(_: Export, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-    """In place of Spark."""
-    return [run_task(settings, task, 0) for task in tasks]
 
 
 def die(*_: object) -> None:

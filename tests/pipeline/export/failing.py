@@ -13,6 +13,7 @@ from lacuna.pipeline.export.planning import Task
 from lacuna.pipeline.export.tasks import TaskResult, TaskSettings, run_task
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.session import spark_session
+from lacuna.pipeline.workers import Workers
 
 
 class FailingExport(Export):
@@ -29,7 +30,9 @@ class FailingExport(Export):
                 os._exit(1)
             return result
 
-        context = self.spark.sparkContext
+        spark = self.workers.spark_for(0)
+        assert spark is not None
+        context = spark.sparkContext
         return context.parallelize(tasks, len(tasks)).map(attempt).collect()
 
 
@@ -42,7 +45,7 @@ def main(data: str, topic: str, to: str) -> None:
         ControlPlane(location.require_control()) as control,
     ):
         export = FailingExport(
-            spark=spark,
+            workers=Workers(lambda: spark),
             control=control,
             store=location.store,
             settings=ExportSettings(to=to, task_bytes=1),

@@ -22,6 +22,8 @@ from lacuna.testing import Cluster
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+pytestmark = pytest.mark.slow
+
 _MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 _DAYS = {"format": "iceberg", "layout": Layout(partition_by="day")}
 

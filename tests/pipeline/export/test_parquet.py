@@ -43,7 +43,12 @@ def test_s14_three_runs_hold_what_a_consumer_gets(
 
 
 def test_spark_reads_what_a_consumer_gets(
-    cluster: Cluster, spark: SparkSession, topic: Any, export: Any, consume: Any, tmp_path: Any
+    cluster: Cluster,
+    spark: SparkSession,
+    topic: Any,
+    export_on_spark: Any,
+    consume: Any,
+    tmp_path: Any,
 ) -> None:
     name = topic(retention_ms="-1")
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -52,7 +57,7 @@ def test_spark_reads_what_a_consumer_gets(
         headers: Any = [("h", b"1"), ("h", None)] if number == 1 else None
         producer.produce(name, b"v%d" % number, b"k", 0, timestamp=moment, headers=headers)
         assert producer.flush(60) == 0
-    report = export(name, to=str(tmp_path), layout=Layout(partition_by="day"))
+    report = export_on_spark(name, to=str(tmp_path), layout=Layout(partition_by="day"))
     assert report.files == 4
     found = spark.read.parquet(str(tmp_path)).orderBy("offset").collect()
     assert [row.key for row in found] == [b"k"] * 5
@@ -126,12 +131,13 @@ def test_a_task_that_fails_is_done_again_without_traces(
     from lacuna.pipeline.export.parquet import export_to_parquet
     from lacuna.pipeline.export.tasks import run_task
     from lacuna.pipeline.location import find_cluster
+    from lacuna.pipeline.workers import Workers
 
     name = topic()
     transact(cluster, name, _MIXED)
 
     class Twice(Export):
-        """In place of Spark, which is not to be made to fail."""
+        """In place of workers, which are not to be made to fail."""
 
         def run(self, settings: Any, tasks: Any) -> Any:
             for task in tasks:
@@ -141,7 +147,7 @@ def test_a_task_that_fails_is_done_again_without_traces(
     location = find_cluster(data=str(cluster.data))
     with ControlPlane(location.require_control()) as control:
         settings = ExportSettings(to=place.url)
-        twice = Twice(spark=None, control=control, store=location.store, settings=settings)  # type: ignore[arg-type]
+        twice = Twice(workers=Workers(), control=control, store=location.store, settings=settings)
         assert export_to_parquet(twice, name).files == 1
     assert place.rows(name) == consume(name)
     assert place.names("_staging") == []

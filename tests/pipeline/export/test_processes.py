@@ -47,7 +47,7 @@ def test_a_command_that_is_killed_while_spark_writes(
     name = topic()
     _produce(cluster, name, 4000)
     command = [sys.executable, "-m", "lacuna", "export", name, "--data", str(cluster.data)]
-    command += ["--to", place.url, "--master", "local[1]", "--task-mib", "1"]
+    command += ["--to", place.url, "--spark", "--master", "local[1]", "--task-mib", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     waiting = threading.Event()
     try:

@@ -21,7 +21,7 @@ from lacuna.pipeline.errors import (
 from lacuna.pipeline.export.errors import DestinationError
 from lacuna.pipeline.export.job import Export
 from lacuna.pipeline.export.layout import Layout
-from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.running import export_topics
 from lacuna.pipeline.holding import ReadHold, hold_lost
 from lacuna.pipeline.spark_errors import job_errors
@@ -138,7 +138,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_options_that_do_not_fit(
-    arguments: tuple[str, ...], message: str, cluster: Cluster, topic: Any, spark: Any
+    arguments: tuple[str, ...], message: str, cluster: Cluster, topic: Any
 ) -> None:
     from lacuna.cli.errors import MENDABLE
 
@@ -162,7 +162,6 @@ def shown_by(printed: str) -> tuple[list[str], list[str]]:
 
 def test_the_command(
     cluster: Cluster,
-    spark: Any,
     topic: Any,
     transact: Any,
     tmp_path: Path,
@@ -189,7 +188,6 @@ def test_the_command(
 
 def test_watching_goes_on_from_run_to_run(
     cluster: Cluster,
-    spark: Any,
     topic: Any,
     transact: Any,
     tmp_path: Path,
@@ -218,13 +216,15 @@ def test_watching_goes_on_from_run_to_run(
 
 @pytest.mark.parametrize(
     "failure",
-    [ControlPlaneUnavailable("nobody is there"), hold_lost(ReadHold.held)],
+    [
+        ControlPlaneUnavailable("nobody is there"),
+        TopicFailure(topic="orders", error=hold_lost(ReadHold.held)),
+    ],
     ids=["away", "for long"],
 )
 def test_watching_outlives_a_control_plane_that_is_away(
-    failure: Exception,
+    failure: ControlPlaneUnavailable | TopicFailure,
     cluster: Cluster,
-    spark: Any,
     topic: Any,
     transact: Any,
     tmp_path: Path,
@@ -242,10 +242,13 @@ def test_watching_outlives_a_control_plane_that_is_away(
         for name in names:
             transact(cluster, name, _SOME)
 
-    def export_then_fail(*arguments: Any) -> Iterator[TopicReport]:
+    def export_then_fail(*arguments: Any) -> Iterator[TopicReport | TopicFailure]:
         for report in export_topics(*arguments):
             yield report
             if len(pauses) == 1:
+                if isinstance(failure, TopicFailure):
+                    yield failure
+                    return
                 raise failure
 
     monkeypatch.setattr("lacuna.cli.export.sleep", pause)
@@ -264,7 +267,8 @@ def test_watching_outlives_a_control_plane_that_is_away(
         f"{names[0]}\t0\t3\t6",
         f"{names[1]}\t0\t0\t6",
     ]
-    assert str(failure) in shown.err.replace("\n", " ")
+    error = failure.error if isinstance(failure, TopicFailure) else failure
+    assert str(error) in shown.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize("is_held", [True, False])

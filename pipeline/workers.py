@@ -1,0 +1,78 @@
+"""Runs the tasks of a job: in threads of this process, or on Spark where there is much to read."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+OpenSpark: TypeAlias = Callable[[], "SparkSession"]
+"""Returns the job's Spark session; the first call starts it."""
+
+SPARK_FROM_BYTES: Final = 1 << 30
+"""From how many stored bytes on a job starts Spark, if nothing else is asked for: below, the JVM costs more."""
+
+#: The most tasks at once in this process, which bounds its memory.
+_MOST_THREADS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """What runs a job's tasks: Spark from `spark_from_bytes` on, this process below and if there is no Spark."""
+
+    open_spark: OpenSpark | None = None
+    spark_from_bytes: int = 0
+
+    def spark_for(self, size: int) -> "SparkSession | None":
+        """The Spark session for tasks that read `size` stored bytes, or None if this process runs them."""
+        if self.open_spark is None or size < self.spark_from_bytes:
+            return None
+        return self.open_spark()
+
+    def run(
+        self,
+        tasks: Sequence[T],
+        work: Callable[[T, int], R],
+        tell: Callable[[int, R], Any],
+        *,
+        size: int,
+        what: str,
+    ) -> None:
+        """Runs `work(task, attempt)` for each task, and calls `tell` with its index and result as it ends.
+
+        No two attempts have the same number. If a task fails, its error is raised once no other task runs any more: on
+        Spark, it is in the error of Spark's. `size` is what the tasks read, `what` a description.
+        """
+        spark = self.spark_for(size)
+        if spark is None:
+            run_here(tasks, work, tell)
+            return
+        from lacuna.pipeline.spark_tasks import awaiting_end, run_tasks
+
+        with awaiting_end(spark.sparkContext, what):
+            run_tasks(spark.sparkContext, tasks, work, tell)
+
+
+def run_here(
+    tasks: Sequence[T], work: Callable[[T, int], R], tell: Callable[[int, R], Any]
+) -> None:
+    """Runs the tasks in threads of this process, as `Workers.run` does."""
+    attempts = count()
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads, thread_name_prefix="task") as executor:
+        futures = {
+            executor.submit(work, task, next(attempts)): number for number, task in enumerate(tasks)
+        }
+        try:
+            for future in as_completed(futures):
+                tell(futures[future], future.result())
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)  # the block waits for those that run
+            raise
