@@ -160,7 +160,14 @@ class AgentLease:
 
     async def _register(self) -> None:
         began = asyncio.get_running_loop().time()
-        command = RegisterAgent(host=self.host, port=self.port, zone=self._settings.zone)
+        report = self.report()
+        command = RegisterAgent(
+            host=self.host,
+            port=self.port,
+            zone=self._settings.zone,
+            clock_ms=report.clock_ms,
+            store_clock_ms=report.store_clock_ms,
+        )
         if [each.name for each in self._settings.listeners] != [DEFAULT_NAME]:
             command.endpoints.extend(self.endpoints)
         reply = (await self._control.call(Command(register_agent=command))).agent_registered

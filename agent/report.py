@@ -52,6 +52,8 @@ def report_of(
         clients=clients,
         connections_left_out=len(peers) - sum(each.connections for each in clients),
         merges=None if housekeeping is None else _merge_counts(housekeeping),
+        clock_ms=context.clock.now_ms(),
+        store_clock_ms=context.store.metrics.clock_ms(),
     )
 
 

@@ -3,12 +3,23 @@
 import asyncio
 import logging
 import time
+from math import inf
 from typing import Final, Protocol
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How far a clock may be ahead before it is believed at once: then it was wrong before, as after a boot without NTP.
+#: How far the time and the clocks may be apart before the time is in doubt.
 _FAR_MS: Final = 3_600_000
+#: How long clocks must be far ahead before they are believed, but not after an outage, and how long nothing is deleted
+#: by age after that.
+_STANDS_MS: Final = 60_000
+_SETTLES_MS: Final = 600_000
+#: How long the clock of a witness counts after it was heard, how often all are looked at, and how many at most.
+_REMEMBERED_MS: Final = 60_000
+_JUDGED_MS: Final = 1_000
+_MOST_WITNESSES: Final = 1_000
+#: The witness that is no agent: what the object store says is the date of its answers.
+STORE: Final = "store"
 #: How much of an outage leases and transactions may be given back.
 _OUTAGE_MS: Final = 120_000
 _TOLD_MS: Final = 1_000
@@ -55,41 +66,139 @@ class SteadyTime:
     Leases, transactions, pins and the grace of collection end at a time that is in the journal. They would all end at
     once if the time jumped forwards, and none if it stood still after a jump backwards. While no control plane runs,
     the time stands still for a while, since nobody can renew a lease or end a transaction.
+
+    A clock that is more than an hour ahead is believed only once the other clocks of the cluster agree (`hear`): what
+    is in the journal stays there. Until then the time is in doubt (`is_doubtful`), and nothing may be deleted by age.
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:
         """`last_ms` is the last time in the journal, with which the time begins; 0 if there is none."""
         self._clock = clock
         self._passed_ms = clock.passed_ms()
+        self._witnesses = Witnesses()
         now_ms = clock.now_ms()
         # Nobody knows how long no control plane ran: the last record may be old because there was nothing to decide.
-        is_near = 0 < last_ms <= now_ms <= last_ms + _FAR_MS
-        self._now_ms = float(max(last_ms, now_ms - _OUTAGE_MS * is_near))
+        is_near = now_ms <= last_ms + _FAR_MS
+        outage_ms = _OUTAGE_MS if is_near else now_ms
+        self._now_ms = float(max(last_ms, now_ms - outage_ms) if last_ms else now_ms)
         self._is_apart = abs(now_ms - self._now_ms) > _TOLD_MS
+        #: Since when the clocks are far ahead (`Clock.passed_ms`); None if they are not.
+        self._ahead_since_ms: float | None = None if is_near or not last_ms else -inf
+        self._settles_ms = -inf
+        self._leap_ms = 0.0
+        self.is_doubtful = False
+        self.apart_ms = 0.0
+        """How far the clocks are ahead of this time, or behind it if that is negative."""
+
+    def hear(self, witness: int | str, now_ms: int) -> None:
+        """Take note of what another clock shows now: that of an agent, by its node id, or of the `STORE`."""
+        self._witnesses.hear(witness, now_ms - self._clock.passed_ms(), self._clock.passed_ms())
+
+    def take_leap(self) -> int:
+        """Return by how much the time has leapt forwards since the last call; 0 as a rule."""
+        if not self._leap_ms:
+            return 0
+        leap_ms, self._leap_ms = self._leap_ms, 0.0
+        return int(leap_ms)
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970, which never goes back."""
         passed_ms = self._clock.passed_ms()
         duration_ms = passed_ms - self._passed_ms
         self._passed_ms = passed_ms
-        behind_ms = self._clock.now_ms() - self._now_ms
-        if behind_ms > _FAR_MS:
-            self._now_ms += behind_ms
+        clock_ms = self._clock.now_ms()
+        others_ms = self._witnesses.agreed(passed_ms)
+        true_ms: float = clock_ms
+        if others_ms is not None and clock_ms - others_ms > _FAR_MS:
+            true_ms = others_ms
+        behind_ms = true_ms - self._now_ms
+        if behind_ms > _FAR_MS and others_ms is not None and self._stands(passed_ms):
+            self._leap(behind_ms, passed_ms)
         else:
+            self._tell(clock_ms - self._now_ms - duration_ms)
             self._now_ms += min(max(behind_ms, duration_ms / 2), duration_ms * 2)
-        self._tell(behind_ms - duration_ms)
+        self.apart_ms = true_ms - self._now_ms
+        if self.apart_ms <= _FAR_MS:
+            self._ahead_since_ms = None
+        self._doubt(passed_ms)
         return int(self._now_ms)
+
+    def _stands(self, passed_ms: float) -> bool:
+        """Whether the clocks have been far ahead for long enough: an operator may have mistyped a time."""
+        if self._ahead_since_ms is None:
+            self._ahead_since_ms = passed_ms
+        return passed_ms - self._ahead_since_ms >= _STANDS_MS
+
+    def _leap(self, behind_ms: float, passed_ms: float) -> None:
+        self._now_ms += behind_ms
+        self._leap_ms += behind_ms
+        self._settles_ms = passed_ms + _SETTLES_MS
+        self._is_apart = False
+        _log.warning(
+            "the time went forwards by %.0f s to that of the clocks, which agree; nothing is deleted by age for %d min",
+            behind_ms / 1000,
+            _SETTLES_MS // 60_000,
+        )
+
+    def _doubt(self, passed_ms: float) -> None:
+        is_apart = abs(self.apart_ms) > _FAR_MS
+        was_doubtful, self.is_doubtful = self.is_doubtful, is_apart or passed_ms < self._settles_ms
+        if self.is_doubtful and not was_doubtful and is_apart:
+            _log.warning(
+                "the time is in doubt: %s %.0f s %s that of the control plane, so nothing is deleted by age. If the "
+                "clocks of all machines are right, stop the control planes and run `lacuna controlplane set-time`",
+                "this machine's clock is" if self._witnesses.is_empty else "the clocks are",
+                abs(self.apart_ms) / 1000,
+                "ahead of" if self.apart_ms > 0 else "behind",
+            )
+        elif was_doubtful and not self.is_doubtful:
+            _log.warning("the time is not in doubt any more")
 
     def _tell(self, behind_ms: float) -> None:
         is_apart = abs(behind_ms) > _TOLD_MS
         if is_apart and not self._is_apart:
-            way = "forwards" if behind_ms > 0 else "backwards"
-            what = (
-                "which is believed at once, since it is more than an hour"
-                if behind_ms > _FAR_MS
-                else f"which the control plane's time follows at {'twice' if behind_ms > 0 else 'half'} the pace"
-            )
             _log.warning(
-                "the machine's clock was set %s by %.0f s, %s", way, abs(behind_ms) / 1000, what
+                "the machine's clock was set %s by %.0f s, which the control plane's time follows at %s the pace",
+                "forwards" if behind_ms > 0 else "backwards",
+                abs(behind_ms) / 1000,
+                "twice" if behind_ms > 0 else "half",
             )
-        self._is_apart = is_apart and behind_ms <= _FAR_MS
+        self._is_apart = is_apart
+
+
+class Witnesses:
+    """The clocks of agents and of the object store, each as far as it is ahead of `Clock.passed_ms`."""
+
+    def __init__(self) -> None:
+        self._heard: dict[int | str, tuple[float, float]] = {}
+        self._judged_ms = -inf
+        self._agreed: float | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no other clock was heard lately."""
+        return not self._heard
+
+    def hear(self, witness: int | str, ahead_ms: float, passed_ms: float) -> None:
+        """Remember one, and look at all of them at the next question."""
+        self._heard.pop(witness, None)
+        self._heard[witness] = (ahead_ms, passed_ms)
+        if len(self._heard) > _MOST_WITNESSES:
+            del self._heard[next(iter(self._heard))]
+        self._judged_ms = -inf
+
+    def agreed(self, passed_ms: float) -> float | None:
+        """Return a time that most agents and the store have reached; None if none of them was heard lately."""
+        if passed_ms >= self._judged_ms + _JUDGED_MS:
+            self._judged_ms = passed_ms
+            self._agreed = self._judge(passed_ms)
+        return None if self._agreed is None else self._agreed + passed_ms
+
+    def _judge(self, passed_ms: float) -> float | None:
+        oldest_ms = passed_ms - _REMEMBERED_MS
+        self._heard = {name: each for name, each in self._heard.items() if each[1] >= oldest_ms}
+        agents = sorted(ahead_ms for name, (ahead_ms, _) in self._heard.items() if name != STORE)
+        told = [self._heard[STORE][0]] if STORE in self._heard else []
+        if agents:
+            told.append(agents[(len(agents) - 1) // 2])
+        return min(told, default=None)

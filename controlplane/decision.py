@@ -14,13 +14,15 @@ class Context(NamedTuple):
 
     `now_ms` is the control plane's clock, never behind the last journal record; each call of `new_id` returns 16
     random bytes; `token` identifies the waiting caller, so that the reply to a parked command can find it; `session`
-    is the number of the session that sent the command, or 0 if none did.
+    is the number of the session that sent the command, or 0 if none did. While `is_time_doubtful`, clocks do not agree
+    with `now_ms`, so nothing may be deleted by age.
     """
 
     now_ms: int
     new_id: Callable[[], bytes]
     token: int = 0
     session: int = 0
+    is_time_doubtful: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,6 +5,7 @@
     replay(state, record)                          # applies one record completely
     tick(state, context) -> Decision               # decides what is overdue
     found(state, cluster_id, context) -> Decision  # the first record of a new journal
+    set_time(now_ms) -> Decision                   # an operator knows better what time it is
     snapshot(state) -> bytes, restore(bytes) -> State
 
 The caller replays a decision's records at once, in order, before it decides anything else. The machine does no I/O,
@@ -38,6 +39,7 @@ from lacuna.controlplane.verbs import (
     securing,
     sharing,
     swapping,
+    times,
     topics,
     transactions,
     windows,
@@ -57,6 +59,7 @@ from lacuna.controlplane.verbs.losses import accept_loss
 from lacuna.controlplane.verbs.parts import check_length
 from lacuna.controlplane.verbs.presence import end_session
 from lacuna.controlplane.verbs.refusals import MalformedCommand
+from lacuna.controlplane.verbs.times import set_time
 from lacuna.controlplane.verbs.turn import Turn
 
 __all__ = [
@@ -70,6 +73,7 @@ __all__ = [
     "needs_proof",
     "replay",
     "restore",
+    "set_time",
     "snapshot",
     "tick",
 ]
@@ -173,6 +177,7 @@ REPLAYS: Final[Mapping[str, _Replay]] = {
     "cluster_founded": _replay_founded,
     "agent_joined": agents.replay_agent_joined,
     "job_lease_opened": agents.replay_job_lease_opened,
+    "time_set": times.replay_time_set,
     "loss_accepted": losses.replay_loss_accepted,
     "leases_ended": agents.replay_leases_ended,
     "leases_used_late": agents.replay_leases_used_late,
@@ -241,12 +246,13 @@ def tick(state: State, context: Context) -> Decision:
     state.rewriting.begin(turn.now_ms)
     agents.tick_leases(turn)
     outcomes.tick_transactions(turn)
-    producers.tick_transactional_ids(turn)
-    windows.tick_producers(turn)
+    if not context.is_time_doubtful:
+        producers.tick_transactional_ids(turn)
+        windows.tick_producers(turn)
+        housekeeping.tick_pins(turn)
+        securing.tick_tokens(turn)
     retention.tick_retention(turn)
     housekeeping.tick_releases(turn)
-    housekeeping.tick_pins(turn)
-    securing.tick_tokens(turn)
     presence.tick_presence(turn)
     deadlines.tick_groups(turn)
     internal.tick_internal(turn)

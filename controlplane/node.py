@@ -139,6 +139,8 @@ class Node:
             standbys=[each for each, _ in self._standbys.values()],
             pending_records=load.pending_records,
             backlog=load.backlog,
+            is_time_doubtful=self.plane.time.is_doubtful,
+            clocks_ahead_ms=int(self.plane.time.apart_ms),
         )
 
     def _status_of_standby(self) -> ControlPlaneStatus:
@@ -148,6 +150,8 @@ class Node:
         if told is not None and told.leader == status.leader:
             status.position = told.position
             status.pending_records, status.backlog = told.pending_records, told.backlog
+            status.is_time_doubtful = told.is_time_doubtful
+            status.clocks_ahead_ms = told.clocks_ahead_ms
             status.standbys.extend(each for each in told.standbys if each.address != here.address)
         status.position = max(status.position, here.position)
         status.standbys.append(here)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import Receiver
-from lacuna.controlplane.clock import Clock, SteadyTime
+from lacuna.controlplane.clock import STORE, Clock, SteadyTime
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.journal.journal import (
     Journal,
@@ -36,11 +36,13 @@ from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.partition import deleted_delta
-from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.state import NO_NODE, State
+from lacuna.controlplane.state.times import leap
 from lacuna.controlplane.tenure import LockedTenure, Tenure
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.setting import MEBIBYTE, check_settings, setting
 
 _log = logging.getLogger("lacuna.controlplane")
@@ -253,6 +255,11 @@ class Runtime:
         """Return the control plane's time."""
         return self._time.now_ms()
 
+    @property
+    def time(self) -> SteadyTime:
+        """The control plane's time, and how far the clocks are apart from it."""
+        return self._time
+
     def load(self) -> RuntimeLoad:
         """Return how full the queues are."""
         return RuntimeLoad(
@@ -414,6 +421,7 @@ class Runtime:
             self._hold((held,))
             return
         decision = machine.handle(self._state, command, context)
+        self._hear(command, decision.reply)
         proof = 0
         if self._confirm is not None and machine.needs_proof(command, decision):
             proof = self._proofs_asked = self._proofs_asked + 1
@@ -426,6 +434,22 @@ class Runtime:
         if rights is not None:
             reply = rights.answer(reply)
         self._apply(decision, command, session, reply, proof)
+
+    def _hear(self, command: Command, reply: Reply | None) -> None:
+        """Take note of what the clocks of an agent and of the store show, if it has a lease."""
+        told: RegisterAgent | AgentReport
+        if command.HasField("register_agent") and reply is not None:
+            node_id, told = reply.agent_registered.node_id, command.register_agent
+        elif command.HasField("renew_lease"):
+            lease = self._state.leases.get(command.renew_lease.lease_id)
+            node_id = NO_NODE if lease is None else lease.node_id
+            told = command.renew_lease.report
+        else:
+            return
+        if node_id != NO_NODE and told.clock_ms:
+            self._time.hear(node_id, told.clock_ms)
+            if told.store_clock_ms:
+                self._time.hear(STORE, told.store_clock_ms)
 
     def _apply(
         self,
@@ -684,7 +708,15 @@ class Runtime:
 
     def _context(self, token: int, session: int = 0) -> Context:
         now_ms = self._time.now_ms()
-        return Context(now_ms=now_ms, new_id=self._new_id, token=token, session=session)
+        if leap_ms := self._time.take_leap():
+            leap(self._state, leap_ms)
+        return Context(
+            now_ms=now_ms,
+            new_id=self._new_id,
+            token=token,
+            session=session,
+            is_time_doubtful=self._time.is_doubtful,
+        )
 
 
 def _refused(key: PartitionKey, why: str) -> PartitionDelta:

@@ -79,6 +79,8 @@ class LonePlane:
             position=self.plane.durable_position,
             pending_records=load.pending_records,
             backlog=load.backlog,
+            is_time_doubtful=self.plane.time.is_doubtful,
+            clocks_ahead_ms=int(self.plane.time.apart_ms),
         )
 
 

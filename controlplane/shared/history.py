@@ -77,6 +77,14 @@ class History:
         if gone > 0:
             self._drop_first(gone)
 
+    def hold_back(self, now_ms: int) -> None:
+        """Forget what is said to have happened after `now_ms`, to which the time was set back."""
+        second = now_ms // 1000
+        kept = bisect_right(self.seconds, second)
+        del self.seconds[kept:], self.offsets[kept:]
+        self.settled_ms = min(self.settled_ms, next_second_ms(now_ms))
+        self.thinned_at = min(self.thinned_at, second)
+
     def known_from(self) -> int:
         """Return the first second for which there is an answer."""
         return self.seconds[0] if self.seconds else self.settled_ms // 1000

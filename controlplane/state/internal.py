@@ -205,6 +205,14 @@ class InternalTopics:
         tombstone = Tombstone(Kind.OFFSET, group_id, "", topic, partition[1], now_ms)
         self._bury(OFFSETS_NUMBER, OffsetKey(group_id, partition), tombstone)
 
+    def hold_back(self, now_ms: int) -> None:
+        """Have nothing be written after `now_ms`, to which the time was set back."""
+        for kept in self.group_records.values():
+            for key, stamp in kept.items():
+                kept[key] = stamp._replace(at_ms=min(stamp.at_ms, now_ms))
+        for place, tombstone in self.tombstones.items():
+            self.tombstones[place] = tombstone._replace(at_ms=min(tombstone.at_ms, now_ms))
+
     def _bury(self, number: int, key: OffsetKey | NameKey, tombstone: Tombstone) -> None:
         index = partition_of(tombstone.name)
         partition = self.topics[number][index]

@@ -226,6 +226,11 @@ class SegmentTable:
             if not columns.live[row]:
                 self.replaced[key] = now_ms
 
+    def hold_back(self, now_ms: int) -> None:
+        """Have no segment be replaced after `now_ms`, to which the time was set back."""
+        for key, replaced_ms in self.replaced.items():
+            self.replaced[key] = min(replaced_ms, now_ms)
+
     def forget(self, key: SegmentKey) -> None:
         """Remove a replaced segment, whose object was deleted from the bucket."""
         if self.replaced.pop(key, None) is not None:

@@ -92,16 +92,20 @@ class ClusterDelta(_message.Message):
     def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ..., hidden_agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., peer_secret: _Optional[bytes] = ..., internal_topics: _Optional[_Iterable[int]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class RegisterAgent(_message.Message):
-    __slots__ = ("host", "port", "zone", "endpoints")
+    __slots__ = ("host", "port", "zone", "endpoints", "clock_ms", "store_clock_ms")
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    STORE_CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     host: str
     port: int
     zone: str
     endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
-    def __init__(self, host: _Optional[str] = ..., port: _Optional[int] = ..., zone: _Optional[str] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ...) -> None: ...
+    clock_ms: int
+    store_clock_ms: int
+    def __init__(self, host: _Optional[str] = ..., port: _Optional[int] = ..., zone: _Optional[str] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., store_clock_ms: _Optional[int] = ...) -> None: ...
 
 class AgentRegistered(_message.Message):
     __slots__ = ("error_code", "node_id", "lease_id", "lease_duration_ms", "cluster_id")

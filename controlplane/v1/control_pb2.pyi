@@ -20,7 +20,7 @@ class StatusRequest(_message.Message):
     def __init__(self, standby: _Optional[_Union[Standby, _Mapping]] = ...) -> None: ...
 
 class ControlPlaneStatus(_message.Message):
-    __slots__ = ("is_leader", "leader", "epoch", "position", "standbys", "pending_records", "backlog")
+    __slots__ = ("is_leader", "leader", "epoch", "position", "standbys", "pending_records", "backlog", "is_time_doubtful", "clocks_ahead_ms")
     IS_LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,8 @@ class ControlPlaneStatus(_message.Message):
     STANDBYS_FIELD_NUMBER: _ClassVar[int]
     PENDING_RECORDS_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    IS_TIME_DOUBTFUL_FIELD_NUMBER: _ClassVar[int]
+    CLOCKS_AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
     is_leader: bool
     leader: str
     epoch: int
@@ -35,7 +37,9 @@ class ControlPlaneStatus(_message.Message):
     standbys: _containers.RepeatedCompositeFieldContainer[Standby]
     pending_records: int
     backlog: int
-    def __init__(self, is_leader: _Optional[bool] = ..., leader: _Optional[str] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., standbys: _Optional[_Iterable[_Union[Standby, _Mapping]]] = ..., pending_records: _Optional[int] = ..., backlog: _Optional[int] = ...) -> None: ...
+    is_time_doubtful: bool
+    clocks_ahead_ms: int
+    def __init__(self, is_leader: _Optional[bool] = ..., leader: _Optional[str] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., standbys: _Optional[_Iterable[_Union[Standby, _Mapping]]] = ..., pending_records: _Optional[int] = ..., backlog: _Optional[int] = ..., is_time_doubtful: _Optional[bool] = ..., clocks_ahead_ms: _Optional[int] = ...) -> None: ...
 
 class Standby(_message.Message):
     __slots__ = ("address", "position")

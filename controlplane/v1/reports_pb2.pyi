@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentReport(_message.Message):
-    __slots__ = ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups", "store", "clients", "connections_left_out", "merges")
+    __slots__ = ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups", "store", "clients", "connections_left_out", "merges", "clock_ms", "store_clock_ms")
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FAILED_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,8 @@ class AgentReport(_message.Message):
     CLIENTS_FIELD_NUMBER: _ClassVar[int]
     CONNECTIONS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     MERGES_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    STORE_CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     connections: int
     requests: int
     requests_failed: int
@@ -26,7 +28,9 @@ class AgentReport(_message.Message):
     clients: _containers.RepeatedCompositeFieldContainer[ConnectedClients]
     connections_left_out: int
     merges: MergeCounts
-    def __init__(self, connections: _Optional[int] = ..., requests: _Optional[int] = ..., requests_failed: _Optional[int] = ..., cache_hits: _Optional[int] = ..., cache_lookups: _Optional[int] = ..., store: _Optional[_Union[StoreCounts, _Mapping]] = ..., clients: _Optional[_Iterable[_Union[ConnectedClients, _Mapping]]] = ..., connections_left_out: _Optional[int] = ..., merges: _Optional[_Union[MergeCounts, _Mapping]] = ...) -> None: ...
+    clock_ms: int
+    store_clock_ms: int
+    def __init__(self, connections: _Optional[int] = ..., requests: _Optional[int] = ..., requests_failed: _Optional[int] = ..., cache_hits: _Optional[int] = ..., cache_lookups: _Optional[int] = ..., store: _Optional[_Union[StoreCounts, _Mapping]] = ..., clients: _Optional[_Iterable[_Union[ConnectedClients, _Mapping]]] = ..., connections_left_out: _Optional[int] = ..., merges: _Optional[_Union[MergeCounts, _Mapping]] = ..., clock_ms: _Optional[int] = ..., store_clock_ms: _Optional[int] = ...) -> None: ...
 
 class StoreCounts(_message.Message):
     __slots__ = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "is_bucket")

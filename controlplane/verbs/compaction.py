@@ -39,6 +39,8 @@ def plan_compaction(turn: Turn, command: PlanCompaction) -> Reply:
         raise MalformedCommand(
             "a compaction plan must have no from_offsets, or one for each partition"
         )
+    if turn.context.is_time_doubtful:
+        return Reply(compaction_plan=CompactionPlan(planned_at_ms=turn.now_ms))
     state = turn.state
     state.compaction_horizons.move(state.partitions.values(), command.min_age_ms, turn.now_ms)
     plan = CompactionPlan(planned_at_ms=turn.now_ms)

@@ -157,6 +157,8 @@ def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
     if command.lease_id not in state.leases:
         answer = CollectionPlan(error_code=ErrorCode.LEASE_EXPIRED)
         return Reply(collection_plan=answer)
+    if turn.context.is_time_doubtful:
+        return Reply(collection_plan=CollectionPlan())
     now_ms = turn.now_ms
     limit = min(max(0, command.max_segments), COLLECTED_AT_ONCE)
     keys = state.segments.collectable(now_ms, COLLECTION_GRACE_MS, limit)

@@ -33,6 +33,8 @@ def tick_retention(turn: Turn) -> None:
             limits[topic_id] = _limits_of(state.topics[topic_id].configs)
         retention_ms, retention_bytes = limits[topic_id]
         oldest_ms = _oldest_ms(state, partition.key, retention_ms, turn.now_ms)
+        if turn.context.is_time_doubtful:
+            oldest_ms = None
         removed = _count_past(partition, oldest_ms, retention_bytes, left)
         if oldest_ms is not None and removed < left:
             state.retention_ages[partition.key] = turn.now_ms

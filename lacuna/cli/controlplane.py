@@ -40,6 +40,7 @@ from lacuna.cli.options import (
     folder,
 )
 from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say
+from lacuna.cli.setting_time import set_time
 from lacuna.cli.sizes import show_count
 from lacuna.cli.workers import siblings
 from lacuna.controlplane.client import ControlTlsSettings, made_of
@@ -235,6 +236,7 @@ async def _until_it_fails(
 
 app = make_group(controlplane)
 app.adds("copy")(copy)
+app.adds("set-time")(set_time)
 
 
 @app.adds("status")
@@ -256,6 +258,10 @@ async def status(
     tell(f"leader {answer.leader}" if answer.leader else "leader none")
     tell(f"epoch {answer.epoch}")
     tell(f"position {answer.position}")
+    if answer.is_time_doubtful:
+        tell(
+            f"time in doubt: nothing is deleted by age; clocks are {answer.clocks_ahead_ms / 1000:.0f} s ahead"
+        )
     for standby in standbys:
         behind = max(0, answer.position - standby.position)
         tell(f"standby {standby.address} {show_count(behind, 'record')} behind")
@@ -266,6 +272,8 @@ def _as_json(answer: ControlPlaneStatus, standbys: list[Standby]) -> dict[str, o
         "leader": answer.leader or None,
         "epoch": answer.epoch,
         "position": answer.position,
+        "is_time_doubtful": answer.is_time_doubtful,
+        "clocks_ahead_ms": answer.clocks_ahead_ms,
         "standbys": [
             {
                 "address": standby.address,

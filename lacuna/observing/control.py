@@ -48,6 +48,16 @@ def observe_control_plane(
 async def add_leader(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
     """Add all metrics of a control plane that leads."""
     families.gauge("lacuna_controlplane_leader", "1 if this control plane leads.", 1)
+    families.gauge(
+        "lacuna_controlplane_time_doubtful",
+        "1 while clocks do not agree with the control plane's time, so that nothing is deleted by age.",
+        plane.time.is_doubtful,
+    )
+    families.gauge(
+        "lacuna_controlplane_clocks_ahead_seconds",
+        "How far the clocks are ahead of the control plane's time; negative if they are behind it.",
+        plane.time.apart_ms / 1000,
+    )
     _add_load(families, plane, settings)
     sums = totals(plane.state, plane.now_ms())
     _add_state(families, plane.state, sums)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from itertools import islice
 from typing import Any, NoReturn
@@ -147,8 +148,16 @@ class S3Store:
                 ),
             )
 
+            self._client.meta.events.register("after-call.s3", self._note_date)
             # With `Expect: 100-continue`, every PUT would wait a round trip before sending its body.
             self._client.meta.events.register("before-sign.s3.PutObject", _drop_expect)
+
+    def _note_date(self, http_response: Any, **_: Any) -> None:
+        try:
+            date = parsedate_to_datetime(http_response.headers["Date"])
+        except (KeyError, ValueError):
+            return  # not every service says what time it is
+        self.metrics.dated(int(date.timestamp() * 1000))
 
     def check(self) -> None:
         with self._errors(""):

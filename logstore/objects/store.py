@@ -200,8 +200,8 @@ class StoreMetrics:
     """
 
     __slots__ = (
-        "_lock", "bytes_between", "bytes_read", "bytes_written", "connections_in_use",
-        "connections_kept", "deletes", "gets", "lists", "puts", "sizes",
+        "_clock_ahead_ms", "_lock", "bytes_between", "bytes_read", "bytes_written",
+        "connections_in_use", "connections_kept", "deletes", "gets", "lists", "puts", "sizes",
     )  # fmt: skip
 
     def __init__(self, connections_kept: int = 0) -> None:
@@ -216,6 +216,16 @@ class StoreMetrics:
         self.sizes = 0
         self.lists = 0
         self.deletes = 0
+        self._clock_ahead_ms: float | None = None
+
+    def dated(self, now_ms: int) -> None:
+        """Note the time that the service has put into an answer."""
+        self._clock_ahead_ms = now_ms - time.monotonic() * 1000
+
+    def clock_ms(self) -> int:
+        """Return the time of the service's clock now, by its last answer; 0 if it has none."""
+        ahead_ms = self._clock_ahead_ms
+        return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
     @property
     def is_bucket(self) -> bool:

@@ -1,7 +1,8 @@
-"""`lacuna controlplane copy`: a cluster whose journal moves to another place, and whose clients go on."""
+"""`lacuna controlplane copy` and `set-time`: a journal that moves to another place, or to another time."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -51,6 +52,20 @@ def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
             assert clients.consume(agent, "t", 2) == [(0, "before"), (2, "after")]
     said = refused("up", "--data", "data", "--listen", "127.0.0.1:0")
     assert "or copied to another place where the cluster went on" in said
+
+
+def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
+    tmp_path: Path, lacuna: Command, refused: Refusal
+) -> None:
+    command = ("controlplane", "set-time", "--data", "data")
+    assert "there is no journal at data: nothing was changed" in refused(*command)
+    with Cluster(tmp_path / "data") as cluster:
+        cluster.advance(30 * 86_400_000)
+        assert "another control plane is running on this data" in refused(*command)
+    before, now = (datetime.fromisoformat(row[0].split()[1]) for row in lacuna(*command).rows)
+    assert before - now > timedelta(days=29)
+    again, _ = (datetime.fromisoformat(row[0].split()[1]) for row in lacuna(*command).rows)
+    assert again == now
 
 
 @pytest.mark.parametrize(

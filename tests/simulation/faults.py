@@ -52,8 +52,9 @@ class Machines:
 LEADER: Final = "leader"
 #: How often a clock that drifts is moved.
 DRIFT_STEP: Final = 0.1
-#: How far a clock can be ahead. One that is more than an hour ahead was wrong before, and is believed (ADR 25).
+#: How far a clock can be ahead and be believed: less than an hour (ADR 53). One that leaps is ahead by days.
 AHEAD_MS: Final = 3_500_000
+LEAP_MS: Final = 60 * 86_400_000
 
 Apply = Callable[["World", Fault], None]
 Target = Callable[[random.Random, Machines], str]
@@ -186,6 +187,13 @@ def _clock(world: World, fault: Fault) -> None:
     host.jump_clock(ahead - host.clock_ahead_ms)
 
 
+def _leap(world: World, fault: Fault) -> None:
+    """Sets the clock of a control plane forwards by weeks, for a while."""
+    host, by_ms = world.host(fault.target), int(LEAP_MS * (0.1 + fault.rate))
+    host.jump_clock(by_ms)
+    world.loop.call_in(world.loop.world, fault.lasts, host.jump_clock, -by_ms)
+
+
 def _drift(world: World, fault: Fault) -> None:
     """Has a clock gain up to half of the time that passes, or lose up to a quarter."""
     per_step = int(DRIFT_STEP * 1000 * (0.75 * fault.rate - 0.25))
@@ -207,6 +215,10 @@ def _database(_: random.Random, __: Machines) -> str:
 
 def _leader(randomness: random.Random, machines: Machines) -> str:
     return randomness.choice([LEADER, LEADER, LEADER, *machines.planes])
+
+
+def _plane(randomness: random.Random, machines: Machines) -> str:
+    return randomness.choice(machines.planes)
 
 
 def _server(randomness: random.Random, machines: Machines) -> str:
@@ -248,6 +260,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "long pause": Kind(_pause_at_put, 5, (4.0, 28.0), _agent),
     "clock jumps": Kind(_clock, 2, (0.0, 0.0), _server),
     "clock drifts": Kind(_drift, 1, (2.0, 15.0), _server),
+    "clock leaps": Kind(_leap, 2, (0.5, 20.0), _plane),
     "cut": Kind(_cut, 5, (0.2, 18.0), _two),
     "slow network": Kind(_slow_network, 2, (0.5, 5.0), _nobody),
     "resets": Kind(_resets, 3, (0.5, 5.0), _nobody),

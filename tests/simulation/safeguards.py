@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from math import inf
 from typing import Any, Final
 from unittest import mock
 
@@ -20,10 +21,11 @@ from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.housekeeping.collecting import Collector
 from lacuna.agent.produce import flush
 from lacuna.agent.trust import Trust
-from lacuna.controlplane import machine
+from lacuna.controlplane import clock, machine
 from lacuna.controlplane.client import session
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import PartitionView
+from lacuna.controlplane.clock import Witnesses
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -426,6 +428,11 @@ def _everything_again() -> AbstractContextManager[Any]:
     return patch(session, "may_be_repeated", lambda _: True)
 
 
+def _believed_at_once() -> AbstractContextManager[Any]:
+    """A clock that is far ahead is believed, whatever others show."""
+    return _all(patch(Witnesses, "agreed", lambda *_: inf), patch(clock, "_STANDS_MS", 0))
+
+
 #: Name → what takes it away. The names are those of docs/simulation.md.
 SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "durable replies": _early_replies,
@@ -463,6 +470,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "second sweep of leases": _swept_once,
     "error of a deleted topic": _undeleted_views,
     "commands not sent again": _everything_again,
+    "agreement of clocks": _believed_at_once,
 }
 
 #: The same, found by histories of a group whose members come and go.

@@ -253,6 +253,7 @@ class World:
         if self.cast.keyed_places:
             self._read_keyed()
         self._look_for_garbage()
+        self._look_at_the_time()
         self._compare_standbys()
         self._audit()
 
@@ -405,6 +406,14 @@ class World:
             return
         for finding in findings:
             self.history.wrong(f"the audit found {finding}")
+
+    def _look_at_the_time(self) -> None:
+        """The time is ahead by no more than a clock may be that is believed, and at twice the pace."""
+        state = self.planes.state()
+        assert state is not None
+        ahead_ms = state.clock_ms - self.loop.now_ms
+        if ahead_ms > faults.AHEAD_MS + 1000 * self.loop.time():
+            self.history.wrong(f"the control plane's time is {ahead_ms / 3_600_000:.0f} h ahead")
 
     def _look_for_garbage(self) -> None:
         state = self.planes.state()

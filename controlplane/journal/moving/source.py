@@ -1,6 +1,9 @@
-"""A journal that is copied. This process leads it meanwhile, so that no control plane can begin to."""
+"""A journal that is copied, or whose time is set.
 
-from collections.abc import AsyncIterator
+This process leads it meanwhile, so that no control plane can begin to.
+"""
+
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -21,9 +24,15 @@ from lacuna.controlplane.journal.replica import Replica
 class Source:
     """A journal that a lock keeps others out of, and what it held when it was opened."""
 
-    def __init__(self, opened: OpenedJournal, replica: Replica) -> None:
+    def __init__(self, opened: OpenedJournal, replica: Replica, journal: Journal) -> None:
         self.opened = opened
+        self.clock_ms = replica.state.clock_ms
         self._replica = replica
+        self._journal = journal
+
+    async def add(self, records: Sequence[bytes]) -> None:
+        """Append records. Raises JournalError."""
+        await self._journal.append(records, self.opened.fencing_token)
 
     def take_snapshot(self) -> Snapshot:
         """Return everything as a snapshot, once: the state, which may be large, is dropped."""
@@ -38,12 +47,12 @@ class LeasedSource(Source):
     """A journal that others may take over if it is not renewed."""
 
     def __init__(self, opened: OpenedJournal, replica: Replica, journal: SharedJournal) -> None:
-        super().__init__(opened, replica)
-        self._journal = journal
+        super().__init__(opened, replica, journal)
+        self._shared = journal
 
     async def confirm(self) -> None:
         """Renew it, which fails if another one has taken over."""
-        await self._journal.renew(self.opened.fencing_token)
+        await self._shared.renew(self.opened.fencing_token)
 
 
 @asynccontextmanager
@@ -53,7 +62,7 @@ async def locked_source(journal: Journal) -> AsyncIterator[Source]:
     try:
         if not opened.position:
             raise _nothing()
-        yield Source(opened, await _replayed(journal, Replica(), opened))
+        yield Source(opened, await _replayed(journal, Replica(), opened), journal)
     finally:
         await journal.close()
 
@@ -90,7 +99,7 @@ async def _followed(journal: SharedJournal, clock: Clock) -> Replica:
 
 
 def _nothing() -> JournalError:
-    return JournalError("there is no journal to copy: nothing was changed")
+    return JournalError("there is no journal: nothing was changed")
 
 
 async def _replayed(journal: Journal, replica: Replica, opened: OpenedJournal) -> Replica:

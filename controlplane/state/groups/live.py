@@ -193,6 +193,18 @@ class LiveGroup:
         )
         self.due_ms = min(deadlines, default=None)
 
+    def shift(self, by_ms: int) -> None:
+        """Move all deadlines, as the time has leapt."""
+        for member in self.members.values():
+            if member.session_deadline_ms is not None:
+                member.session_deadline_ms += by_ms
+        self.pending_joins = {each: at_ms + by_ms for each, at_ms in self.pending_joins.items()}
+        if self.join_deadline_ms is not None:
+            self.join_deadline_ms += by_ms
+        if self.sync_deadline_ms is not None:
+            self.sync_deadline_ms += by_ms
+        self.refresh_due()
+
     def to_generation(self, now_ms: int) -> GroupGeneration:
         """Return the group as the journal keeps it."""
         return GroupGeneration(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.internal import InternalTopics
@@ -115,6 +116,14 @@ class Offsets:
                 if previous is None or previous.sequence < offset.sequence:
                     kept[key] = offset
                     offset.log_offset = partition.take_for_offset(group_id, key)
+
+    def hold_back(self, now_ms: int) -> None:
+        """Have nothing be written after `now_ms`, to which the time was set back."""
+        pending = chain.from_iterable(each.values() for each in self.pending.values())
+        for offsets in chain(self.committed.values(), pending):
+            for stored in offsets.values():
+                stored.written_at_ms = min(stored.written_at_ms, now_ms)
+        self.internal.hold_back(now_ms)
 
     def forget_group(self, group_id: str, name_of: Callable[[bytes], str], now_ms: int) -> None:
         """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""

@@ -72,6 +72,12 @@ class Groups:
         """Drop all offsets of a deleted topic (S6). Part of replaying the deletion."""
         self.offsets.forget_topic(topic_id, name, now_ms)
 
+    def hold_back(self, now_ms: int) -> None:
+        """Have nothing be written after `now_ms`, to which the time was set back."""
+        for generation in self.generations.values():
+            generation.written_at_ms = min(generation.written_at_ms, now_ms)
+        self.offsets.hold_back(now_ms)
+
     # For replay and for decisions.
 
     def forget_token(self, token: int) -> None:

@@ -48,6 +48,8 @@ def _check_expiry(turn: Turn) -> None:
 
     A tick looks at OFFSETS_PER_TICK offsets, or one group, and expires MAX_PER_TICK of a group. The next one continues.
     """
+    if turn.context.is_time_doubtful:
+        return
     live = turn.groups.live
     check_ms = live.next_expiry_check_ms
     if check_ms is None or check_ms <= turn.now_ms:

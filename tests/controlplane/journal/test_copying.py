@@ -130,6 +130,18 @@ async def test_the_digest_is_that_of_the_content_alone(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+async def test_the_time_is_set_in_the_journal_itself(place: Place) -> None:
+    place.fill()
+    before = await replayed(place.journal())
+    now_ms = before.state.clock_ms - 30 * 86_400_000
+    async with place.source() as source:
+        assert source.clock_ms == before.state.clock_ms
+        await source.add([each.SerializeToString() for each in machine.set_time(now_ms).records])
+    after = await replayed(place.journal())
+    assert (after.state.clock_ms, after.position) == (now_ms, before.position + 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_nothing_is_copied_over_a_journal(
     request: pytest.FixtureRequest, place: Place
 ) -> None:
@@ -146,7 +158,7 @@ async def test_nothing_is_copied_over_a_journal(
 
 @pytest.mark.parametrize("kind", SHARED)
 async def test_a_place_without_a_journal_is_no_source(place: Place) -> None:
-    with pytest.raises(JournalError, match="no journal to copy"):
+    with pytest.raises(JournalError, match="there is no journal"):
         async with place.source():
             raise AssertionError
     if place.url:

@@ -206,6 +206,51 @@ async def test_time_of_a_snapshot_counts_too(rig: Rig) -> None:
     assert (await last_record(rig)).now_ms == later
 
 
+DAY_MS = 86_400_000
+
+
+def register(rig: Rig, ahead_ms: int = 0, port: int = 9092) -> Command:
+    """An agent's, whose clock is ahead of the control plane's by so much."""
+    agent = RegisterAgent(host="h", port=port, clock_ms=rig.clock.now_ms() + ahead_ms)
+    return Command(register_agent=agent)
+
+
+async def test_a_clock_that_was_wrong_for_a_while_leaves_nothing_in_the_journal(rig: Rig) -> None:
+    """An agent knows better."""
+    right = rig.clock.now_ms()
+    rig.clock.set(30 * DAY_MS)
+    await rig.restart()
+    client = rig.client()
+    await client.call(register(rig, -30 * DAY_MS))
+    rig.clock.advance(30_000)
+    await client.call(create_topic("a"))
+    assert (await last_record(rig)).now_ms == right + 30_000
+    rig.clock.set(-30 * DAY_MS)
+    await rig.restart()
+    await rig.client().call(create_topic("b"))
+    assert (await last_record(rig)).now_ms == right + 30_000
+    assert not rig.plane.time.is_doubtful
+
+
+async def test_after_a_long_outage_leases_last_as_long_as_ever(rig: Rig) -> None:
+    """Also if the first agent is heard after the first tick: then the time leaps by the whole outage."""
+    client = rig.client()
+    kept = (await client.call(open_lease(9_000))).lease_opened.lease_id
+    rig.clock.set(30 * DAY_MS)
+    await rig.restart()
+    rig.plane.tick()
+    client = rig.client()
+    await client.call(register(rig))
+    rig.clock.advance(1)
+    rig.plane.tick()
+    assert rig.plane.now_ms() == rig.clock.now_ms()
+    assert kept in rig.state.leases
+    rig.clock.advance(9_001)
+    rig.plane.tick()
+    assert kept not in rig.state.leases
+    await client.close()
+
+
 async def test_the_timer_ticks_when_the_clock_says_so(rig: Rig) -> None:
     opened = await rig.client().call(open_lease(rig.settings.tick_interval_ms // 2))
     rig.plane.tick()

@@ -29,6 +29,7 @@ class Cluster:
         self.state = machine.State()
         self.journal: list[bytes] = []
         self.ids = 0
+        self.is_time_doubtful = False
         self.sequence = 0
         self.decide(machine.found(self.state, "cluster", self.context()))
         for number in range(agents):
@@ -42,7 +43,9 @@ class Cluster:
         return lease_id
 
     def context(self) -> Context:
-        return Context(now_ms=self.now_ms, new_id=self.new_id)
+        return Context(
+            now_ms=self.now_ms, new_id=self.new_id, is_time_doubtful=self.is_time_doubtful
+        )
 
     def new_id(self) -> bytes:
         self.ids += 1

@@ -18,6 +18,7 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
 )
 from lacuna.logstore.objects.s3 import READ_GAP, S3Store, ServerSideEncryption
+from lacuna.logstore.objects.store import wall_clock_ms
 
 
 @dataclass
@@ -394,3 +395,12 @@ def test_a_service_that_does_not_encrypt_is_noticed(script: Script, scripted: S3
     ):
         scripted.put("k", [b"x"])
     assert script.requests[0][2]["x-amz-server-side-encryption"] == "aws:kms"
+
+
+def test_answers_tell_what_time_it_is_at_the_store(script: Script, scripted: S3Store) -> None:
+    """Also those that refuse something."""
+    assert scripted.metrics.clock_ms() == 0
+    script.answers = [error(403, "AccessDenied")]
+    with pytest.raises(StoreMisconfiguredError):
+        scripted.size("a")
+    assert abs(scripted.metrics.clock_ms() - wall_clock_ms()) < 3_600_000

@@ -99,6 +99,11 @@ class LiveConsumerGroup:
         due = [(at_ms, key) for key, at_ms in self.deadlines.items() if at_ms <= now_ms]
         return (key for _, key in sorted(due))
 
+    def shift(self, by_ms: int) -> None:
+        """Move all deadlines, as the time has leapt."""
+        self.deadlines = {key: at_ms + by_ms for key, at_ms in self.deadlines.items()}
+        self.refresh_due()
+
     def refresh_due(self) -> None:
         """Recompute the lower bound of all deadlines."""
         self.due_ms = min(self.deadlines.values(), default=None)

@@ -1,0 +1,56 @@
+"""What becomes of the times in the state when the control plane's time leaps, or is set back."""
+
+from lacuna.controlplane.state.deadlines import Deadlines
+from lacuna.controlplane.state.horizons import Horizons
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.segments import Pin
+from lacuna.controlplane.state.settings import HOUR_MS, TRANSACTIONAL_ID_EXPIRATION_MS
+from lacuna.controlplane.state.state import State
+
+
+def leap(state: State, by_ms: int) -> None:
+    """Leave all sessions and leases as long as they had, after the time has leapt forwards. Changes nothing durable."""
+    state.lease_deadlines = Deadlines()  # the next tick gives each lease its full duration
+    state.absences = Deadlines()
+    state.merge_horizons, state.compaction_horizons = Horizons(), Horizons()
+    for group in state.groups.live.groups.values():
+        group.shift(by_ms)
+    for consumers in state.groups.live_consumers.values():
+        consumers.shift(by_ms)
+
+
+def hold_back(state: State, now_ms: int) -> None:
+    """Have nothing durable be later than `now_ms`, to which the time was set back."""
+    for lease_id, ended_ms in state.ended_leases.items():
+        state.ended_leases[lease_id] = min(ended_ms, now_ms)
+    state.segments.hold_back(now_ms)
+    for pin_id, pin in state.segments.pins.items():
+        if pin.starts_ms > now_ms:
+            state.segments.pins[pin_id] = Pin(now_ms, now_ms + pin.ends_ms - pin.starts_ms)
+    state.window_hours.clear()
+    for partition in state.partitions.values():
+        _hold_back_partition(state, partition, now_ms)
+    _hold_back_transactions(state, now_ms)
+    state.groups.hold_back(now_ms)
+
+
+def _hold_back_partition(state: State, partition: Partition, now_ms: int) -> None:
+    partition.history.hold_back(now_ms)
+    partition.settled_ms = partition.history.settled_ms
+    partition.compact_again_ms = min(partition.compact_again_ms, now_ms)
+    for producer_id, window in partition.producers.items():
+        window.last_used_ms = min(window.last_used_ms, now_ms)
+        state.file_window(partition, producer_id, window.last_used_ms // HOUR_MS)
+
+
+def _hold_back_transactions(state: State, now_ms: int) -> None:
+    state.transaction_deadlines, state.expirations = Deadlines(), Deadlines()
+    for found in state.transactional_ids.values():
+        found.start_time_ms = min(found.start_time_ms, now_ms)
+        found.last_update_ms = min(found.last_update_ms, now_ms)
+        if found.is_ongoing:
+            deadline_ms = found.start_time_ms + found.transaction_timeout_ms
+            state.transaction_deadlines.set(found.producer_id, deadline_ms)
+        else:
+            expires_ms = found.last_update_ms + TRANSACTIONAL_ID_EXPIRATION_MS
+            state.expirations.set(found.transactional_id, expires_ms)

@@ -1,0 +1,18 @@
+"""Setting the control plane's time, once a wrong clock has moved it (docs/adr/0053)."""
+
+from lacuna.controlplane.decision import Decision
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.times import hold_back
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TimeSet
+
+
+def set_time(now_ms: int) -> Decision:
+    """Decide that the time is `now_ms`, whatever it was. Only for a state that serves nobody yet."""
+    return Decision(records=[JournalRecord(time_set=TimeSet(), now_ms=now_ms)])
+
+
+def replay_time_set(state: State, _record: TimeSet, now_ms: int) -> None:
+    """Set the time; what is said to have happened later happened now."""
+    if now_ms < state.clock_ms:
+        hold_back(state, now_ms)
+    state.clock_ms = now_ms
