@@ -51,6 +51,11 @@ _log = logging.getLogger("lacuna.controlplane")
 # this many, or once its records have so many bytes.
 _MAX_ITERATIONS = 4
 _ENOUGH_BYTES = 16 << 10
+#: For how long one iteration of the event loop decides commands and shows partitions to watchers. What is left waits
+#: for the next one, so that the lease is renewed and connections are read meanwhile.
+_SLICE_MS = 50
+#: A step of this length is logged. The shortest lease is three times as long.
+_LONG_STEP_MS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +91,10 @@ class RuntimeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeLoad:
-    """How full the queues of a runtime are, and how far its journal is. `pending_*` are not being written yet."""
+    """How full the queues of a runtime are, and how far its journal is. `pending_*` are not being written yet.
+
+    `longest_step_ms` is the time of the longest decision so far: of a command or a tick.
+    """
 
     sessions: int
     subscriptions: int
@@ -97,6 +105,7 @@ class RuntimeLoad:
     decided_position: int
     durable_position: int
     records_since_snapshot: int
+    longest_step_ms: float
 
 
 class Runtime:
@@ -163,6 +172,11 @@ class Runtime:
         self._backlog: deque[tuple[PlaneSession, Command]] = deque()
         self._room = asyncio.Event()
         self._room.set()
+        #: Partitions that sessions are still to be shown.
+        self._unshown: deque[tuple[PlaneSession, PartitionKey]] = deque()
+        self._slice_began_ms: float | None = None
+        self._longest_step_ms = 0.0
+        self._going_on: asyncio.Handle | None = None
         self._sessions: dict[PlaneSession, None] = {}
         self._watchers: dict[PartitionKey, dict[PlaneSession, None]] = {}
         self._parked: dict[int, PlaneSession] = {}
@@ -272,6 +286,7 @@ class Runtime:
             decided_position=self._position,
             durable_position=self._durable,
             records_since_snapshot=self._records_since_snapshot,
+            longest_step_ms=self._longest_step_ms,
         )
 
     def serialized_state(self) -> bytes:
@@ -321,6 +336,7 @@ class Runtime:
             return
         session.is_closed = True
         self._sessions.pop(session, None)
+        session.unshown.clear()
         self.unsubscribe(session, list(session.keys))
         for token in session.parked:
             del self._parked[token]
@@ -334,27 +350,43 @@ class Runtime:
         Raises ControlPlaneUnavailable if it has stopped, or if the session watches too many partitions.
         """
         self._check_running()
-        held = Held(self._position, session)
-        for key in keys:
-            if session.rights is not None and (why := session.rights.refusal(key[0])):
-                self.unsubscribe(session, (key,))
-                held.partitions.append(_refused(key, why))
-                continue
-            if key in session.keys:
-                self._state.unwatch(key)
-            elif len(session.keys) >= self._settings.max_subscriptions:
-                raise ControlPlaneUnavailable(
-                    f"a session may watch at most {self._settings.max_subscriptions} partitions: "
-                    "unsubscribe from some"
-                )
-            session.keys.add(key)
-            self._watchers.setdefault(key, {})[session] = None
-            held.partitions.append(self._state.watch(key))
-        self._hold((held,))
+        new = set(keys) - session.keys - session.unshown
+        most = self._settings.max_subscriptions
+        if len(session.keys | session.unshown) + len(new) > most:
+            raise ControlPlaneUnavailable(
+                f"a session may watch at most {most} partitions: unsubscribe from some"
+            )
+        session.unshown.update(keys)
+        self._unshown.extend((session, key) for key in keys)
+        self._show()
+
+    def _show(self) -> None:
+        """Show sessions the partitions that they wait for, as long as there is time."""
+        while self._unshown and self._has_time():
+            session, key = self._unshown.popleft()
+            if key in session.unshown:
+                session.unshown.remove(key)
+                held = Held(self._position, session)
+                held.partitions.append(self._shown(session, key))
+                self._hold((held,))
+        if self._unshown:
+            self._go_on_soon()
+
+    def _shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta:
+        """Subscribe a session to a partition, and return what it is shown of it."""
+        if session.rights is not None and (why := session.rights.refusal(key[0])):
+            self.unsubscribe(session, (key,))
+            return _refused(key, why)
+        if key in session.keys:
+            self._state.unwatch(key)
+        session.keys.add(key)
+        self._watchers.setdefault(key, {})[session] = None
+        return self._state.watch(key)
 
     def unsubscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
         """Stop delivering deltas of these partitions."""
         for key in keys:
+            session.unshown.discard(key)
             if key not in session.keys:
                 continue
             session.keys.remove(key)
@@ -367,7 +399,7 @@ class Runtime:
     # Commands
 
     def submit(self, session: PlaneSession, commands: Sequence[Command]) -> None:
-        """Accept commands in order; decide them at once unless too much waits for the disk.
+        """Accept commands in order; decide them at once unless too much waits for the disk, or deciding took long.
 
         Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
         """
@@ -377,30 +409,79 @@ class Runtime:
                 raise ControlPlaneUnavailable(
                     f"{len(self._backlog)} commands are waiting already: wait for some replies first"
                 )
-            self._backlog.extend((session, command) for command in commands)
-            self._room.clear()
+            self._wait(session, commands)
             return
         self._take(session, commands)
 
+    def _wait(self, session: PlaneSession, commands: Iterable[Command]) -> None:
+        """Have commands decided after those that wait already."""
+        self._backlog.extend((session, command) for command in commands)
+        if self._backlog:
+            self._room.clear()
+
     def _take(self, session: PlaneSession, commands: Sequence[Command]) -> None:
+        for number, command in enumerate(commands):
+            if not self._has_time():
+                self._wait(session, commands[number:])
+                self._go_on_soon()
+                break
+            self._try(session, command)
+        self._append_soon()
+
+    def _try(self, session: PlaneSession, command: Command) -> None:
+        """Decide a command if this control plane leads; stop if that fails."""
         if not self._leads():
             return
+        began_ms = self._clock.passed_ms()
         try:
-            for command in commands:
-                self._decide(session, command)
+            self._decide(session, command)
         except Exception as error:
             self._fail(error)
-            return
-        self._append_soon()
+        self._note_step(began_ms, command.WhichOneof("verb") or "")
+
+    def _note_step(self, began_ms: float, what: str) -> None:
+        """Note how long a step took, and log one that held up everybody else."""
+        took_ms = self._clock.passed_ms() - began_ms
+        self._longest_step_ms = max(self._longest_step_ms, took_ms)
+        if took_ms > _LONG_STEP_MS:
+            _log.warning(
+                "%s took %d ms, during which nothing else was decided; please report it",
+                what,
+                took_ms,
+            )
+
+    def _has_time(self) -> bool:
+        """Whether this iteration of the event loop has not been busy here for long."""
+        now_ms = self._clock.passed_ms()
+        if self._slice_began_ms is None:
+            self._slice_began_ms = now_ms
+            asyncio.get_running_loop().call_soon(self._end_slice)
+        return now_ms - self._slice_began_ms < _SLICE_MS
+
+    def _end_slice(self) -> None:
+        self._slice_began_ms = None
+
+    def _go_on_soon(self) -> None:
+        """Go on with what there was no time for, in the next iteration of the event loop."""
+        if self._going_on is None:
+            self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = None
+        if self._stopped is None:
+            self._show()
+            self._drain_backlog()
 
     def tick(self) -> None:
         """End what is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
         self._check_running()
+        began_ms = self._clock.passed_ms()
         try:
             self._apply(machine.tick(self._state, self._context(0)))
         except Exception as error:
             self._fail(error)
             return
+        self._note_step(began_ms, "a tick")
         self._append_soon()
 
     async def _tick_forever(self) -> None:
@@ -624,9 +705,13 @@ class Runtime:
 
     def _drain_backlog(self) -> None:
         while self._backlog and not self._is_full():
+            if not self._has_time():
+                self._go_on_soon()
+                return
             session, command = self._backlog.popleft()
             if not session.is_closed:
-                self._take(session, (command,))
+                self._try(session, command)
+        self._append_soon()
         if not self._backlog:
             self._room.set()
 
@@ -700,6 +785,7 @@ class Runtime:
         self._stopped = error
         self._held.clear()
         self._backlog.clear()
+        self._unshown.clear()
         self._room.set()
         sessions, self._sessions = self._sessions, {}
         for session in sessions:

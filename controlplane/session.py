@@ -60,6 +60,7 @@ class PlaneSession:
         "parked",
         "receiver",
         "rights",
+        "unshown",
     )
 
     def __init__(
@@ -79,6 +80,8 @@ class PlaneSession:
         self.receiver = receiver
         self.is_closed = False
         self.keys: set[PartitionKey] = set()
+        #: Partitions that it is to be shown as soon as there is time.
+        self.unshown: set[PartitionKey] = set()
         #: Tokens of parked commands, each with its command id.
         self.parked: dict[int, int] = {}
 

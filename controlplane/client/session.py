@@ -2,8 +2,9 @@
 
 While one message is being written, commands are collected for the next. When the stream ends, every view becomes
 stale, until another control plane leads (`search`). There the client subscribes again, and sends again what was not
-answered, if the command may be decided twice (`repeating`); other calls whose command was sent fail, as their outcome
-is not known. Once the client has been without a session for `give_up_after` seconds, calls and `ready` fail at once.
+answered, if the command may be decided twice and is not suspected to have silenced the leader (`repeating`). Other
+calls whose command was sent fail, as their outcome is not known. Once the client has been without a session for
+`give_up_after` seconds, calls and `ready` fail at once.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from typing import Final
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.parts import call_in_parts
-from lacuna.controlplane.client.repeating import may_be_repeated
+from lacuna.controlplane.client.repeating import may_be_repeated, may_have_ended_a_leader
 from lacuna.controlplane.client.search import LeaderSearch, SearchLimits
 from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBroken, WatchedStream
 from lacuna.controlplane.client.subscriptions import Subscriptions
@@ -49,6 +50,8 @@ class SessionLimits(SearchLimits):
     give_up_after: float = 10.0
     #: How often a command is sent again after its session has ended.
     max_repeats: int = 3
+    #: A command that may end a leader is not sent again if it was not answered for so long.
+    suspect_after: float = 1.0
 
 
 async def _itself(address: str) -> Sequence[str]:
@@ -84,8 +87,8 @@ class SessionClient:
         )
         self._calls = Calls(self._limits.max_calls)
         self._unsent: deque[Command] = deque()
-        #: The commands of this session that somebody waits for, by id, in the order in which they were sent.
-        self._sent: dict[int, Command] = {}
+        #: The commands of this session that somebody waits for, by id, in the order in which they were sent, and when.
+        self._sent: dict[int, tuple[Command, float]] = {}
         #: How often each of the waiting commands was sent again, if it was.
         self._repeats: dict[int, int] = {}
         self._reason = "nothing was tried yet"
@@ -265,6 +268,7 @@ class SessionClient:
             keys.append(TopicPartition(topic_id=topic_id, partition=partition))
         self._wishes.clear()
         size = 0
+        now = asyncio.get_running_loop().time()
         while (
             self._unsent
             and len(request.commands) < self._limits.max_message_commands
@@ -277,7 +281,7 @@ class SessionClient:
             elif self._calls.is_waiting(command.command_id):
                 size += command_size
                 request.commands.append(command)
-                self._sent[command.command_id] = command
+                self._sent[command.command_id] = command, now
         if not self._unsent:
             self._wake.clear()
         return request
@@ -307,11 +311,27 @@ class SessionClient:
         error = ControlPlaneUnavailable(reason)
         self._subscriptions.interrupt()
         self._reason = reason
-        self._unsent.extendleft(filter(self._may_repeat, reversed(self._sent.values())))
+        self._refuse_suspects(reason)
+        sent = [command for command, _ in self._sent.values()]
+        self._unsent.extendleft(filter(self._may_repeat, reversed(sent)))
         self._sent.clear()
         self._calls.fail(error, kept={command.command_id for command in self._unsent})
         self._is_connected = False
         self._arm()
+
+    def _refuse_suspects(self, reason: str) -> None:
+        """Fail the calls whose command may be why the leader fell silent, so that it does not end the next one too."""
+        latest = asyncio.get_running_loop().time() - self._limits.suspect_after
+        for command, since in list(self._sent.values()):
+            if since <= latest and may_have_ended_a_leader(command):
+                verb = command.WhichOneof("verb")
+                message = (
+                    f"{verb} was in progress when the control plane fell silent ({reason}), and may be why. It is not "
+                    "sent to the next leader: ask for less at once"
+                )
+                del self._sent[command.command_id]
+                refused = CommandRefused(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+                self._calls.refuse(command.command_id, refused)
 
     def _may_repeat(self, command: Command) -> bool:
         """Whether to send a command again that was sent. One that ends whoever decides it must not go round forever."""

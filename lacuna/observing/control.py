@@ -119,6 +119,11 @@ def _add_load(families: Families, plane: Runtime, settings: RuntimeSettings) -> 
     families.gauge(
         "lacuna_backlog_limit_commands", "Commands are refused beyond this.", settings.max_backlog
     )
+    families.gauge(
+        "lacuna_longest_step_seconds",
+        "The longest decision since the start, of a command or a tick. Nothing else is decided meanwhile.",
+        load.longest_step_ms / 1000,
+    )
     families.gauge("lacuna_sessions", "Sessions of agents and jobs.", load.sessions)
     families.gauge(
         "lacuna_subscriptions", "Partitions watched, counted for each session.", load.subscriptions

@@ -10,6 +10,8 @@ class ManualClock:
         self._now_ms = now_ms
         self._passed_ms = 0
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
+        #: How long each look at what has passed takes.
+        self.pace_ms = 0
 
     def now_ms(self) -> int:
         """The time that was set."""
@@ -17,6 +19,7 @@ class ManualClock:
 
     def passed_ms(self) -> float:
         """The sum of what it was moved forwards."""
+        self._passed_ms += self.pace_ms
         return self._passed_ms
 
     @property

@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
-from lacuna.controlplane.client import SessionClient
+import pytest
+
+from lacuna.controlplane.client import CommandRefused, SessionClient, SessionLimits
 from lacuna.controlplane.shared.contract import own_contract
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
-from lacuna.controlplane.v1.control_pb2 import Reply, SessionRequest, SessionResponse
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
+from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
 from tests.controlplane.runtime.commands import heartbeat
 from tests.loop_iterations import iterations
 
@@ -16,10 +21,10 @@ class Door:
     """A stream to a control plane."""
 
     def __init__(self) -> None:
-        self.said: asyncio.Queue[SessionResponse] = asyncio.Queue()
+        self.said: asyncio.Queue[SessionResponse | None] = asyncio.Queue()
         self.heard: asyncio.Queue[SessionRequest] = asyncio.Queue()
 
-    async def read(self) -> SessionResponse:
+    async def read(self) -> SessionResponse | None:
         return await self.said.get()
 
     async def write(self, request: SessionRequest) -> None:
@@ -27,6 +32,51 @@ class Door:
 
     def cancel(self) -> None:
         raise AssertionError("there is no reason to give this stream up")
+
+
+def _offsets(**named: Any) -> Command:
+    return Command(offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g", **named)]))
+
+
+@pytest.mark.parametrize(
+    ("command", "suspect_after", "is_sent_again"),
+    [
+        (Command(list_groups=ListGroups()), 0, False),
+        (Command(list_groups=ListGroups()), 1_000, True),
+        (heartbeat(), 0, True),
+        (_offsets(all_partitions=True), 0, False),
+        (_offsets(partitions=[TopicPartition()] * 101), 0, False),
+        (_offsets(partitions=[TopicPartition()] * 100), 0, True),
+    ],
+)
+async def test_what_may_have_silenced_a_leader_is_not_sent_to_the_next_one(
+    command: Command, suspect_after: float, is_sent_again: bool
+) -> None:
+    snapshot = ClusterDelta(is_snapshot=True, cluster_id="c", version=1)
+    doors = [Door(), Door()]
+    for door in doors:
+        door.said.put_nowait(SessionResponse(contract=own_contract(), epoch=1, cluster=[snapshot]))
+    closed = iter(doors)
+
+    @asynccontextmanager
+    async def connect(_: str) -> AsyncIterator[Door]:
+        yield next(closed)
+
+    limits = SessionLimits(suspect_after=suspect_after)
+    sleep = partial(asyncio.sleep, 0.001)
+    client = SessionClient(["a"], connect, lambda: 0.0, limits, sleep=lambda _: sleep())
+    client.start()
+    calling = asyncio.ensure_future(client.call(command))
+    await doors[0].heard.get()
+    doors[0].said.put_nowait(None)
+    if is_sent_again:
+        (again,) = (await doors[1].heard.get()).commands
+        assert again == command
+        calling.cancel()
+    else:
+        with pytest.raises(CommandRefused, match="was in progress when the control plane fell"):
+            await calling
+    await client.close()
 
 
 async def test_nothing_is_sent_before_the_cluster_is_current() -> None:

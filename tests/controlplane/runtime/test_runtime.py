@@ -19,7 +19,7 @@ from lacuna.controlplane.state.settings import SESSION_GRACE_MS
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta, ReadPartitions
 from tests.controlplane.runtime.commands import (
     base_offset,
     commit,
@@ -295,6 +295,41 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
     rig.memory.release()
     assert len(await asyncio.gather(*calls)) == 4
     await rig.plane.close()
+
+
+async def test_many_commands_and_subscriptions_leave_time_for_others(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each look at the clock finds 30 ms passed, so an iteration of the event loop does two things at most."""
+    client = rig.client()
+    topic_id = await created(client, "a", 3)
+    recorder = Recorder()
+    session = rig.plane.open_session(recorder)
+    await iterations()
+    recorder.told.clear()
+    rig.clock.pace_ms = 30
+    session.submit(
+        [Command(command_id=number, read_partitions=ReadPartitions()) for number in range(4)]
+    )
+    session.subscribe([(topic_id, index) for index in range(3)])
+    assert recorder.told == ["reply 0"]
+    session.unsubscribe([(topic_id, 1)])
+    shown = []
+    while len(recorder.told) < 6:
+        before = len(recorder.told)
+        await asyncio.sleep(0)
+        shown.append(len(recorder.told) - before)
+    assert max(shown) == 2
+    assert sorted(recorder.told, key=lambda told: told[0]) == [
+        "partition 1",
+        "partition 1",
+        *(f"reply {number}" for number in range(4)),
+    ]
+    assert rig.plane.load().longest_step_ms == 60
+    rig.clock.pace_ms = 600
+    session.submit([Command(read_partitions=ReadPartitions())])
+    await iterations()
+    assert "read_partitions took" in caplog.text
 
 
 async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
