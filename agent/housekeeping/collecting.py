@@ -7,10 +7,12 @@ control plane says what to delete; it never names an object that it knows of, or
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from lacuna.agent.housekeeping.merging import SegmentKey, segment_messages
+from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -21,7 +23,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     PlanCollection,
     SegmentId,
 )
-from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.objects import NotDeletedError, ObjectStore, ObjectStoreError
 from lacuna.logstore.segments import SegmentId as StoredSegmentId
 from lacuna.logstore.segments import lease_prefix, parse_segment_key, segment_key
 from lacuna.logstore.segments.paths import InvalidPathError
@@ -33,13 +35,21 @@ SEGMENTS_A_PLAN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport:
-    """How many segments one collection deleted: replaced ones, and ones that were never committed."""
+    """How many segments one collection deleted: replaced ones, and ones that were never committed.
 
+    `planned` of the replaced ones were to be deleted; `failed` counts segments and leases at which that failed, as
+    `last_failure` says of one.
+    """
+
+    planned: int = 0
     replaced: int = 0
     uncommitted: int = 0
+    failed: int = 0
+    last_failure: str = ""
 
     def __str__(self) -> str:
-        return f"{self.replaced} replaced and {self.uncommitted} uncommitted segments"
+        failed = f"; {self.failed} failures" if self.failed else ""
+        return f"{self.replaced} replaced and {self.uncommitted} uncommitted segments{failed}"
 
 
 class Collector:
@@ -52,35 +62,80 @@ class Collector:
         self._store = store
         self._lease = lease
         self._executor = executor
+        #: Replaced segments that could not be deleted, and leases of which something could not be.
+        self.segments_set_aside: SetAside[SegmentKey] = SetAside("collection")
+        self.leases_set_aside: SetAside[int] = SetAside("collection")
 
     async def run_once(self) -> CollectionReport:
-        """Ask for one plan, carry it out and confirm it.
+        """Ask for one plan, carry it out and confirm what was done. What failed is left alone for a while.
 
-        Raises ControlPlaneUnavailable or ObjectStoreError; the plan is then not confirmed, and is given again."""
-        request = PlanCollection(lease_id=self._lease.lease_id, max_segments=SEGMENTS_A_PLAN)
+        Raises ControlPlaneUnavailable, or ObjectStoreError if the store as a whole failed; the plan is then not
+        confirmed, and is given again.
+        """
+        now = asyncio.get_running_loop().time()
+        request = PlanCollection(
+            lease_id=self._lease.lease_id,
+            max_segments=SEGMENTS_A_PLAN,
+            avoided=segment_messages(self.segments_set_aside.at(now)),
+            avoided_lease_ids=self.leases_set_aside.at(now),
+        )
         plan = (await self._control.call(Command(plan_collection=request))).collection_plan
         if plan.error_code != ErrorCode.NONE or not (plan.segments or plan.swept_lease_ids):
             return CollectionReport()
-        await self._delete(plan.segments)
-        uncommitted = 0
+        segments, failures = await self._delete(plan.segments)
+        uncommitted, swept = 0, []
         for lease_id in plan.swept_lease_ids:
-            uncommitted += await self._sweep(lease_id)
-        confirmation = ConfirmCollection(
-            segments=plan.segments, swept_lease_ids=plan.swept_lease_ids
+            try:
+                uncommitted += await self._sweep(lease_id)
+            except NotDeletedError as error:
+                self.leases_set_aside.add(lease_id, f"what lease {lease_id} left", error, now)
+                failures.append(error)
+            else:
+                self.leases_set_aside.discard(lease_id)
+                swept.append(lease_id)
+        if segments or swept:
+            confirmation = ConfirmCollection(segments=segments, swept_lease_ids=swept)
+            await self._control.call(Command(confirm_collection=confirmation))
+        return CollectionReport(
+            planned=len(plan.segments),
+            replaced=len(segments),
+            uncommitted=uncommitted,
+            failed=len(failures),
+            last_failure=str(failures[-1]) if failures else "",
         )
-        await self._control.call(Command(confirm_collection=confirmation))
-        return CollectionReport(replaced=len(plan.segments), uncommitted=uncommitted)
+
+    async def _delete(
+        self, segments: Sequence[SegmentId]
+    ) -> tuple[list[SegmentId], list[ObjectStoreError]]:
+        """Delete replaced segments; return those that are gone, and the errors of the others."""
+        now = asyncio.get_running_loop().time()
+        failures = await self._delete_objects(segments)
+        gone = []
+        for segment in segments:
+            key = self._key_of(segment)
+            which = (segment.lease_id, segment.sequence)
+            if key in failures:
+                self.segments_set_aside.add(which, key, failures[key], now)
+            else:
+                self.segments_set_aside.discard(which)
+                gone.append(segment)
+        return gone, list(failures.values())
 
     async def _sweep(self, lease_id: int) -> int:
+        """Delete what was not committed under a lease. Raises NotDeletedError once all of it was tried."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._executor, self._list, lease_id)
         deleted = 0
+        failures: dict[str, ObjectStoreError] = {}
         for start in range(0, len(found), SEGMENTS_A_PLAN):
             some = found[start : start + SEGMENTS_A_PLAN]
             request = Command(filter_uncommitted=FilterUncommitted(segments=some))
             unknown = (await self._control.call(request)).uncommitted_filtered.segments
-            await self._delete(unknown)
-            deleted += len(unknown)
+            failed = await self._delete_objects(unknown)
+            failures |= failed
+            deleted += len(unknown) - len(failed)
+        if failures:
+            raise NotDeletedError(failures)
         return deleted
 
     def _list(self, lease_id: int) -> list[SegmentId]:
@@ -94,11 +149,20 @@ class Collector:
             found.append(SegmentId(lease_id=segment_id.lease_id, sequence=segment_id.sequence))
         return found
 
-    async def _delete(self, segments: Iterable[SegmentId]) -> None:
-        keys = [
-            segment_key(self._lease.cluster_id, StoredSegmentId(segment.lease_id, segment.sequence))
-            for segment in segments
-        ]
-        if keys:
+    async def _delete_objects(
+        self, segments: Sequence[SegmentId]
+    ) -> Mapping[str, ObjectStoreError]:
+        """Delete the objects of segments; return the errors of those that are left."""
+        if not segments:
+            return {}
+        keys = [self._key_of(segment) for segment in segments]
+        try:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._executor, self._store.delete, keys)
+        except NotDeletedError as error:
+            return error.failures
+        return {}
+
+    def _key_of(self, segment: SegmentId) -> str:
+        stored = StoredSegmentId(segment.lease_id, segment.sequence)
+        return segment_key(self._lease.cluster_id, stored)

@@ -3,17 +3,21 @@
 The control plane plans a merge and checks its result. The agent reads the extents, merges them
 (lacuna.logstore.segments.merge, which jobs use too) and writes one segment for several partitions. If the extents of
 a partition changed meanwhile, only that partition is refused; what was written for it is garbage to be collected.
+If an object of a partition is missing or damaged, only that partition is left out, and the next plans leave out the
+object: what lies before and behind it is merged.
 """
 
 import asyncio
 import logging
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from typing import TypeAlias
 
+from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -39,12 +43,23 @@ from lacuna.controlplane.v1.log_pb2 import (
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.objects.store import Reads
 from lacuna.logstore.records.layout import TimestampType
-from lacuna.logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
+from lacuna.logstore.segments import (
+    CorruptSegmentError,
+    SliceInput,
+    WrittenSlice,
+    parse_segment_key,
+    segment_key,
+    write_segment,
+)
+from lacuna.logstore.segments import SegmentId as StoredSegmentId
 from lacuna.logstore.segments.merge import LiveRange, MergedRun, merge_ranges
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 
 log = logging.getLogger("lacuna.housekeeping")
+
+#: (lease id, sequence)
+SegmentKey: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +94,14 @@ class MergeSettings:
 class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
-    `refused` partitions are among `partitions`. `bytes_read` includes the bytes between live extents."""
+    `refused` partitions are among `partitions`, and `failed` ones are not: objects of theirs could not be merged, as
+    `last_failure` says of one. `bytes_read` includes the bytes between live extents.
+    """
 
     partitions: int = 0
     refused: int = 0
+    failed: int = 0
+    last_failure: str = ""
     extents_before: int = 0
     extents_after: int = 0
     bytes_read: int = 0
@@ -90,8 +109,9 @@ class MergeReport:
 
     def __str__(self) -> str:
         refused = f", {self.refused} of them refused" if self.refused else ""
+        failed = f", {self.failed} others failed" if self.failed else ""
         return (
-            f"partitions: {self.partitions}{refused}; extents: {self.extents_before} to {self.extents_after}; "
+            f"partitions: {self.partitions}{refused}{failed}; extents: {self.extents_before} to {self.extents_after}; "
             f"{self.bytes_read} bytes read, {self.bytes_written} written"
         )
 
@@ -102,6 +122,14 @@ class _Merged:
 
     plan: MergePlanPartition
     runs: Sequence[MergedRun]
+
+
+class _FailedError(Exception):
+    """The objects for which one partition could not be merged, each with the reason."""
+
+    def __init__(self, reasons: Mapping[SegmentKey, Exception]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
 
 
 class Merger:
@@ -120,26 +148,34 @@ class Merger:
         self._lease = lease
         self._executor = executor
         self._settings = settings
+        #: The segments that cannot be read or merged.
+        self.set_aside: SetAside[SegmentKey] = SetAside("merging")
 
     async def run_once(self) -> MergeReport | None:
         """Ask for one plan, merge its extents and swap them for the result; None if there was nothing worth merging.
 
-        Raises ControlPlaneUnavailable, NoLeaseError, ObjectStoreError or CorruptSegmentError; nothing has changed then.
+        Raises ControlPlaneUnavailable, NoLeaseError or ObjectStoreError; nothing has changed then.
         """
+        loop = asyncio.get_running_loop()
         request = PlanMerge(
             lease_id=self._lease.lease_id,
             max_bytes=self._settings.max_bytes,
             small_bytes=self._settings.small_bytes,
             min_extents=self._settings.min_extents,
             min_age_ms=self._settings.min_age_ms,
+            avoided=segment_messages(self.set_aside.at(loop.time())),
         )
         plan = (await self._control.call(Command(plan_merge=request))).merge_plan
         if plan.error_code != ErrorCode.NONE or not plan.partitions:
             return None
-        loop = asyncio.get_running_loop()
-        merged, bytes_read = await loop.run_in_executor(
+        merged, bytes_read, reasons = await loop.run_in_executor(
             self._executor, self._merge, plan.partitions
         )
+        self._note(merged, reasons)
+        failed = len(plan.partitions) - len(merged)
+        last_failure = "".join(str(error) for error in list(reasons.values())[-1:])
+        if not merged:
+            return MergeReport(failed=failed, last_failure=last_failure)
         swap, bytes_written = await self._write(merged)
         reply = (await self._control.call(Command(swap_extents=swap))).extents_swapped
         if reply.error_code != ErrorCode.NONE:
@@ -148,22 +184,55 @@ class Merger:
         return MergeReport(
             partitions=len(merged),
             refused=refused,
+            failed=failed,
+            last_failure=last_failure,
             extents_before=sum(len(each.plan.extents.base_offsets) for each in merged),
             extents_after=sum(len(each.runs) for each in merged),
             bytes_read=bytes_read,
             bytes_written=bytes_written,
         )
 
-    def _merge(self, partitions: Sequence[MergePlanPartition]) -> tuple[list[_Merged], int]:
+    def _note(self, merged: Sequence[_Merged], reasons: Mapping[SegmentKey, Exception]) -> None:
+        """Remember which segments failed, and which did not."""
+        now = asyncio.get_running_loop().time()
+        if len(self.set_aside):
+            for each in merged:
+                extents = each.plan.extents
+                for key in zip(extents.lease_ids, extents.sequences, strict=True):
+                    self.set_aside.discard(key)
+        for segment, error in reasons.items():
+            name = segment_key(self._lease.cluster_id, StoredSegmentId(*segment))
+            self.set_aside.add(segment, name, error, now)
+
+    def _merge(
+        self, partitions: Sequence[MergePlanPartition]
+    ) -> tuple[list[_Merged], int, dict[SegmentKey, Exception]]:
+        """Merge each partition by itself; return the merged ones, the bytes read, and why segments failed."""
         merged = []
         bytes_read = 0
+        reasons: dict[SegmentKey, Exception] = {}
         for plan in partitions:
             live = live_pieces(plan)
-            data, reads = self._load(live)
-            bytes_read += sum(reads.spans)
-            runs = list(merge_ranges(self._ranges(live, data), plan.end_offset))
-            merged.append(_Merged(plan, runs))
-        return merged, bytes_read
+            try:
+                data, reads = self._load(live)
+                bytes_read += sum(reads.spans)
+                merged.append(_Merged(plan, self._merge_live(plan, live, data)))
+            except _FailedError as failed:
+                reasons.update(failed.reasons)
+        return merged, bytes_read, reasons
+
+    def _merge_live(
+        self, plan: MergePlanPartition, live: Sequence[Piece], data: memoryview
+    ) -> list[MergedRun]:
+        try:
+            return list(merge_ranges(self._ranges(live, data), plan.end_offset))
+        except CorruptSegmentError as error:
+            damaged = parse_segment_key(error.key)[1]
+            raise _FailedError({(damaged.lease_id, damaged.sequence): error}) from error
+        except Exception as error:
+            # A mistake of ours that these batches bring out would otherwise stop all merging.
+            log.exception("unexpected error in merging, please report it")
+            raise _FailedError({_segment_of(piece): error for piece in live}) from error
 
     def _load(self, pieces: Sequence[Piece]) -> tuple[memoryview, Reads]:
         """Read the pieces into one buffer, one after another; neighbours in an object share a read."""
@@ -176,9 +245,16 @@ class Merger:
             partial(key_in_lease, self._lease.cluster_id),
             read_gap=self._store.read_gap,
         )
-        for error in self._store.get_into(reads, data):
-            if error is not None:
-                raise error
+        outcomes = zip(reads.keys, self._store.get_into(reads, data), strict=True)
+        failures = {key: error for key, error in outcomes if error is not None}
+        if failures:
+            raise _FailedError(
+                {
+                    _segment_of(piece): failures[self._key_of(piece)]
+                    for piece in pieces
+                    if self._key_of(piece) in failures
+                }
+            )
         return memoryview(data), reads
 
     def _ranges(self, pieces: Sequence[Piece], data: memoryview) -> Iterator[LiveRange]:
@@ -254,6 +330,16 @@ def live_pieces(plan: MergePlanPartition) -> list[Piece]:
     extents.append(plan.extents)
     slices = live_slices(extents, dead, 0, len(extents))
     return [piece for start, stop in slices for piece in pieces_in(extents, start, stop)]
+
+
+def _segment_of(piece: Piece) -> SegmentKey:
+    return piece.lease_id, piece.sequence
+
+
+def segment_messages(segments: Iterable[SegmentKey]) -> Iterator[SegmentId]:
+    """Yield the segments as messages."""
+    for lease_id, sequence in segments:
+        yield SegmentId(lease_id=lease_id, sequence=sequence)
 
 
 def _extents_of(runs: Sequence[MergedRun], segment: SegmentId, position: int) -> Extents:

@@ -14,7 +14,6 @@ from lacuna.agent.housekeeping.metrics import HousekeepingMetrics
 from lacuna.agent.lease import NoLeaseError
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.logstore.objects import ObjectStoreError
-from lacuna.logstore.segments import CorruptSegmentError
 from lacuna.setting import check_settings, setting
 
 log = logging.getLogger("lacuna.housekeeping")
@@ -75,11 +74,15 @@ class Housekeeping:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     async def merge(self) -> None:
-        """Merge until no plan is worth it, or until all partitions of a plan were refused."""
+        """Merge until no plan is worth it, or until no partition of a plan was merged."""
         metrics = self.metrics
         while report := await self.merger.run_once():
-            log.info("merged: %s", report)
-            metrics.merges += 1
+            if report.partitions:
+                log.info("merged: %s", report)
+                metrics.merges += 1
+            if report.failed:
+                metrics.partitions_failed += report.failed
+                self._note_failure(_MERGING, report.last_failure)
             metrics.partitions_merged += report.partitions - report.refused
             metrics.partitions_refused += report.refused
             metrics.extents_before += report.extents_before
@@ -94,7 +97,10 @@ class Housekeeping:
         is_full = True
         while is_full:
             report = await self.collector.run_once()
-            is_full = report.replaced >= SEGMENTS_A_PLAN
+            is_full = report.planned >= SEGMENTS_A_PLAN and report.replaced > 0
+            if report.failed:
+                self.metrics.deletions_failed += report.failed
+                self._note_failure(_COLLECTION, report.last_failure)
             self.metrics.objects_deleted += report.replaced
             self.metrics.uncommitted_deleted += report.uncommitted
             if report.replaced or report.uncommitted:
@@ -107,9 +113,6 @@ class Housekeeping:
             await asyncio.sleep(interval_ms / 1000)
             try:
                 await job()
-            except CorruptSegmentError as error:
-                log.error("%s stopped at a damaged object, which is left as it is: %s", name, error)
-                self._failed(name, error)
             except (
                 ControlPlaneUnavailable,
                 CommandRefused,
@@ -131,5 +134,14 @@ class Housekeeping:
             metrics.merges_failed += 1
         else:
             metrics.collections_failed += 1
-        metrics.last_failure = f"{name}: {str(error) or type(error).__name__}"[:_MOST_OF_FAILURE]
-        metrics.last_failure_ms = self._clock.now_ms()
+        self._note_failure(name, str(error) or type(error).__name__)
+
+    def _note_failure(self, name: str, what: str) -> None:
+        self.metrics.last_failure = f"{name}: {what}"[:_MOST_OF_FAILURE]
+        self.metrics.last_failure_ms = self._clock.now_ms()
+
+    def set_aside(self) -> dict[str, int]:
+        """Return at how many items each task has failed, which it leaves alone for a while."""
+        collector = self.collector
+        left = len(collector.segments_set_aside) + len(collector.leases_set_aside)
+        return {_MERGING: len(self.merger.set_aside), _COLLECTION: left}

@@ -442,6 +442,7 @@ class BucketJournal:
         """
         after = 0
         last: list[str] = []
+        failure: JournalError | None = None
         while page := await self._appends.listed(after):
             after = page[-1][0]
             trimmable = last + [
@@ -450,9 +451,17 @@ class BucketJournal:
                 if number <= trimmed.number and size > OPENING_BYTES
             ]
             trimmable, last = trimmable[:-1], trimmable[-1:]
-            await self._bucket.delete(trimmable)
+            try:
+                await self._bucket.delete(trimmable)
+            except JournalUnreachable:
+                raise
+            except JournalError as error:
+                # An object that cannot be deleted costs no other: those of the next pages go on.
+                failure = error
             if after >= trimmed.number:
                 break
+        if failure is not None:
+            raise failure
 
     async def close(self) -> None:
         """Finish the append under way, and leave the journal to the next writer. Closing again does nothing."""

@@ -116,7 +116,7 @@ class Bucket:
         )
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; a missing one is no error."""
+        """Delete objects; a missing one is no error. Raises JournalError once all were tried if some are left."""
         await self._repeated(self._readers, lambda: self._store.delete(keys))
 
     def _check_readable(self, data: bytes) -> None:

@@ -8,7 +8,7 @@ from lacuna.logstore.segments.paths import journal_probe_key
 
 
 async def probe(bucket: Bucket, new_id: Callable[[], bytes]) -> None:
-    """Create, replace and delete an object of our own. Raises JournalRefused if a condition is ignored.
+    """Create, replace and delete an object of our own. Raises JournalRefused if a condition is ignored or that fails.
 
     `new_id` returns random bytes.
     """

@@ -8,6 +8,7 @@ the other. Neither touches the other's snapshots. Two in PostgreSQL are told apa
 
 import asyncio
 import json
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
 from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
+    JournalError,
     JournalForeign,
+    JournalUnreachable,
     Judge,
     Seal,
     Snapshot,
@@ -35,6 +38,8 @@ from lacuna.logstore.segments.paths import (
     JournalSnapshotName,
     parse_journal_snapshot_key,
 )
+
+_log = logging.getLogger("lacuna.controlplane")
 
 _FORMAT_VERSION: Final = 3
 #: The last format whose index does not say of which journal the snapshot is.
@@ -208,10 +213,19 @@ class BucketSnapshots:
         old = {name for name in own | unfinished if name.position < oldest}
         # The indexes first: what is left if this is interrupted does not count as a snapshot.
         for which in (True, False):
-            await self._bucket.delete(
+            await self._delete(
                 [key for key, (name, is_index) in keys.items() if name in old and is_index == which]
             )
         return oldest
+
+    async def _delete(self, keys: list[str]) -> None:
+        """Delete objects. What cannot be deleted takes space only, and is tried again after the next snapshot."""
+        try:
+            await self._bucket.delete(keys)
+        except JournalUnreachable:
+            raise
+        except JournalError as error:
+            _log.warning("an old snapshot could not be deleted: %s", error)
 
     def _own(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
         """The snapshots of this kind of journal. Raises JournalForeign."""

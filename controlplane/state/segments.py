@@ -3,7 +3,7 @@
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
 #: (lease id, sequence)
@@ -246,8 +246,13 @@ class SegmentTable:
             raise KeyError(key)
         return columns, row
 
-    def collectable(self, now_ms: int, grace_ms: int, limit: int) -> list[SegmentKey]:
-        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first."""
+    def collectable(
+        self, now_ms: int, grace_ms: int, limit: int, avoided: Set[SegmentKey] = frozenset()
+    ) -> list[SegmentKey]:
+        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first.
+
+        Those that are to be `avoided` are left out.
+        """
         last_ms = now_ms - grace_ms
         held_from_ms = min(
             (pin.starts_ms for pin in self.pins.values() if pin.ends_ms > now_ms), default=None
@@ -258,5 +263,6 @@ class SegmentTable:
         for key, replaced_ms in self.replaced.items():
             if replaced_ms > last_ms or len(found) >= limit:
                 break
-            found.append(key)
+            if key not in avoided:
+                found.append(key)
         return found

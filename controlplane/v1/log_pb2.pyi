@@ -258,18 +258,20 @@ class RecordsDeleted(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
 
 class PlanMerge(_message.Message):
-    __slots__ = ("lease_id", "max_bytes", "small_bytes", "min_extents", "min_age_ms")
+    __slots__ = ("lease_id", "max_bytes", "small_bytes", "min_extents", "min_age_ms", "avoided")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     SMALL_BYTES_FIELD_NUMBER: _ClassVar[int]
     MIN_EXTENTS_FIELD_NUMBER: _ClassVar[int]
     MIN_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    AVOIDED_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     max_bytes: int
     small_bytes: int
     min_extents: int
     min_age_ms: int
-    def __init__(self, lease_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., small_bytes: _Optional[int] = ..., min_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ...) -> None: ...
+    avoided: _containers.RepeatedCompositeFieldContainer[SegmentId]
+    def __init__(self, lease_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., small_bytes: _Optional[int] = ..., min_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., avoided: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ...) -> None: ...
 
 class MergePlanPartition(_message.Message):
     __slots__ = ("partition", "first_offset", "end_offset", "extents", "dead_first_offsets", "dead_end_offsets")
@@ -480,12 +482,16 @@ class MergesDescribed(_message.Message):
     def __init__(self, since_ms: _Optional[int] = ..., merged: _Optional[_Union[Rewritten, _Mapping]] = ..., compacted: _Optional[_Union[Rewritten, _Mapping]] = ..., refused: _Optional[int] = ..., objects_deleted: _Optional[int] = ..., bytes_deleted: _Optional[int] = ..., objects_replaced: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[TopicMerges, _Mapping]]] = ..., runs: _Optional[_Iterable[_Union[MergeRun, _Mapping]]] = ...) -> None: ...
 
 class PlanCollection(_message.Message):
-    __slots__ = ("lease_id", "max_segments")
+    __slots__ = ("lease_id", "max_segments", "avoided", "avoided_lease_ids")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    AVOIDED_FIELD_NUMBER: _ClassVar[int]
+    AVOIDED_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     max_segments: int
-    def __init__(self, lease_id: _Optional[int] = ..., max_segments: _Optional[int] = ...) -> None: ...
+    avoided: _containers.RepeatedCompositeFieldContainer[SegmentId]
+    avoided_lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lease_id: _Optional[int] = ..., max_segments: _Optional[int] = ..., avoided: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ..., avoided_lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CollectionPlan(_message.Message):
     __slots__ = ("error_code", "segments", "swept_lease_ids")

@@ -161,8 +161,14 @@ def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
         return Reply(collection_plan=CollectionPlan())
     now_ms = turn.now_ms
     limit = min(max(0, command.max_segments), COLLECTED_AT_ONCE)
-    keys = state.segments.collectable(now_ms, COLLECTION_GRACE_MS, limit)
-    swept = [lease_id for lease_id in state.ended_leases if _is_due(state, lease_id, now_ms)]
+    avoided = {(each.lease_id, each.sequence) for each in command.avoided}
+    keys = state.segments.collectable(now_ms, COLLECTION_GRACE_MS, limit, avoided)
+    left_alone = set(command.avoided_lease_ids)
+    swept = [
+        lease_id
+        for lease_id in state.ended_leases
+        if lease_id not in left_alone and _is_due(state, lease_id, now_ms)
+    ]
     answer = CollectionPlan(segments=_messages(keys), swept_lease_ids=swept[:MAX_PER_TICK])
     return Reply(collection_plan=answer)
 

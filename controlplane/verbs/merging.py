@@ -1,10 +1,11 @@
 """PlanMerge: finds runs of small or dead extents to be rewritten as larger objects."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import live_mask
 from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.segments import SegmentKey
 from lacuna.controlplane.state.settings import MERGE_PARTITIONS, MERGE_SCAN, MERGE_WINDOW
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -26,6 +27,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     horizons = state.merge_horizons
     horizons.move(state.partitions.values(), min_age_ms, now_ms)
     state.merges_under_way.forget_old(now_ms)
+    avoided = {(each.lease_id, each.sequence) for each in command.avoided}
     planned: list[MergePlanPartition] = []
     bytes_left, extents_left = command.max_bytes, MERGE_SCAN
     for partition in _in_turn(state):
@@ -38,7 +40,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
         end_offset = partition.last_stable_offset
         if min_age_ms > 0:
             end_offset = horizons.stable_for(partition.key, min_age_ms, now_ms)
-        run = _find_run(partition, command, bytes_left, end_offset)
+        run = _find_run(partition, command, bytes_left, end_offset, avoided)
         if run is not None:
             plan = _plan(partition, *run)
             planned.append(plan)
@@ -57,11 +59,16 @@ def _in_turn(state: State) -> Iterator[Partition]:
 
 
 def _find_run(
-    partition: Partition, command: PlanMerge, max_bytes: int, end_offset: int
+    partition: Partition,
+    command: PlanMerge,
+    max_bytes: int,
+    end_offset: int,
+    avoided: Set[SegmentKey],
 ) -> tuple[int, int] | None:
     """Return the indexes [start, stop) of the first run below `end_offset` that is worth merging, or None.
 
-    A run is worth merging if it has enough extents or a dead one; its live bytes are at most `max_bytes`. Only the
+    A run is worth merging if it has enough extents or a dead one; its live bytes are at most `max_bytes`, and none of
+    them is in a segment to be `avoided`. Only the
     newest MERGE_WINDOW extents are looked at. Older ones were looked at before, and come back into the window as newer
     ones are merged.
     """
@@ -76,7 +83,10 @@ def _find_run(
     for index in range(start, end):
         size = extents.sizes[index]
         is_dead = not is_live[index - start]
-        is_candidate = is_dead or size < command.small_bytes
+        is_candidate = is_dead or (
+            size < command.small_bytes
+            and (not avoided or (extents.lease_ids[index], extents.sequences[index]) not in avoided)
+        )
         added = 0 if is_dead else size
         if is_candidate and run_bytes + added <= max_bytes:
             run_bytes += added

@@ -5,7 +5,7 @@ from typing import Final
 
 from lacuna.agent.context import AgentContext
 from lacuna.agent.health import why_not_ready
-from lacuna.agent.housekeeping.metrics import HousekeepingMetrics
+from lacuna.agent.housekeeping import Housekeeping
 from lacuna.agent.metrics import DURATIONS
 from lacuna.agents import RunningAgent
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -24,7 +24,7 @@ def observe_agent(observed: Observed, running: RunningAgent) -> None:
     async def add(families: Families) -> None:
         add_agent(families, running.context, running.server.budget.taken)
         if running.housekeeping is not None:
-            _add_housekeeping(families, running.housekeeping.metrics)
+            _add_housekeeping(families, running.housekeeping)
 
     observed.becomes(lambda: why_not_ready(running.context))
     observed.shows(add)
@@ -252,16 +252,18 @@ def _add_fetch(families: Families, context: AgentContext) -> None:
         )
 
 
-def _add_housekeeping(families: Families, metrics: HousekeepingMetrics) -> None:
+def _add_housekeeping(families: Families, housekeeping: Housekeeping) -> None:
+    metrics = housekeeping.metrics
     families.counter("lacuna_merges", "Merges done.", metrics.merges)
     families.counter("lacuna_merges_failed", "Merges that failed.", metrics.merges_failed)
     for outcome, count in (
         ("replaced", metrics.partitions_merged),
         ("refused", metrics.partitions_refused),
+        ("failed", metrics.partitions_failed),
     ):
         families.counter(
             "lacuna_merged_partitions",
-            "Partitions merged; refused if their extents had changed since the plan.",
+            "Partitions merged; refused if their extents have changed, failed if an object cannot be read.",
             count,
             outcome=outcome,
         )
@@ -291,6 +293,18 @@ def _add_housekeeping(families: Families, metrics: HousekeepingMetrics) -> None:
         "Searches for objects to delete that failed.",
         metrics.collections_failed,
     )
+    families.counter(
+        "lacuna_deletions_failed",
+        "Objects, and ended leases with objects, that collection could not delete.",
+        metrics.deletions_failed,
+    )
+    for task, count in housekeeping.set_aside().items():
+        families.gauge(
+            "lacuna_housekeeping_set_aside",
+            "Objects and ended leases at which merging or collection has failed and which it leaves alone for a while.",
+            count,
+            task=task,
+        )
 
 
 def _add_peers(families: Families, context: AgentContext) -> None:

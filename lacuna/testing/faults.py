@@ -31,6 +31,7 @@ from lacuna.logstore.objects.store import (
     StoreMetrics,
     StoreUnavailableError,
     WritableBuffer,
+    delete_each,
     get_each,
 )
 
@@ -222,10 +223,12 @@ class FaultyStore:
         self._after(fault, "list", prefix)
 
     def delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            fault = self._before("delete", key)
-            self.inner.delete([key])
-            self._after(fault, "delete", key)
+        delete_each(keys, self._delete)
+
+    def _delete(self, key: str) -> None:
+        fault = self._before("delete", key)
+        self.inner.delete([key])
+        self._after(fault, "delete", key)
 
     def close(self) -> None:
         self.inner.close()

@@ -11,7 +11,7 @@ Small objects of a store that puts many of them are in packs below `.packs` inst
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -39,6 +39,7 @@ from lacuna.logstore.objects.store import (
     check_key,
     check_prefix,
     check_range,
+    delete_each,
     is_prefix,
     wall_clock_ms,
 )
@@ -192,13 +193,18 @@ class DirectoryStore:
         self._use()
         keys = [check_key(key) for key in keys]
         try:
-            with self._errors():
-                self._folder.delete(keys)
-        finally:
-            for key in keys:
-                with self._errors(), suppress(*NOT_THERE):
-                    self._fs.unlink(self._path(key))
-                self.metrics.count_deletes(1)
+            in_packs: Mapping[str, OSError] = self._folder.delete(keys)
+        except OSError as error:
+            in_packs = dict.fromkeys(keys, error)
+
+        def delete(key: str) -> None:
+            with self._errors(), suppress(*NOT_THERE):
+                self._fs.unlink(self._path(key))
+            if key in in_packs:
+                raise store_error(self._root, in_packs[key]) from in_packs[key]
+            self.metrics.count_deletes(1)
+
+        delete_each(keys, delete)
 
     def close(self) -> None:
         if os.getpid() == self._pid:

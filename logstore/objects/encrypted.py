@@ -31,6 +31,7 @@ from lacuna.logstore.objects.cluster_keys import KeySource
 from lacuna.logstore.objects.conditional import ConditionalStore, VersionedObject
 from lacuna.logstore.objects.store import (
     DamagedObjectError,
+    NotDeletedError,
     ObjectInfo,
     ObjectStore,
     ObjectStoreError,
@@ -157,8 +158,12 @@ class EncryptedStore(Generic[Inner]):
 
     def delete(self, keys: Iterable[str]) -> None:
         keys = list(keys)
-        self.inner.delete(keys)
         self._forget(keys)
+        try:
+            self.inner.delete(keys)
+        except NotDeletedError as error:
+            self.metrics.count_deletes(len(keys) - len(error.failures))
+            raise
         self.metrics.count_deletes(len(keys))
 
     def close(self) -> None:

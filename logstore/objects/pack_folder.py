@@ -330,8 +330,11 @@ class PackFolder:
 
     # What is deleted.
 
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects that are in packs, durably; others are passed over."""
+    def delete(self, keys: Iterable[str]) -> dict[str, OSError]:
+        """Delete objects that are in packs, durably; others are passed over.
+
+        Return the errors of those that are left.
+        """
         with self.locked():
             self.refresh()
             doomed: dict[Pack, list[tuple[str, int]]] = {}
@@ -343,10 +346,14 @@ class PackFolder:
             emptied = [
                 each for each in doomed if each.is_sealed and len(doomed[each]) == each.objects
             ]
-            self._unlink(emptied)
+            left = self._unlink(emptied)
             for pack in doomed.keys() - emptied:
-                self._append_deletions(pack, doomed[pack], is_synced=True)
+                try:
+                    self._append_deletions(pack, doomed[pack], is_synced=True)
+                except OSError as error:
+                    left[pack] = error
             self._tidy()
+            return {key: error for pack, error in left.items() for key, _ in doomed[pack]}
 
     def _apply_deletions(self, pack: Pack) -> set[tuple[str, int]]:
         """Read deletions that were not known before, and forget those objects."""
@@ -421,20 +428,33 @@ class PackFolder:
         else:
             self._unlink([pack])
 
-    def _unlink(self, packs: Sequence[Pack]) -> None:
-        """Unlink packs of which nothing is needed any more, and then what was noted of them."""
+    def _unlink(self, packs: Sequence[Pack]) -> dict[Pack, OSError]:
+        """Unlink packs of which nothing is needed any more, and then what was noted of them.
+
+        Return the errors of those that cannot be unlinked.
+        """
+        left: dict[Pack, OSError] = {}
         if not packs:
-            return
+            return left
         for pack in packs:
-            with suppress(FileNotFoundError):
-                self._fs.unlink(pack.path)
+            try:
+                with suppress(FileNotFoundError):
+                    self._fs.unlink(pack.path)
+            except OSError as error:
+                log.warning(
+                    "%s has no objects any more and cannot be deleted: %s", pack.path, error
+                )
+                left[pack] = error
+                continue
             if self._packs.pop(pack.name, None) is not None:
                 self.index.drop(pack)
         # Without what was deleted before, a pack that came back after a power cut would have all its objects.
         self._fs.fsync_directory(self.path)
         for pack in packs:
-            with suppress(FileNotFoundError):
-                self._fs.unlink(pack.path + _DELETIONS)
+            if pack not in left:
+                with suppress(FileNotFoundError):
+                    self._fs.unlink(pack.path + _DELETIONS)
+        return left
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -10,6 +10,9 @@ botocore's own extra checksums are off: batches, blocks and footers carry CRC-32
 computing one more over every byte costs more CPU than the request.
 """
 
+import hashlib
+import logging
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -41,6 +44,7 @@ from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedO
 from lacuna.logstore.objects.store import (
     BucketMissingError,
     InvalidKeyError,
+    NotDeletedError,
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
@@ -59,6 +63,8 @@ from lacuna.logstore.objects.store import (
     get_parts,
 )
 
+log = logging.getLogger("lacuna.objects")
+
 READS_AT_ONCE = 16
 """A request mostly waits, so that many at a time are faster."""
 READ_GAP = 128 * 1024
@@ -70,6 +76,7 @@ _CONNECTIONS = 64
 _ATTEMPTS = 4
 _READ_ATTEMPTS = 3
 _DELETE_KEYS = 1000
+_NEVER_THERE = "lacuna-deletion-probe"
 _PAGE_KEYS = 1000
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 30
@@ -83,6 +90,8 @@ _PASSING_CODES = frozenset(
     {"OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"}
 )
 _PASSING_STATUS = frozenset({408, 429})
+# What services answer to DeleteObjects that do not have it, or expect other headers.
+_NOT_SO_STATUS = frozenset({400, 405, 411, 501})
 _UNREACHABLE = (
     HTTPClientError, EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError,
 )  # fmt: skip
@@ -151,6 +160,8 @@ class S3Store:
             self._client.meta.events.register("after-call.s3", self._note_date)
             # With `Expect: 100-continue`, every PUT would wait a round trip before sending its body.
             self._client.meta.events.register("before-sign.s3.PutObject", _drop_expect)
+            self._client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
+        self._deletes_singly = False
 
     def _note_date(self, http_response: Any, **_: Any) -> None:
         try:
@@ -162,6 +173,14 @@ class S3Store:
     def check(self) -> None:
         with self._errors(""):
             self._client.head_bucket(Bucket=self._bucket)
+        self._check_deletion()
+
+    def _check_deletion(self) -> None:
+        """Delete an object that is not there, as the service judges the request and the permission all the same."""
+        try:
+            self.delete([_NEVER_THERE])
+        except NotDeletedError as error:
+            raise error.failures[_NEVER_THERE] from error
 
     def create_bucket(self) -> None:
         """Create the bucket unless we own it already; for tests and throw-away endpoints."""
@@ -244,16 +263,59 @@ class S3Store:
             arguments["ContinuationToken"] = page["NextContinuationToken"]
 
     def delete(self, keys: Iterable[str]) -> None:
-        names = (self._name(key) for key in keys)
+        keys_of = {self._name(key): key for key in keys}
+        names = iter(keys_of)
+        failures: dict[str, ObjectStoreError] = {}
         while some := tuple(islice(names, _DELETE_KEYS)):
+            failed = self._delete_some(some)
+            failures.update((keys_of[name], error) for name, error in failed.items())
+            self.metrics.count_deletes(len(some) - len(failed))
+        if failures:
+            raise NotDeletedError(failures)
+
+    def _delete_some(self, names: Sequence[str]) -> dict[str, ObjectStoreError]:
+        """Delete at most `_DELETE_KEYS` objects; return the errors of those that are left."""
+        if self._deletes_singly:
+            return self._delete_singly(names)
+        try:
             with self.metrics.connection(), self._errors(""):
                 answer = self._client.delete_objects(
                     Bucket=self._bucket,
-                    Delete={"Objects": [{"Key": name} for name in some], "Quiet": True},
+                    Delete={"Objects": [{"Key": name} for name in names], "Quiet": True},
                 )
-            for error in answer.get("Errors", ()):
-                self._raise_for_key(error["Key"], error.get("Code", ""), error.get("Message", ""))
-            self.metrics.count_deletes(len(some))
+        except StoreMisconfiguredError as refusal:
+            if not _is_about_the_request(refusal):
+                raise
+            failed = self._delete_singly(names)
+            if len(failed) < len(names):
+                self._deletes_singly = True
+                log.warning(
+                    "%s refuses DeleteObjects, so each object is deleted by a request of its own (%s)",
+                    self._where,
+                    refusal,
+                )
+            return failed
+        return {
+            error["Key"]: self._not_deleted(
+                error["Key"], error.get("Code", ""), error.get("Message", "")
+            )
+            for error in answer.get("Errors", ())
+            if error.get("Code") != "NoSuchKey"
+        }
+
+    def _delete_singly(self, names: Sequence[str]) -> dict[str, ObjectStoreError]:
+        errors = self._readers.map(self._delete_one, names)
+        return {name: error for name, error in zip(names, errors, strict=True) if error is not None}
+
+    def _delete_one(self, name: str) -> ObjectStoreError | None:
+        try:
+            with self.metrics.connection(), self._errors(name):
+                self._client.delete_object(Bucket=self._bucket, Key=name)
+        except ObjectNotFoundError:
+            return None
+        except ObjectStoreError as error:
+            return error
+        return None
 
     def close(self) -> None:
         self._readers.shutdown()
@@ -271,14 +333,14 @@ class S3Store:
                 "'.', '_', '=', '-' and '/'"
             ) from error
 
-    def _raise_for_key(self, name: str, code: str, message: str) -> None:
-        """Raise for a key that DeleteObjects reports as failed, unless only because there is no such object."""
-        if code == "NoSuchKey":
-            return
+    def _not_deleted(self, name: str, code: str, message: str) -> ObjectStoreError:
+        """The error of a key that DeleteObjects reports as failed."""
         failed = f"{self._where} did not delete {name!r}: {message} ({code})"
         if code in _FORBIDDEN_CODES:
-            raise StoreMisconfiguredError(f"{failed}: check the permission to delete objects there")
-        raise StoreUnavailableError(failed)
+            return StoreMisconfiguredError(
+                f"{failed}: check the permission to delete objects there"
+            )
+        return StoreUnavailableError(failed)
 
     def _put(self, key: str, name: str, body: bytes, **condition: str) -> Any:
         encryption = self._encryption
@@ -441,6 +503,22 @@ def _client_config(connections: int, *, path_style: bool, is_impatient: bool) ->
         response_checksum_validation="when_required",
         s3={"addressing_style": "path" if path_style else "auto"},
     )
+
+
+def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
+    """Whether a service does not know the request, or wants it otherwise than botocore sends it."""
+    error = refusal.__cause__
+    if not isinstance(error, ClientError):
+        return False
+    code = error.response.get("Error", {}).get("Code", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status in _NOT_SO_STATUS and code not in _FORBIDDEN_CODES
+
+
+def _add_md5(params: dict[str, Any], **_: object) -> None:
+    """Several services refuse DeleteObjects without Content-MD5, which botocore does not send any more."""
+    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    params["headers"]["Content-MD5"] = b64encode(digest).decode()
 
 
 def _drop_expect(request: Any, **_: object) -> None:

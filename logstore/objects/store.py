@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -96,6 +96,18 @@ class DamagedObjectError(ObjectStoreError):
 
     def __str__(self) -> str:
         return f"object {self.key!r} is damaged at position {self.position}: {self.reason}"
+
+
+class NotDeletedError(ObjectStoreError):
+    """Some of the objects were not deleted; all others are gone. `failures` has the error of each key that is left."""
+
+    def __init__(self, failures: Mapping[str, ObjectStoreError]) -> None:
+        super().__init__(failures)
+        self.failures = failures
+
+    def __str__(self) -> str:
+        key, error = next(iter(self.failures.items()))
+        return f"{len(self.failures)} objects were not deleted, among them {key!r}: {error}"
 
 
 class StoreUnavailableError(ObjectStoreError):
@@ -332,7 +344,10 @@ class ObjectStore(Protocol):
         """
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete the objects under `keys`; a key without an object is not an error."""
+        """Delete the objects under `keys`; a key without an object is not an error.
+
+        A key that cannot be deleted costs no other: raises `NotDeletedError` once all were tried.
+        """
 
     def close(self) -> None:
         """Close connections and files. Later calls fail."""
@@ -356,6 +371,20 @@ def get_parts(
     copy_parts(read, data, buffer)
     store.metrics.count_between(read.size - sum(size for _, size, _ in read.parts))
     return None
+
+
+def delete_each(keys: Iterable[str], delete: Callable[[str], None]) -> None:
+    """Call `delete` for each key, and raise `NotDeletedError` for those at which it raised an `ObjectStoreError`."""
+    failures: dict[str, ObjectStoreError] = {}
+    for key in keys:
+        try:
+            delete(key)
+        except NotDeletedError as error:
+            failures.update(error.failures)
+        except ObjectStoreError as error:
+            failures[key] = error
+    if failures:
+        raise NotDeletedError(failures)
 
 
 def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:

@@ -1,5 +1,6 @@
 """Writes a metadata snapshot to the bucket, and pins what it refers to for as long as it is valid."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -8,13 +9,15 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PinReads
 from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex
-from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.objects import NotDeletedError, ObjectStore
 from lacuna.logstore.segments import MetadataName
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.metadata.layout import encode_index, encode_partition, stored_partition
 from lacuna.pipeline.metadata.stored import snapshot_objects
+
+log = logging.getLogger(__name__)
 
 PART_BYTES: Final = 64 << 20
 """Bytes of an object of partitions, and so what publishing holds in memory at a time."""
@@ -114,5 +117,9 @@ def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:
         if name.valid_until_ms <= now_ms:
             old.append((not is_index, key))
             removed += is_index
-    store.delete(key for _, key in sorted(old))
+    try:
+        store.delete(key for _, key in sorted(old))
+    except NotDeletedError as error:
+        # What was just published counts all the same, and the next run tries again.
+        log.warning("an old snapshot of the metadata could not be deleted: %s", error)
     return removed

@@ -13,6 +13,7 @@ import pytest
 
 from lacuna.logstore.objects import (
     DirectoryStore,
+    NotDeletedError,
     ObjectExistsError,
     ObjectNotFoundError,
     ShortReadError,
@@ -431,3 +432,27 @@ def test_a_write_that_takes_a_part_only_is_continued(
     store = DirectoryStore(tmp_path)
     store.put("k", [b"0123", b"45", b"6789abcdef"])
     assert store.get_all("k") == b"0123456789abcdef"
+
+
+class Immutable(UnsyncedFileSystem):
+    """Files with some names cannot be unlinked, as with `chattr +i`."""
+
+    names_kept: tuple[str, ...] = ()
+
+    def unlink(self, path: str) -> None:
+        if path.endswith(self.names_kept):
+            raise PermissionError(errno.EPERM, "Operation not permitted", path)
+        super().unlink(path)
+
+
+def test_what_cannot_be_deleted_costs_no_other() -> None:
+    files = Immutable()
+    store = DirectoryStore("/data", file_system=files)
+    keys = ["c/a", "c/b", "c/d"]
+    for key in keys:
+        store.put(key, [bytes(1 << 20)])
+    files.names_kept = ("/b",)
+    with pytest.raises(NotDeletedError, match="'c/b': /data cannot be used") as left:
+        store.delete(keys)
+    assert left.value.failures.keys() == {"c/b"}
+    assert [info.key for info in store.list("c/")] == ["c/b"]

@@ -7,6 +7,7 @@ import pytest
 
 from lacuna.logstore.objects import (
     MemoryStore,
+    NotDeletedError,
     ObjectNotFoundError,
     ObjectStore,
     ShortReadError,
@@ -41,8 +42,12 @@ def test_an_error_before_leaves_nothing_done(faulty: FaultyStore) -> None:
         faulty.put("seg/1", [b"x"])
     with pytest.raises(ObjectNotFoundError):
         faulty.size("seg/1")
-    with pytest.raises(StoreUnavailableError):
-        faulty.delete(["k"])
+    with pytest.raises(NotDeletedError) as left:
+        faulty.delete(["k", "other"])
+    assert isinstance(left.value.failures["k"], StoreUnavailableError)
+    assert left.value.failures.keys() == {"k"}
+    with pytest.raises(ObjectNotFoundError):
+        faulty.size("other")
     assert faulty.size("k") == 10
     assert faulty.pending() == ()
     faulty.put("seg/1", [b"x"])
@@ -53,7 +58,7 @@ def test_a_lost_reply_leaves_it_done(faulty: FaultyStore) -> None:
     with pytest.raises(StoreUnavailableError, match="lost"):
         faulty.put("x", [b"x"])
     assert faulty.inner.size("x") == 1
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(NotDeletedError):
         faulty.delete(["x"])
     with pytest.raises(ObjectNotFoundError):
         faulty.inner.size("x")

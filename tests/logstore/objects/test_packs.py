@@ -13,6 +13,7 @@ import pytest
 
 from lacuna.logstore.objects import (
     DirectoryStore,
+    NotDeletedError,
     ObjectExistsError,
     ObjectNotFoundError,
     ShortReadError,
@@ -73,7 +74,7 @@ def test_a_closed_store_puts_and_deletes_no_more() -> None:
     store.close()
     with pytest.raises(StoreUnavailableError, match="the store is closed"):
         put_all(store, "b")
-    with pytest.raises(StoreUnavailableError, match="the store is closed"):
+    with pytest.raises(NotDeletedError, match="the store is closed"):
         store.delete(["c/a"])
 
 
@@ -561,3 +562,32 @@ def test_packs_of_format_1_are_read(tmp_path: Path, name: str) -> None:
     store = DirectoryStore(tmp_path)
     assert found(store) == {"c/a": b"a" * 2000, "c/e/f": b"f" * 2500, "d": b"d" * 700}
     assert {info.modified_ms for info in store.list()} == {1_700_000_000_000}
+
+
+class Immutable(UnsyncedFileSystem):
+    """Packs cannot be unlinked, as with `chattr +i`, as long as `is_so`."""
+
+    is_so = True
+
+    def unlink(self, path: str) -> None:
+        if self.is_so and path.endswith(".pack"):
+            raise PermissionError(errno.EPERM, "Operation not permitted", path)
+        super().unlink(path)
+
+
+def test_a_pack_that_cannot_be_unlinked_costs_no_other_deletion() -> None:
+    files = Immutable()
+    store = opened(files)
+    put_all(store, "abcdefghijkl")
+    store.close()
+    other = opened(files, FILES)
+    other.put("c/large", [bytes(3001)])
+    keys = [f"c/{key}" for key in "abcdefghijkl"]
+    with pytest.raises(NotDeletedError, match="/data cannot be used") as left:
+        other.delete([*keys, "c/large"])
+    assert left.value.failures.keys() == set(keys)
+    assert sorted(found(other)) == keys
+    files.is_so = False
+    other.delete(keys)
+    assert [*other.list("c/")] == []
+    assert packs(files) == []

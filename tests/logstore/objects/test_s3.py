@@ -11,6 +11,7 @@ from botocore.exceptions import ConnectTimeoutError, ProxyConnectionError, ReadT
 from lacuna.logstore.objects import (
     BucketMissingError,
     ConditionFailedError,
+    NotDeletedError,
     ObjectExistsError,
     ObjectNotFoundError,
     ShortReadError,
@@ -84,7 +85,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
         def log_message(self, *args: object) -> None:
             """Quiet."""
 
-    for command in ("GET", "PUT", "HEAD", "POST"):
+    for command in ("GET", "PUT", "HEAD", "POST", "DELETE"):
         setattr(Handler, f"do_{command}", Handler.answer)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -285,8 +286,11 @@ def failed_deletion(code: str) -> Answer:
 
 def test_a_deletion_that_is_forbidden_says_what_to_do(scripted: S3Store, script: Script) -> None:
     script.answers = [failed_deletion("AccessDenied")]
-    with pytest.raises(StoreMisconfiguredError, match="check the permission to delete"):
-        scripted.delete(["k"])
+    with pytest.raises(NotDeletedError, match="check the permission to delete") as left:
+        scripted.delete(["k", "other"])
+    assert isinstance(left.value.failures["k"], StoreMisconfiguredError)
+    assert left.value.failures.keys() == {"k"}
+    assert scripted.metrics.deletes == 1
 
 
 def test_a_deletion_of_what_is_not_there(scripted: S3Store, script: Script) -> None:
@@ -297,8 +301,52 @@ def test_a_deletion_of_what_is_not_there(scripted: S3Store, script: Script) -> N
 
 def test_a_failed_delete_is_an_error(scripted: S3Store, script: Script) -> None:
     script.answers = [failed_deletion("InternalError")]
-    with pytest.raises(StoreUnavailableError, match="did not delete 'prefix/k': no"):
+    with pytest.raises(NotDeletedError, match="did not delete 'prefix/k': no") as left:
         scripted.delete(["k"])
+    assert isinstance(left.value.failures["k"], StoreUnavailableError)
+
+
+def test_a_deletion_has_the_md5_of_its_body(scripted: S3Store, script: Script) -> None:
+    """Ceph, GCS, OSS and older MinIO refuse it without."""
+    script.answers = [Answer(200, b"<DeleteResult/>")]
+    scripted.delete(["k"])
+    ((method, _, headers),) = script.requests
+    assert (method, len(headers["Content-MD5"])) == ("POST", 24)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, "MissingContentMD5"), (405, "MethodNotAllowed"), (501, "NotImplemented")],
+)
+def test_a_service_without_delete_objects_deletes_singly(
+    scripted: S3Store, script: Script, status: int, code: str, one_attempt: None
+) -> None:
+    script.answers = [error(status, code), Answer(204)]
+    scripted.delete(["a", "b"])
+    assert [method for method, *_ in script.requests] == ["POST", "DELETE", "DELETE"]
+    scripted.delete(["c"])
+    assert [method for method, *_ in script.requests][3:] == ["DELETE"]
+    assert scripted.metrics.deletes == 3
+
+
+def test_a_passing_refusal_does_not_end_delete_objects(scripted: S3Store, script: Script) -> None:
+    script.answers = [error(400, "ExpiredToken")]
+    with pytest.raises(StoreMisconfiguredError):
+        scripted.delete(["a"])
+    script.answers = [Answer(200, b"<DeleteResult/>")]
+    scripted.delete(["a"])
+    assert [method for method, *_ in script.requests] == ["POST", "POST"]
+
+
+def test_a_store_that_may_not_delete_is_refused_at_the_start(
+    scripted: S3Store, script: Script
+) -> None:
+    refused = failed_deletion("AccessDenied").body.replace(
+        b"prefix/k", b"prefix/lacuna-deletion-probe"
+    )
+    script.answers = [Answer(200), Answer(200, refused)]
+    with pytest.raises(StoreMisconfiguredError, match="check the permission to delete"):
+        scripted.check()
 
 
 def test_an_endpoint_that_does_not_answer(one_attempt: None) -> None:
