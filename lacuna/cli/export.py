@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 def export(
     context: click.Context,
-    topics: Annotated[list[str], argument(help="Names of the topics.", show_default=False)],
+    topics: Annotated[
+        list[str],
+        argument(help="Names of the topics, or patterns such as 'logs-*'.", show_default=False),
+    ],
     to: options.To = "",
     format: options.Format = "parquet",  # noqa: A002 - the option's name
     allow_loss: Annotated[
@@ -72,6 +75,7 @@ def export(
     catalog: options.CatalogProperties = None,
     catalog_name: options.CatalogName = "lacuna",
     namespace: options.Namespace = "lacuna",
+    table_names: options.Table = None,
     spark: UseSpark = None,
     control: Control = None,
     data: Data = None,
@@ -90,10 +94,10 @@ def export(
     from lacuna.pipeline.spark_errors import job_errors
 
     with job_errors():
-        layout = options.make_layout(
+        layout, layouts = options.make_layouts(
             partition_by,
-            (key_schema, key_message),
-            (value_schema, value_message),
+            options.Given.of("key", key_schema or (), key_message or ()),
+            options.Given.of("value", value_schema or (), value_message or ()),
             has_prefix=confluent_prefix,
             is_flat=flatten,
         )
@@ -101,6 +105,7 @@ def export(
             to=to,
             format=format,
             layout=layout,
+            layouts=layouts,
             on_error=on_error,
             allow_loss=allow_loss,
             damage=None if skip_damage is None else ConfirmedDamage.of_report(skip_damage),
@@ -110,6 +115,7 @@ def export(
             catalog=options.catalog_settings(catalog_uri, catalog or ()),
             catalog_name=catalog_name,
             namespace=namespace,
+            tables=options.pairs(table_names or (), "names no table: write --table TOPIC=NAME"),
         )
         pause = parse_duration(watch, "--watch") if watch else 0.0
         location = locate(data, control, store, encryption_keys)

@@ -1,6 +1,7 @@
 """The options of `lacuna export`, and the settings made from them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ from lacuna.errors import UserError
 if TYPE_CHECKING:
     from lacuna.pipeline.export.job import ExportSettings
     from lacuna.pipeline.export.layout import Layout
+    from lacuna.pipeline.export.typed.schema import TypedSchema
 
 _SCHEMA = "Typed keys and values"
 _FILES = "Files"
@@ -64,28 +66,41 @@ Compression = Annotated[
     ),
 ]
 ValueSchema = Annotated[
-    Path | None,
+    list[str] | None,
     option(
         "--value-schema",
-        help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf).",
+        metavar="[TOPIC=]FILE",
+        help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf). With TOPIC=, a name "
+        "or a pattern, only of these topics. May be repeated.",
         panel=_SCHEMA,
     ),
 ]
 KeySchema = Annotated[
-    Path | None,
-    option("--key-schema", help="Schema of the keys, likewise.", panel=_SCHEMA),
+    list[str] | None,
+    option(
+        "--key-schema",
+        metavar="[TOPIC=]FILE",
+        help="Schema of the keys, likewise.",
+        panel=_SCHEMA,
+    ),
 ]
 ValueMessage = Annotated[
-    str | None,
+    list[str] | None,
     option(
         "--value-message",
-        help="Protobuf message of the values, if the schema has several.",
+        metavar="[TOPIC=]NAME",
+        help="Protobuf message of the values, if the schema has several. With TOPIC= as there.",
         panel=_SCHEMA,
     ),
 ]
 KeyMessage = Annotated[
-    str | None,
-    option("--key-message", help="Protobuf message of the keys, likewise.", panel=_SCHEMA),
+    list[str] | None,
+    option(
+        "--key-message",
+        metavar="[TOPIC=]NAME",
+        help="Protobuf message of the keys, likewise.",
+        panel=_SCHEMA,
+    ),
 ]
 ConfluentPrefix = Annotated[
     bool,
@@ -144,34 +159,81 @@ Namespace = Annotated[
     str,
     option("--namespace", help="Namespace of the tables.", panel=_ICEBERG),
 ]
+Table = Annotated[
+    list[str] | None,
+    option(
+        "--table",
+        metavar="TOPIC=NAME",
+        help="Name of a topic's table. Default: the topic's, with underscores for dots. May be repeated.",
+        panel=_ICEBERG,
+    ),
+]
 
 
-def make_layout(
-    partition_by: str,
-    key: tuple[Path | None, str | None],
-    value: tuple[Path | None, str | None],
-    *,
-    has_prefix: bool,
-    is_flat: bool,
-) -> "Layout":
-    """The layout of the exported rows; `key` and `value` are (schema file, Protobuf message), either may be None.
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The schemas and messages of keys or values (`name`), by topic or pattern; by "" those for all topics."""
 
-    Raises UserError for options that contradict each other, PipelineError for a schema that cannot be used.
+    name: str
+    schemas: Mapping[str, str]
+    messages: Mapping[str, str]
+
+    @classmethod
+    def of(cls, name: str, schemas: Iterable[str], messages: Iterable[str]) -> "Given":
+        """Reads the options. Raises UserError for a message without a schema."""
+        found = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
+        for topic in found.messages:
+            if topic not in found.schemas:
+                prefix = f"{topic}=" if topic else ""
+                raise UserError(
+                    f"--{name}-message {prefix}{found.messages[topic]} needs a schema to look in: give --{name}-schema "
+                    f"{prefix}FILE"
+                )
+        return found
+
+    def schema(self, topic: str, *, has_prefix: bool) -> "TypedSchema | None":
+        """The schema for a topic or pattern, else the one for all topics. Raises PipelineError."""
+        from lacuna.pipeline.export.typed.naming import load_schema
+
+        where = topic if topic in self.schemas else ""
+        if where not in self.schemas:
+            return None
+        path = Path(self.schemas[where])
+        return load_schema(path, self.messages.get(where), has_prefix=has_prefix)
+
+
+def _by_topic(text: str) -> tuple[str, str]:
+    """Divides [TOPIC=]VALUE; what is before an equals sign is no topic if it has a slash, as a path may."""
+    topic, sign, value = text.partition("=")
+    return (topic, value) if sign and "/" not in topic else ("", text)
+
+
+def make_layouts(
+    partition_by: str, key: Given, value: Given, *, has_prefix: bool, is_flat: bool
+) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
+    """The layout of the exported rows of all topics, and those of topics and patterns that have schemas of their own.
+
+    Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema that
+    cannot be used.
     """
+    from lacuna.pipeline.export.job import is_pattern
     from lacuna.pipeline.export.layout import Layout
-    from lacuna.pipeline.export.typed.naming import load_schema
 
-    if key[0] is None and value[0] is None and (has_prefix or is_flat):
+    if not key.schemas and not value.schemas and (has_prefix or is_flat):
         option = "--flatten" if is_flat else "--confluent-prefix"
         raise UserError(f"{option} needs a schema: give --value-schema or --key-schema")
-    for name, (path, message) in (("key", key), ("value", value)):
-        if message and path is None:
-            raise UserError(f"--{name}-message needs a schema to look in: give --{name}-schema")
-    typed = {
-        name: None if path is None else load_schema(path, message, has_prefix=has_prefix)
-        for name, (path, message) in (("key", key), ("value", value))
-    }
-    return Layout(partition_by=partition_by, is_flat=is_flat, **typed)
+
+    def layout_of(topic: str) -> Layout:
+        return Layout(
+            partition_by=partition_by,
+            is_flat=is_flat,
+            key=key.schema(topic, has_prefix=has_prefix),
+            value=value.schema(topic, has_prefix=has_prefix),
+        )
+
+    topics = [topic for topic in {**key.schemas, **value.schemas} if topic]
+    topics.sort(key=is_pattern)
+    return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
 
 
 def make_settings(**values: Any) -> "ExportSettings":
@@ -180,9 +242,9 @@ def make_settings(**values: Any) -> "ExportSettings":
     from lacuna.pipeline.export.running import check_settings
 
     settings = ExportSettings(**values)
-    if settings.format != ICEBERG and settings.catalog:
+    if settings.format != ICEBERG and (settings.catalog or settings.tables):
         raise UserError(
-            "--catalog and --catalog-uri are only for Iceberg: add --format iceberg, or leave them out"
+            "--catalog, --catalog-uri and --table are only for Iceberg: add --format iceberg, or leave them out"
         )
     if settings.format != ICEBERG and not settings.to:
         raise UserError("no destination was given: name a folder or s3://BUCKET/PREFIX with --to")
@@ -193,9 +255,15 @@ def make_settings(**values: Any) -> "ExportSettings":
 def catalog_settings(uri: str | None, texts: Iterable[str]) -> dict[str, str]:
     """pyiceberg's catalog properties from `uri` and NAME=VALUE texts. Raises UserError for any other text."""
     found = {} if uri is None else {"uri": uri}
+    return found | pairs(texts, "is not a property: write --catalog NAME=VALUE")
+
+
+def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
+    """The names and values of NAME=VALUE texts. Raises UserError for any other text, which ends with `otherwise`."""
+    found: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name:
-            raise UserError(f"{text!r} is not a property: write --catalog NAME=VALUE")
+            raise UserError(f"{text!r} {otherwise}")
         found[name] = value
     return found

@@ -45,8 +45,9 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
     settings = export.settings
     properties = catalog_properties(settings.to, settings.catalog)
     catalog = open_catalog(settings.catalog_name, properties)
-    found = TopicTable(catalog, (settings.namespace, topic.name))
-    table = found.open(identity_of(export, topic), settings.layout.schema())
+    schema = settings.layout_of(topic.name).schema()
+    found = TopicTable(catalog, settings.table_of(topic.name))
+    table = found.open(identity_of(export, topic), schema)
     destination = destination_of(table)
     destination.check()
     log = RunLog(destination, topic.name)
@@ -63,7 +64,7 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
         committed = prepared.committed()
         files = [file for file in committed.files if not file.is_quarantine]
         paths = [f"{table.location()}/{file.staged}" for file in files]
-        after = found.commit(prepared, settings.layout.schema(), paths, committed.positions)
+        after = found.commit(prepared, schema, paths, committed.positions)
         with suppress(
             ExportRunningError
         ):  # the table knows; who took over will find the offsets taken
@@ -120,7 +121,7 @@ def _write(
                 cluster_id=begun.cluster_id,
                 topic=begun.topic,
                 destination=destination.url,
-                layout=settings.layout,
+                layout=settings.layout_of(begun.topic),
                 files=files,
                 aside=replace(
                     files,

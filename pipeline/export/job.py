@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final
 
@@ -34,13 +35,15 @@ class ExportSettings:
     """The settings of an export.
 
     `to` is the URL of the destination; for Iceberg, that of the warehouse. `catalog` are pyiceberg's properties of the
-    catalog named `catalog_name`. `file_bytes` is the approximate size of a file, `task_bytes` roughly how many stored
+    catalog named `catalog_name`, and `tables` names the tables of topics that do not have the topic's name. `layouts`
+    are (pattern, layout) pairs. `file_bytes` is the approximate size of a file, `task_bytes` roughly how many stored
     bytes a task reads. What `damage` has is left out if it cannot be read.
     """
 
     to: str
     format: str = PARQUET
     layout: Layout = field(default_factory=Layout)
+    layouts: tuple[tuple[str, Layout], ...] = ()
     on_error: str = FAIL
     allow_loss: bool = False
     damage: ConfirmedDamage | None = None
@@ -50,6 +53,18 @@ class ExportSettings:
     catalog: Mapping[str, str] = field(default_factory=dict)
     catalog_name: str = "lacuna"
     namespace: str = "lacuna"
+    tables: Mapping[str, str] = field(default_factory=dict)
+
+    def layout_of(self, topic: str) -> Layout:
+        """The layout of a topic: that of the first pattern which matches it, else the one for all topics."""
+        for pattern, layout in self.layouts:
+            if fnmatchcase(topic, pattern):
+                return layout
+        return self.layout
+
+    def table_of(self, topic: str) -> tuple[str, str]:
+        """The identifier of a topic's table. Dots divide namespaces, so one in a topic's name becomes an underscore."""
+        return self.namespace, self.tables.get(topic) or topic.replace(".", "_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +104,11 @@ class Export:
         return [results[number] for number in range(len(tasks))]
 
 
+def is_pattern(text: str) -> bool:
+    """Whether a text is a shell pattern and not a topic's name, which has none of these characters."""
+    return any(character in text for character in "*?[")
+
+
 def find_topic(control: ControlPlane, name: str) -> Topic:
     """The topic with this name. Raises PipelineError if there is none."""
     topics = control.topics()
@@ -115,7 +135,7 @@ def reading_under(hold: ReadHold) -> Iterator[None]:
 
 def identity_of(export: Export, topic: Topic) -> Identity:
     """The identity of this export, for comparison with earlier runs."""
-    layout = export.settings.layout
+    layout = export.settings.layout_of(topic.name)
     return Identity(
         cluster_id=export.control.cluster_id,
         topic=topic.name,

@@ -102,7 +102,7 @@ def _prepare(
                 cluster_id=begun.cluster_id,
                 topic=topic,
                 destination=destination.url,
-                layout=settings.layout,
+                layout=settings.layout_of(begun.topic),
                 files=files,
                 aside=replace(
                     files,

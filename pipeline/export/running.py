@@ -1,6 +1,7 @@
 """`lacuna export` as functions."""
 
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from importlib.util import find_spec
 
 from lacuna.controlplane.client import CommandRefused
@@ -13,6 +14,7 @@ from lacuna.pipeline.export.job import (
     Export,
     ExportSettings,
     find_topic,
+    is_pattern,
 )
 from lacuna.pipeline.export.layout import PARTITIONINGS
 from lacuna.pipeline.export.opening import open_destination
@@ -40,7 +42,11 @@ def check_settings(settings: ExportSettings) -> None:
             raise PipelineError(
                 f"{option} {value!r} is not known: choose one of {', '.join(known)}"
             )
-    settings.layout.schema()
+    for layout in (settings.layout, *(each for _, each in settings.layouts)):
+        layout.schema()
+    for name in settings.tables.values():
+        if not name or "." in name:
+            raise PipelineError(f"--table {name!r}: write TOPIC=NAME, where the name has no dot")
     if settings.format == ICEBERG and find_spec("pyiceberg") is None:
         raise PipelineError("an Iceberg export needs pyiceberg: pip install 'lacuna-log[export]'")
 
@@ -69,7 +75,7 @@ def export_topics(
             settings=settings,
             progress=progress or Progress(),
         )
-        for name in topics:
+        for name in chosen(control, topics):
             try:
                 with job_errors():
                     report = _export(export, name)
@@ -91,13 +97,29 @@ def check_report(settings: ExportSettings, cluster_id: str) -> None:
 
 
 def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
-    """Raises PipelineError for a topic that does not exist or is named twice, or if the bucket is not the cluster's."""
-    if len(set(topics)) < len(topics):
-        raise PipelineError("a topic is named twice: name each once")
+    """Raises PipelineError for a name or pattern that matches no topic, or if the bucket is not the cluster's."""
     with ControlPlane(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
-        for name in topics:
-            find_topic(control, name)
+        for wanted in topics:
+            if not chosen(control, [wanted]):
+                raise PipelineError(
+                    f"no topic{control.whose} matches {wanted}: `lacuna topics list` shows the topics that exist"
+                )
+            if not is_pattern(wanted):
+                find_topic(control, wanted)
+
+
+def chosen(control: ControlPlane, wanted: Sequence[str]) -> list[str]:
+    """The topics with these names or shell patterns, each once, in the order of `wanted`.
+
+    A name without a pattern is there even if no topic has it, so that its export fails.
+    """
+    known = sorted(control.topics())
+    found: dict[str, None] = {}
+    for each in wanted:
+        names = [name for name in known if fnmatchcase(name, each)] if is_pattern(each) else [each]
+        found.update(dict.fromkeys(names))
+    return list(found)
 
 
 def check_destination(settings: ExportSettings) -> None:

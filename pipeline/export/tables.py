@@ -40,6 +40,7 @@ SKIPPED: Final = "lacuna.skipped"
 TOKEN: Final = "lacuna.run"  # noqa: S105 - the name of a property
 
 _CLUSTER_ID: Final = "lacuna.cluster-id"
+_TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
 _TRANSFORMS: Final[Mapping[str, Any]] = {"day": DayTransform(), "hour": HourTransform()}
@@ -48,14 +49,14 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """The Iceberg table of a topic; `identifier` is (namespace, topic)."""
+    """The Iceberg table of a topic; `identifier` is (namespace, table)."""
 
     catalog: Catalog
     identifier: tuple[str, str]
 
     @property
     def name(self) -> str:
-        """The table's name as people write it, NAMESPACE.TOPIC."""
+        """The table's name as people write it, NAMESPACE.TABLE."""
         return ".".join(self.identifier)
 
     def load(self) -> Table:
@@ -137,6 +138,11 @@ class TopicTable:
             raise DestinationError(
                 f"the table {self.name} holds the topic of another cluster: choose another --namespace"
             )
+        if found[_TOPIC] != identity.topic:
+            raise DestinationError(
+                f"the table {self.name} holds the topic {found[_TOPIC]}: name another table for {identity.topic} with "
+                f"--table {identity.topic}=NAME"
+            )
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
                 f"topic {identity.topic} was deleted and made again since the last export to the table "
@@ -160,6 +166,7 @@ class TopicTable:
 def _properties_of(identity: Identity) -> dict[str, str]:
     return {
         _CLUSTER_ID: identity.cluster_id,
+        _TOPIC: identity.topic,
         _TOPIC_ID: identity.topic_id,
         _PARTITION_BY: identity.partition_by,
     }

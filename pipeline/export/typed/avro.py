@@ -17,11 +17,11 @@ import json
 from typing import Any, Final
 
 import fastavro
-import fastavro._read_py as in_python
 import fastavro.schema
 import pyarrow as pa
 
 from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.export.typed.avro_depth import MOST_LEVELS, check_depth
 from lacuna.pipeline.export.typed.schema import (
     JSON_TEXT,
     Decoder,
@@ -33,10 +33,6 @@ from lacuna.pipeline.export.typed.schema import (
     struct_node,
 )
 
-#: fastavro's compiled reader does not bound its depth: a value of a recursive schema may overflow the stack and end
-#: the process. A value of at most this many bytes cannot, since each level takes at least one byte; larger ones are
-#: read by fastavro's reader in Python.
-_CANNOT_BE_TOO_DEEP: Final = 2_000
 #: The most digits of a decimal in Parquet's readers and in Iceberg.
 _MOST_DIGITS: Final = 38
 _PLAIN: Final = {
@@ -74,12 +70,12 @@ def avro_decoder(schema: TypedSchema) -> Decoder:
 
     def decode(data: bytes) -> Any:
         source = io.BytesIO(data)
-        may_be_deep = is_recursive and len(data) > _CANNOT_BE_TOO_DEEP
-        read = in_python.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:
-            value = read(source, parsed, None)
-        except RecursionError as error:
-            raise NotOfSchemaError("it nests too deeply") from error
+            if is_recursive and len(data) > MOST_LEVELS:  # each level takes at least one byte
+                check_depth(data, parsed, names)
+            value = fastavro.schemaless_reader(source, parsed, None)
+        except NotOfSchemaError:
+            raise
         except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
             raise NotOfSchemaError(
                 f"it does not match the Avro schema ({str(error) or 'it ends early'})"

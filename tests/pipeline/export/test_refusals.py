@@ -1,10 +1,12 @@
 """What an export cannot do is one line that says what to do; nothing of the run is visible."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as pads
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -167,8 +169,6 @@ def test_the_command(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    import json
-
     names = [topic(), topic()]
     for name in names:
         transact(cluster, name, _SOME)
@@ -194,8 +194,6 @@ def test_watching_goes_on_from_run_to_run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import json
-
     name = topic()
     pauses = []
 
@@ -302,3 +300,62 @@ def test_objects_that_went_with_the_hold_are_no_loss(
         with pytest.raises(expected, match="is gone" if is_held else "has lost its pin"):
             export(name, to=str(tmp_path), format=kind)
     assert export(name, to=str(tmp_path), format=kind).records == 3
+
+
+def test_topics_by_pattern_and_a_schema_for_each(
+    cluster: Cluster, transact: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names come before patterns, and patterns before what is for all topics."""
+    names = ["chosen.plain", "chosen.bills", "chosen.bills.old", "chosen-by-name"]
+    for name in names:
+        cluster.create_topic(name)
+        transact(cluster, name, [(True, [(b"k", b'{"id": 1, "due": 2}')])])
+    for name, properties in (("bills", ("id", "due")), ("old", ("id",)), ("other", ("due",))):
+        fields = {each: {"type": "integer"} for each in properties}
+        document = {"type": "object", "properties": fields}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    arguments = ["export", "chosen.*", "chosen-by-name", "chosen.plain", "--json", "--no-spark"]
+    arguments += ["--data", str(cluster.data), "--to", str(tmp_path / "lake")]
+    arguments += ["--value-schema", f"chosen.bills*={tmp_path}/bills.json"]
+    arguments += ["--value-schema", f"chosen.bills.old={tmp_path}/old.json"]
+    arguments += ["--value-schema", f"{tmp_path}/other.json"]
+    assert _lacuna(*arguments) == 0
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["topic"] for each in reports] == [*sorted(names[:3]), "chosen-by-name"]
+
+    def values(topic: str) -> Any:
+        table = pads.dataset(tmp_path / "lake" / f"topic={topic}").to_table(columns=["value"])
+        return table.to_pylist()[0]["value"]
+
+    assert [values(name) for name in names] == [
+        {"due": 2},
+        {"id": 1, "due": 2},
+        {"id": 1},
+        {"due": 2},
+    ]
+    with pytest.raises(PipelineError, match=r"no topic matches none-\*"):
+        _lacuna("export", "none-*", *arguments[1:])
+
+
+@pytest.mark.slow
+def test_the_table_of_a_topic_with_dots(
+    cluster: Cluster, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    """The recipe of docs/export.md finds it; two topics do not share one by accident."""
+    from pyiceberg.catalog import load_catalog
+
+    for name in ("shop.bills", "shop-bills"):
+        cluster.create_topic(name)
+        transact(cluster, name, _SOME)
+    settings = {"to": str(tmp_path), "format": "iceberg", "namespace": "raw"}
+    assert export("shop.bills", **settings).target == "raw.shop_bills"
+    catalog = load_catalog("lacuna", uri=f"sqlite:///{tmp_path}/catalog.db")
+    assert catalog.load_table("raw.shop_bills").scan().to_arrow().num_rows == 3
+    with pytest.raises(
+        DestinationError, match=r"holds the topic shop\.bills: .* --table shop-bills="
+    ):
+        export("shop-bills", **settings, tables={"shop-bills": "shop_bills"})
+    other = export("shop-bills", **settings, tables={"shop-bills": "bills"})
+    assert other.target == "raw.bills"
+    with pytest.raises(PipelineError, match="where the name has no dot"):
+        export("shop-bills", **settings, tables={"shop-bills": "a.b"})

@@ -2,12 +2,12 @@
 
 import datetime
 import decimal
-import gc
 import io
 import json
 import struct
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.export.errors import DestinationError, UndecodableRecordError
 from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.typed.avro_depth import check_depth
 from lacuna.pipeline.export.typed.decoding import decoder_of
 from lacuna.pipeline.export.typed.naming import load_schema
 from lacuna.pipeline.export.typed.schema import TypedSchema
@@ -266,19 +267,69 @@ def test_avro_that_nests_too_deeply_is_a_misfit(levels: int, next_of: Any) -> No
     deeper = b"\x02" if len(next_of) == 2 else b"\x04\x02"
     whole = _avro({each: {"next": None, "pad": bytes(3000)} for each in ("first", "second")},
                   json.loads(document))  # fmt: skip
-    # Garbage of other tests, finalized where no stack is left, would fail this one.
-    gc.collect()
-    gc.disable()
-    try:
-        found, failures = _decode(
-            TypedSchema("avro", document.encode()), deeper * levels + b"\0", whole
-        )
-    finally:
-        gc.enable()
+    found, failures = _decode(
+        TypedSchema("avro", document.encode()), deeper * levels + b"\0", whole
+    )
     assert found[0] is None
     assert found[1] is not None
     ((row, reason),) = failures
     assert (row, reason) == (0, "it nests too deeply")
+
+
+_NESTED: Any = {
+    "type": "record",
+    "name": "Node",
+    "fields": [
+        {"name": "next", "type": ["null", "Node"]},
+        {"name": "all", "type": {"type": "array", "items": "Node"}},
+        {"name": "by", "type": {"type": "map", "values": ["string", "Node"]}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "id", "type": {"type": "fixed", "name": "Id", "size": 4}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "ratio", "type": ["double", "float", "boolean", "int", "bytes"]},
+    ],
+}
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    node: dict[str, Any] = {
+        "next": None,
+        "all": [],
+        "by": {},
+        "kind": "B",
+        "id": b"1234",
+        "at": 5,
+        "ratio": 0.5,
+    }
+    for level in range(levels):
+        inner: tuple[str, Any] = [
+            ("next", node),
+            ("all", [node, node]),
+            ("by", {"k": node, "text": "v"}),
+        ][level % 3]
+        node = {**node, "next": None, "all": [], "by": {}, inner[0]: inner[1]}
+    return node
+
+
+def test_avro_of_every_type_is_passed_over_to_its_depth() -> None:
+    names: dict[str, Any] = {}
+    parsed = fastavro.parse_schema(_NESTED, names)
+    check_depth(_avro(_nested(12), _NESTED), parsed, names)
+    found, failures = _decode(
+        TypedSchema("avro", json.dumps(_NESTED).encode()), _avro(_nested(12), _NESTED)
+    )
+    assert failures == []
+    assert found[0] is not None
+
+
+@given(st.binary(max_size=60), st.integers(0, 400))
+def test_any_bytes_are_passed_over_in_bounded_time(noise: bytes, at: int) -> None:
+    """Negative lengths and numbers without end are errors, not endless loops."""
+    names: dict[str, Any] = {}
+    parsed = fastavro.parse_schema(_NESTED, names)
+    value = _avro(_nested(4), _NESTED)
+    with suppress(ValueError, IndexError):
+        check_depth(value[:at] + noise + value[at:], parsed, names)
 
 
 def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
