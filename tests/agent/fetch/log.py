@@ -82,7 +82,7 @@ class TestStore(MemoryStore):
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         if self.gate is not None:
-            self.gate.wait(60)
+            assert self.gate.wait(60)
         if parse_segment_key(key)[1].sequence in self.failing_sequences:
             raise StoreUnavailableError("the test says so")
         super().put(key, parts)

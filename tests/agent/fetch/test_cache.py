@@ -70,7 +70,7 @@ async def test_a_cancelled_fetch_does_not_take_the_read_from_others() -> None:
         gate, get = threading.Event(), log.store.get
 
         def held_get(key: str, position: int, size: int) -> bytearray:
-            gate.wait(60)
+            assert gate.wait(60)
             return get(key, position, size)
 
         log.store.get = held_get  # type: ignore[method-assign]
@@ -87,24 +87,21 @@ async def test_what_a_read_under_way_brings_is_found_beside_its_neighbours() -> 
     async with open_log(fetch=FetchSettings(read_ahead_bytes=0)) as log:
         await log.create_topic("t")
         size = len(make_batch(BIG))
+        keys: list[str] = []
         for _ in range(5):
             await log.produce(make_batch(BIG))
-        gates = [threading.Event(), threading.Event()]
-        in_the_middle: set[str] = set()
-        second_has_begun = False
-        get = log.store.get
+            keys += {each.key for each in log.store.list()}.difference(keys)
+        in_the_middle, begun = keys[-3:-1], threading.Event()
+        gates, get = [threading.Event(), threading.Event()], log.store.get
 
         def held_get(key: str, position: int, size: int) -> bytearray:
-            if not second_has_begun:
-                in_the_middle.add(key)
-            gates[key not in in_the_middle].wait(60)
+            begun.set()
+            assert gates[key not in in_the_middle].wait(60)
             return get(key, position, size)
 
         log.store.get = held_get  # type: ignore[method-assign]
         middle = asyncio.ensure_future(log.fetch(2, partition_max_bytes=2 * size))
-        while len(in_the_middle) < 2:
-            await asyncio.sleep(0.001)
-        second_has_begun = True
+        assert await asyncio.to_thread(begun.wait, 60)
         whole = asyncio.ensure_future(log.fetch(0))
         await iterations()
         gates[0].set()

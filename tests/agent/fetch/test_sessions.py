@@ -138,7 +138,7 @@ async def test_what_one_fetch_forgets_while_another_reads_it_is_still_answered()
 
         def held_get(key: str, position: int, size: int) -> bytearray:
             reads.set()
-            gate.wait(60)
+            assert gate.wait(60)
             return get(key, position, size)
 
         log.store.get = held_get  # type: ignore[method-assign]

@@ -312,7 +312,7 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
 
         def held_put(key: str, parts: Sequence[Part]) -> None:
             if next(calls) == 0:
-                first_put.wait(60)
+                assert first_put.wait(60)
             put(key, parts)
 
         log.store.put = held_put  # type: ignore[method-assign]
@@ -341,7 +341,7 @@ async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
         def broken_put(key: str, parts: Sequence[Part]) -> None:
             sequence = parse_segment_key(key)[1].sequence
             if sequence == 1:
-                first_put.wait(60)
+                assert first_put.wait(60)
             if sequence == 2:
                 raise RuntimeError("no ObjectStoreError")
             put(key, parts)
