@@ -158,6 +158,8 @@ async def start_agent(
     access = Access(
         parts.security, parts.agent.listeners, control.cluster.security, clock, identity
     )
+    await control.cluster.ready()
+    access.check_users()
     connect_peer = connect_peer or partial(_connect_peer, access)
     context = _context(control, store, parts, clock, randomness, pace, connect_peer, access)
     server = AgentServer(context)

@@ -86,9 +86,9 @@ class Access:
                 f"{encrypted[0]} needs a certificate: name its PEM files with --tls-cert and --tls-key, or a PKCS#12 "
                 "file in ssl.keystore.location"
             )
-        if self.settings.names_certificate() and not encrypted:
+        if (given := self.settings.of_tls()) and not encrypted:
             raise UserError(
-                "a certificate is given and no listener uses TLS: add one with --listen SSL://HOST:PORT or "
+                f"{given} is set and no listener uses TLS: add one with --listen SSL://HOST:PORT or "
                 "SASL_SSL://HOST:PORT"
             )
         return Tls(self.settings) if encrypted else None
@@ -100,6 +100,10 @@ class Access:
             raise UserError(
                 "settings of OAUTHBEARER are given and it is not in use: add it to sasl.enabled.mechanisms, and a "
                 "listener with SASL"
+            )
+        if not has_sasl and (given := self.settings.of_sasl()):
+            raise UserError(
+                f"{given} is set and no listener uses SASL: add one with --listen SASL_SSL://HOST:PORT"
             )
         if not has_sasl:
             return {}
@@ -128,6 +132,16 @@ class Access:
 
     def _secret_of_cluster(self) -> bytes:
         return b"" if self.peers is None else self.peers.secret
+
+    def check_users(self) -> None:
+        """Raise UserError if nobody could log in, not even to add users. The control plane's users must be known."""
+        is_open = any(not each.protocol.has_sasl for each in self._listeners)
+        if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
+            return
+        raise UserError(
+            f"{self._first} asks for a user and a password, and there are no users, so nobody could log in: name a "
+            'file of the first users with --users-file, as admin = "file:/run/secrets/admin"'
+        )
 
     def is_of_file(self, user: str) -> bool:
         """Return whether a user is in the users file."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
-from lacuna.setting import check_settings, setting
+from lacuna.setting import check_settings, setting, settings_of
 
 _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
@@ -161,6 +161,25 @@ class SecuritySettings(AuthorizerSettings):
         """Return whether anything is said about whose tokens OAUTHBEARER takes."""
         given = self.oauth_jwks, self.oauth_issuer, self.oauth_audience, self.oauth_scopes
         return self.oauth_unsecured or any(given)
+
+    def of_tls(self) -> str:
+        """Return the key of a setting that is given and has an effect only on listeners with TLS, or ""."""
+        return self._given("ssl.") if self.client_auth == "none" else "ssl.client.auth"
+
+    def of_sasl(self) -> str:
+        """Return the key of a setting that is given and has an effect only on listeners with SASL, or ""."""
+        return self._given("sasl.users.") or self._given("delegation.token.secret.")
+
+    def _given(self, prefix: str) -> str:
+        rows = settings_of(type(self)).items()
+        return next(
+            (
+                row.key
+                for name, row in rows
+                if row.key.startswith(prefix) and row.default == "" and getattr(self, name)
+            ),
+            "",
+        )
 
     def names_certificate(self) -> bool:
         """Return whether a certificate is configured."""

@@ -1,7 +1,9 @@
 """The text that `lacuna up` prints once it serves."""
 
 from pathlib import Path
+from typing import Final
 
+from lacuna.agent.security.listeners import Protocol
 from lacuna.cli.agent_options import AgentOptions
 from lacuna.cli.options import DEFAULT_BOOTSTRAP
 from lacuna.cli.running import READY
@@ -9,6 +11,9 @@ from lacuna.controlplane.journal.place import BUCKET
 from lacuna.journals import SharedJournalOptions
 from lacuna.moto import CREDENTIALS
 from lacuna.stores import folder_url
+
+#: What the file is called in the lines for those who have to log in.
+_CLIENT: Final = "client.properties"
 
 
 def greeting(
@@ -26,6 +31,8 @@ def greeting(
     `console` is HOST:PORT of the web console, if there is one.
     """
     there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
+    login = _login(options)
+    there += f" --command-config {_CLIENT}" * bool(login)
     lines = [
         f"{READY}{bootstrap}",
         f"serves  Kafka clients at {bootstrap}; {_topics(options)}",
@@ -38,6 +45,8 @@ def greeting(
             else "the next start continues with the same data"
         ),
     ]
+    if login:
+        lines.insert(4, f"        {_CLIENT}: {login}")
     if console:
         lines.insert(3, f"console http://{console}")
     if keeps_nothing:
@@ -46,6 +55,21 @@ def greeting(
     if options.health is not None:
         lines.append(f"health  http://{options.health}/readyz")
     return "\n".join(lines)
+
+
+def _login(options: AgentOptions) -> str:
+    """What a client of the first listener has to set to connect, or "" if it is nothing."""
+    protocol = options.listeners()[0].protocol
+    if protocol is Protocol.PLAINTEXT:
+        return ""
+    needed = [f"security.protocol={protocol.value}"]
+    if protocol.has_tls:
+        needed += ["ssl.ca.location=…"]
+    if protocol.has_sasl:
+        mechanisms = str(options.configuration.chosen["sasl.enabled.mechanisms"].value)
+        needed += [f"sasl.mechanism={mechanisms.partition(',')[0].strip()}"]
+        needed += ["sasl.username=…", "sasl.password=…"]
+    return ", ".join(needed)
 
 
 def _topics(options: AgentOptions) -> str:

@@ -38,7 +38,7 @@ class Secured:
             key=own.key if protocol.has_tls else "",
             authorities=authority.path if has_authority else "",
             client_auth="required" if has_authority else "none",
-            users_file=str(folder / "users"),
+            users_file=str(folder / "users") if protocol.has_sasl else "",
             # Not what agents use among themselves.
             mechanisms="SCRAM-SHA-512",
         )

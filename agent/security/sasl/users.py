@@ -108,6 +108,10 @@ class Users:
         self._derived: _Derived
         self._derive(self._used or os.urandom(32))
 
+    def __bool__(self) -> bool:
+        """Whether there is any user."""
+        return bool(self._passwords or self._security.credentials)
+
     def _derive(self, secret: bytes) -> None:
         key = hmac.digest(secret, b"lacuna salts of users", "sha256")
         of_file = {
