@@ -26,8 +26,11 @@ from tests.controlplane.verbs.script import VERBS, run
 
 
 def _plan(cluster: Cluster, **limits: int) -> list[MergePlanPartition]:
-    limits = {"max_bytes": 1 << 30, "small_bytes": 1000, "min_extents": 3, **limits}
-    command = PlanMerge(lease_id=cluster.lease_id, **limits)
+    command = PlanMerge(
+        lease_id=cluster.lease_id, max_bytes=1 << 30, small_bytes=1000, min_extents=3
+    )
+    for name, limit in limits.items():
+        setattr(command, name, limit)
     plan: MergePlan = cluster.do("plan_merge", command)
     assert plan.error_code == 0
     return list(plan.partitions)
