@@ -278,7 +278,7 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     found.group_ids = dict.fromkeys(message.group_ids)
     for each in message.partitions:
         found.partitions[key_of(each.partition)] = array("q", each.ranges)
-    state.transactional_ids[found.transactional_id] = found
+    state.add_transactional_id(found)
     state.producers[found.producer_id] = found
     if found.is_ongoing:
         deadline_ms = found.start_time_ms + found.transaction_timeout_ms

@@ -89,6 +89,11 @@ def plain(name: str) -> str:
     return name.replace(".", "_")
 
 
+def size_of_transactional_id(transactional_id: str) -> int:
+    """Return about how many bytes a transactional id takes, without the partitions and groups of its transaction."""
+    return 1024 + len(transactional_id)
+
+
 class State:
     """The state machine's state."""
 
@@ -118,6 +123,7 @@ class State:
         self.security = Security()
 
         # Derived from the above, so not in snapshots.
+        self.transactional_id_bytes = 0
         self.transaction_deadlines: Deadlines[int] = Deadlines()  # by producer id
         self.expirations: Deadlines[str] = Deadlines()  # of transactional ids
         #: hour of the last use -> partition -> producer ids with a window there
@@ -149,6 +155,16 @@ class State:
         self.merges_under_way = MergesUnderWay()
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
+
+    def add_transactional_id(self, found: TransactionalId) -> None:
+        """Add one that is not there."""
+        self.transactional_ids[found.transactional_id] = found
+        self.transactional_id_bytes += size_of_transactional_id(found.transactional_id)
+
+    def drop_transactional_id(self, transactional_id: str) -> TransactionalId:
+        """Remove one that is there, and return it."""
+        self.transactional_id_bytes -= size_of_transactional_id(transactional_id)
+        return self.transactional_ids.pop(transactional_id)
 
     def file_window(self, partition: Partition, producer_id: int, hour: int) -> None:
         """Note the hour in which an idempotence window was used, so that it can expire."""

@@ -3,9 +3,10 @@
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import (
     MAX_PER_TICK,
+    MOST_TRANSACTIONAL_ID_BYTES,
     TRANSACTION_MAX_TIMEOUT_MS,
 )
-from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.state import State, size_of_transactional_id
 from lacuna.controlplane.state.transactional import (
     EXHAUSTED_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -64,6 +65,9 @@ def _initialize(state: State, command: InitProducerId) -> ProducerInitialized:
     )
     found = state.transactional_ids.get(command.transactional_id)
     if found is None:
+        size = size_of_transactional_id(command.transactional_id)
+        if state.transactional_id_bytes + size > MOST_TRANSACTIONAL_ID_BYTES:
+            raise Refused(ErrorCode.POLICY_VIOLATION)
         _fill(record, state.next_producer_id, 0, NO_PRODUCER_EPOCH, NO_PRODUCER_ID)
     elif command.producer_id >= 0:
         _reinitialize(state, found, command, record)
@@ -132,7 +136,7 @@ def replay_producer_initialized(state: State, record: ProducerInitialized, now_m
     found = state.transactional_ids.get(record.transactional_id)
     if found is None:
         found = TransactionalId(record.transactional_id)
-        state.transactional_ids[record.transactional_id] = found
+        state.add_transactional_id(found)
     elif found.is_ongoing:
         flip(state, found, record.producer_id, record.producer_epoch, now_ms, committed=False)
     found.apply(TransactionEvent.INIT)
@@ -159,7 +163,7 @@ def replay_transactional_ids_expired(
 ) -> None:
     """Remove expired transactional ids."""
     for transactional_id in record.transactional_ids:
-        found = state.transactional_ids.pop(transactional_id)
+        found = state.drop_transactional_id(transactional_id)
         del state.producers[found.producer_id]
         state.expirations.discard(transactional_id)
         state.internal.drop_transaction(transactional_id, now_ms)

@@ -26,6 +26,7 @@ from lacuna.controlplane.state.settings import (
     MAX_NEW_PARTITIONS,
     MAX_PARTITIONS,
     MAX_TOPIC_NAME,
+    MOST_PARTITIONS,
 )
 from lacuna.controlplane.state.state import State, TopicState, plain
 from lacuna.controlplane.v1.cluster_pb2 import (
@@ -73,7 +74,7 @@ def create_topics(turn: Turn, command: CreateTopics) -> Reply:
             if times[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = _new_topic(turn, wanted, created)
-            _check_total(total)
+            _check_total(turn.state, total)
         except Refused as refused:
             results.append(_refusal(wanted.name, refused))
             continue
@@ -89,12 +90,18 @@ def _count(wanted: CreateTopic) -> int:
     return DEFAULT_PARTITIONS if wanted.partition_count == -1 else wanted.partition_count
 
 
-def _check_total(new_partitions: int) -> None:
+def _check_total(state: State, new_partitions: int) -> None:
     if new_partitions > MAX_NEW_PARTITIONS:
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
             f"One request can create at most {MAX_NEW_PARTITIONS} partitions, not {new_partitions}: "
             "send several.",
+        )
+    if new_partitions and len(state.partitions) + new_partitions > MOST_PARTITIONS:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"A cluster has at most {MOST_PARTITIONS} partitions, and has {len(state.partitions)}: "
+            "delete topics first.",
         )
 
 
@@ -186,7 +193,7 @@ def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
             if times[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             topic = _check_increase(turn.state, wanted)
-            _check_total(total)
+            _check_total(turn.state, total)
         except Refused as refused:
             results.append(_refusal(wanted.name, refused))
             continue

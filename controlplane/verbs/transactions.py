@@ -6,6 +6,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.settings import MOST_GROUPS_OF_TRANSACTION
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionEvent
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -97,8 +98,15 @@ def add_offsets_to_txn(turn: Turn, command: AddOffsetsToTxn) -> Reply:
     except Refused as refused:
         return Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=refused.code))
     if not (found.is_ongoing and command.group_id in found.group_ids):
+        if _has_most_groups(found):
+            answer = OffsetsAddedToTxn(error_code=ErrorCode.POLICY_VIOLATION)
+            return Reply(offsets_added_to_txn=answer)
         _join_group(turn, found, command.group_id)
     return Reply(offsets_added_to_txn=OffsetsAddedToTxn())
+
+
+def _has_most_groups(found: TransactionalId) -> bool:
+    return found.is_ongoing and len(found.group_ids) >= MOST_GROUPS_OF_TRANSACTION
 
 
 def _join_group(turn: Turn, found: TransactionalId, group_id: str) -> None:
@@ -120,6 +128,8 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
         is_added = found.is_ongoing and command.group_id in found.group_ids
         if not is_added and not command.adds_group:
             raise Refused(ErrorCode.INVALID_TXN_STATE)
+        if not is_added and _has_most_groups(found):
+            raise Refused(ErrorCode.POLICY_VIOLATION)
     except Refused as refused:
         code = refused.code
         if code is ErrorCode.PRODUCER_FENCED:  # as Kafka answers after verification

@@ -288,6 +288,16 @@ def _behind(partition: Partition) -> int:
 
 
 async def _add_groups(families: Families, state: State, now_ms: int) -> None:
+    families.gauge(
+        "lacuna_groups_kept_bytes",
+        "What all groups together have left in the control plane.",
+        state.groups.kept_bytes,
+    )
+    families.gauge(
+        "lacuna_groups_kept_limit_bytes",
+        "Members and offsets are refused beyond this (groups.max.bytes).",
+        state.groups.settings.groups_max_bytes,
+    )
     groups = state.groups
     kinds: Counter[tuple[str, str]] = Counter()
     for live in groups.live.groups.values():

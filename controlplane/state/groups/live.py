@@ -7,12 +7,17 @@ timeouts (S26).
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from lacuna.controlplane.state.groups.states import TRANSITIONS, GroupState, IllegalTransitionError
 from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata), the member's preference first
 _PROTOCOL_SIZE = 64  # bytes that a protocol takes besides its name and metadata
+
+
+#: About how many bytes a group or a member takes, without what its client chooses.
+SIZE_OF_NAME: Final = 256
 
 
 def size_of(protocols: Protocols) -> int:
@@ -252,10 +257,24 @@ class LiveGroups:
     groups: dict[str, LiveGroup] = field(default_factory=dict)
     asleep: set[str] = field(default_factory=set)  # journalled with members, not yet loaded
     parked: set[int] = field(default_factory=set)  # tokens of parked commands
+    # The bytes of the groups' members, and of all of them.
+    sizes: dict[str, int] = field(default_factory=dict)
+    size: int = 0
     next_expiry_check_ms: int | None = None  # None before the first tick
     expiring: list[str] = field(
         default_factory=list
     )  # groups whose offsets are still to be checked
+
+    def weigh(self, group_id: str) -> None:
+        """Count the bytes of a group's members anew."""
+        group = self.groups.get(group_id)
+        size = 0
+        if group is not None:
+            count = 1 + len(group.members) + len(group.pending_joins)
+            size = SIZE_OF_NAME * count + len(group_id) + group.metadata_size
+        self.size += size - self.sizes.pop(group_id, 0)
+        if size:
+            self.sizes[group_id] = size
 
 
 def _to_record(member: LiveMember, protocol_name: str) -> GroupMember:

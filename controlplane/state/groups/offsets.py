@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.internal import InternalTopics
@@ -16,6 +17,14 @@ from lacuna.controlplane.v1.group_records_pb2 import (
     TxnOffsetsPended,
 )
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
+
+#: About how many bytes an offset takes without its metadata.
+_SIZE: Final = 128
+
+
+def size_of_offset(committed: CommittedOffset) -> int:
+    """Return about how many bytes an offset takes once it is stored."""
+    return _SIZE + len(committed.metadata)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +40,11 @@ class StoredOffset:
     written_at_ms: int
     sequence: int
     log_offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return _SIZE + len(self.metadata)
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:
         """Return the message that snapshots hold, without `log_offset`."""
@@ -81,6 +95,8 @@ class Offsets:
     pending_producers: dict[str, dict[int, None]] = field(default_factory=dict)
     last_sequence: int = 0
     internal: InternalTopics = field(default_factory=InternalTopics)
+    #: The bytes of all of them.
+    size: int = 0
 
     def write(self, record: OffsetsWritten) -> None:
         """Commit offsets that are not part of a transaction."""
@@ -89,15 +105,17 @@ class Offsets:
         partition = self.internal.partition_of_group(group_id)
         for committed in record.offsets:
             key = key_of(committed.partition)
-            offsets[key] = self._stored(
-                committed, record.written_at_ms, partition.take_for_offset(group_id, key)
+            log_offset = partition.take_for_offset(group_id, key)
+            self._put(
+                offsets, key, self._stored(committed, record.written_at_ms, log_offset=log_offset)
             )
 
     def pend(self, record: TxnOffsetsPended) -> None:
         """Store offsets as pending until the outcome of the producer's transaction."""
         offsets = self._pending_of(record.producer_id, record.group_id)
         for committed in record.offsets:
-            offsets[key_of(committed.partition)] = self._stored(committed, record.written_at_ms)
+            stored = self._stored(committed, record.written_at_ms)
+            self._put(offsets, key_of(committed.partition), stored)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
@@ -107,6 +125,7 @@ class Offsets:
         """
         for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
+            self.size -= _sum(offsets)
             if not committed:
                 continue
             kept = self.committed.setdefault(group_id, {})
@@ -114,7 +133,7 @@ class Offsets:
             for key, offset in sorted(offsets.items()):
                 previous = kept.get(key)
                 if previous is None or previous.sequence < offset.sequence:
-                    kept[key] = offset
+                    self._put(kept, key, offset)
                     offset.log_offset = partition.take_for_offset(group_id, key)
 
     def hold_back(self, now_ms: int) -> None:
@@ -127,7 +146,9 @@ class Offsets:
 
     def forget_group(self, group_id: str, name_of: Callable[[bytes], str], now_ms: int) -> None:
         """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""
-        for key in sorted(self.committed.pop(group_id, {})):
+        offsets = self.committed.pop(group_id, {})
+        self.size -= _sum(offsets)
+        for key in sorted(offsets):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         for producer_id in list(self.pending_producers.get(group_id, ())):
             self._drop_pending(producer_id, group_id)
@@ -135,13 +156,13 @@ class Offsets:
     def forget_topic(self, topic_id: bytes, name: str, now_ms: int) -> None:
         """Drop a deleted topic's offsets, including the pending ones (S6). The topic was called `name`."""
         for group_id, offsets in sorted(self.committed.items()):
-            for key in _drop_topic(offsets, topic_id):
+            for key in self._drop_topic(offsets, topic_id):
                 self.internal.drop_offset(group_id, key, name, now_ms)
             if not offsets:
                 del self.committed[group_id]
         for producer_id, groups in list(self.pending.items()):
             for group_id, offsets in list(groups.items()):
-                _drop_topic(offsets, topic_id)
+                self._drop_topic(offsets, topic_id)
                 if not offsets:
                     self._drop_pending(producer_id, group_id)
 
@@ -156,14 +177,14 @@ class Offsets:
         keys = [key_of(partition) for partition in partitions]
         offsets = self.committed.get(group_id, {})
         for key in keys:
-            if offsets.pop(key, None) is not None:
+            if self._drop(offsets, key):
                 self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         if not offsets:
             self.committed.pop(group_id, None)
         for producer_id in list(self.pending_producers.get(group_id, ())):
             pending = self.pending[producer_id][group_id]
             for key in keys:
-                pending.pop(key, None)
+                self._drop(pending, key)
             if not pending:
                 self._drop_pending(producer_id, group_id)
 
@@ -218,6 +239,10 @@ class Offsets:
             _load(offsets.committed.setdefault(group.group_id, {}), group.offsets)
         for pending in snapshot.pending:
             _load(offsets._pending_of(pending.producer_id, pending.group_id), pending.offsets)
+        every = chain(
+            offsets.committed.values(), *(each.values() for each in offsets.pending.values())
+        )
+        offsets.size = sum(map(_sum, every))
         return offsets
 
     def _stored(
@@ -225,6 +250,23 @@ class Offsets:
     ) -> StoredOffset:
         self.last_sequence += 1
         return StoredOffset.from_committed(committed, written_at_ms, self.last_sequence, log_offset)
+
+    def _put(self, offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> None:
+        before = offsets.get(key)
+        offsets[key] = stored
+        self.size += stored.size - (0 if before is None else before.size)
+
+    def _drop(self, offsets: OffsetsOfGroup, key: PartitionKey) -> bool:
+        dropped = offsets.pop(key, None)
+        if dropped is not None:
+            self.size -= dropped.size
+        return dropped is not None
+
+    def _drop_topic(self, offsets: OffsetsOfGroup, topic_id: bytes) -> list[PartitionKey]:
+        dropped = sorted(key for key in offsets if key[0] == topic_id)
+        for key in dropped:
+            self._drop(offsets, key)
+        return dropped
 
     def _pending_of(self, producer_id: int, group_id: str) -> OffsetsOfGroup:
         self.pending_producers.setdefault(group_id, {})[producer_id] = None
@@ -236,7 +278,7 @@ class Offsets:
 
     def _drop_pending(self, producer_id: int, group_id: str) -> None:
         groups = self.pending[producer_id]
-        del groups[group_id]
+        self.size -= _sum(groups.pop(group_id))
         if not groups:
             del self.pending[producer_id]
         self._unindex(group_id, producer_id)
@@ -248,11 +290,8 @@ class Offsets:
             del self.pending_producers[group_id]
 
 
-def _drop_topic(offsets: OffsetsOfGroup, topic_id: bytes) -> list[PartitionKey]:
-    dropped = sorted(key for key in offsets if key[0] == topic_id)
-    for key in dropped:
-        del offsets[key]
-    return dropped
+def _sum(offsets: OffsetsOfGroup) -> int:
+    return sum(each.size for each in offsets.values())
 
 
 def _kept(offsets: OffsetsOfGroup, *, has_log_offsets: bool) -> list[KeptOffset]:

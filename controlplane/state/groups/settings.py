@@ -8,7 +8,7 @@ from lacuna.controlplane.shared.group_configs import (
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
 )
-from lacuna.setting import LARGEST_INT, SettingsError, check_settings, setting
+from lacuna.setting import LARGEST_INT, MEBIBYTE, SettingsError, check_settings, setting
 
 _MINUTE_MS: Final = 60_000
 
@@ -59,9 +59,16 @@ class GroupSettings:
         least=1,
     )
 
-    # The bytes of the members' metadata: in JoinGroup for a classic group, in the subscriptions for a consumer group
-    # (KIP-848). Kafka keeps a generation in one record, so its bound for all members of a classic group is
-    # max.message.bytes, which 500 members that name 200 topics each exceed.
+    groups_max_bytes: int = setting(
+        "groups.max.bytes",
+        256 * MEBIBYTE,
+        "What all groups together may leave in the control plane: metadata, assignments, subscriptions, offsets.",
+        least=MEBIBYTE,
+    )
+
+    # The bytes of the members' metadata, and those of their assignments: in JoinGroup and SyncGroup for a classic
+    # group, in the subscriptions for a consumer group (KIP-848). Kafka keeps a generation in one record, so its bound
+    # for all members of a classic group is max.message.bytes, which 500 members that name 200 topics each exceed.
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 64 << 20
     # For consumer groups (KIP-848), whose members do not choose these. A group config sets another.

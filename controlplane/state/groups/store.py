@@ -6,7 +6,7 @@ from lacuna.controlplane.shared.group_configs import HEARTBEAT_INTERVAL, SESSION
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.consumer.subscriptions import Resolver
-from lacuna.controlplane.state.groups.live import LiveGroup, LiveGroups
+from lacuna.controlplane.state.groups.live import SIZE_OF_NAME, LiveGroup, LiveGroups
 from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, GroupConfigs
@@ -30,6 +30,33 @@ class Groups:
     live: LiveGroups = field(default_factory=LiveGroups)
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
+    # Derived from the above: the bytes of each group but its offsets, and of all groups.
+    sizes: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """About how many bytes of clients are kept: of generations, subscriptions, configs, offsets and joins."""
+        return self.size + self.offsets.size + self.live.size
+
+    def has_room(self, more: int) -> bool:
+        """Whether so many bytes more can be kept."""
+        return more <= 0 or self.kept_bytes + more <= self.settings.groups_max_bytes
+
+    def weigh(self, group_id: str) -> None:
+        """Count the bytes of a group anew, of which something has changed."""
+        generation, consumers = self.generations.get(group_id), self.consumers.get(group_id)
+        configs = self.configs.get(group_id)
+        size = 0 if generation is None else generation.ByteSize()
+        if consumers is not None:
+            size += SIZE_OF_NAME + len(group_id) + consumers.metadata_size
+            size += SIZE_OF_NAME * len(consumers.members)
+        if configs is not None:
+            size += SIZE_OF_NAME + len(group_id) + sum(map(len, configs.values()))
+        self.size += size - self.sizes.pop(group_id, 0)
+        if size:
+            self.sizes[group_id] = size
+        self.live.weigh(group_id)
 
     # For replay.
 
@@ -39,6 +66,7 @@ class Groups:
         self.generations[group_id] = generation
         self.consumers.pop(group_id, None)
         self.live_consumers.pop(group_id, None)
+        self.weigh(group_id)
         if group_id in self.live.groups:
             return
         # The members' sessions begin when the group is first used or at a tick, not when the journal is read.
@@ -56,6 +84,7 @@ class Groups:
             self.live.groups.pop(step.group_id, None)
             self.live.asleep.discard(step.group_id)
         group.apply(step)
+        self.weigh(step.group_id)
 
     def set_configs(self, group: GroupConfigs) -> None:
         """Replace all configs of a group."""
@@ -63,6 +92,16 @@ class Groups:
             self.configs[group.group_id] = dict(group.configs)
         else:
             self.configs.pop(group.group_id, None)
+        self.weigh(group.group_id)
+
+    def forget(self, group_id: str) -> None:
+        """Forget a group of either kind, but not its offsets."""
+        self.generations.pop(group_id, None)
+        self.consumers.pop(group_id, None)
+        self.live_consumers.pop(group_id, None)
+        self.live.groups.pop(group_id, None)
+        self.live.asleep.discard(group_id)
+        self.weigh(group_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit a producer's pending offsets, or drop them. Part of replaying the outcome."""

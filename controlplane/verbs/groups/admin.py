@@ -126,10 +126,6 @@ def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
 def replay_group_deleted(state: State, record: GroupDeleted, now_ms: int) -> None:
     """Remove a group of either kind with its offsets."""
     groups, group_id = state.groups, record.group_id
-    groups.generations.pop(group_id, None)
-    groups.consumers.pop(group_id, None)
-    groups.live_consumers.pop(group_id, None)
-    groups.live.groups.pop(group_id, None)
-    groups.live.asleep.discard(group_id)
+    groups.forget(group_id)
     groups.offsets.forget_group(group_id, state.topic_name, now_ms)
     internal.drop_group(state, group_id, now_ms)

@@ -7,7 +7,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE, MOST_LISTED
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
-from lacuna.controlplane.state.groups.offsets import OffsetsOfGroup
+from lacuna.controlplane.state.groups.offsets import OffsetsOfGroup, size_of_offset
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -45,7 +45,7 @@ def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
         return _refused(command.offsets, error_code)
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         group.expect_heartbeat(group.members[command.member_id], turn.now_ms)
-    written, error_codes = _sort_out(turn, command.offsets)
+    written, error_codes = _sort_out(turn, command)
     if written:
         record = OffsetsWritten(
             group_id=command.group_id, offsets=written, written_at_ms=turn.now_ms
@@ -66,7 +66,7 @@ def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
         error_code = _find_txn_writer_error(group, command)
     if error_code:
         return _refused(command.offsets, error_code)
-    written, error_codes = _sort_out(turn, command.offsets)
+    written, error_codes = _sort_out(turn, command)
     if written:
         record = TxnOffsetsPended(
             producer_id=command.producer_id,
@@ -150,10 +150,12 @@ def _find_generation_error(group: LiveGroup, command: OffsetCommit | TxnOffsetCo
 
 
 def _sort_out(
-    turn: Turn, offsets: Iterable[CommittedOffset]
+    turn: Turn, command: OffsetCommit | TxnOffsetCommit
 ) -> tuple[list[CommittedOffset], list[int]]:
     """Return the offsets that can be stored, and an error code for each offset that was sent."""
-    error_codes = [_find_offset_error(turn, offset) for offset in offsets]
+    offsets = command.offsets
+    has_room = turn.groups.has_room(_growth(turn, command))
+    error_codes = [_find_offset_error(turn, offset, has_room=has_room) for offset in offsets]
     written = [
         CommittedOffset(
             partition=offset.partition,
@@ -167,14 +169,22 @@ def _sort_out(
     return written, [int(error_code) for error_code in error_codes]
 
 
-def _find_offset_error(turn: Turn, offset: CommittedOffset) -> ErrorCode:
+def _growth(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> int:
+    """Return how many bytes the offsets take more than those that they replace, or would replace."""
+    kept = turn.groups.offsets.committed.get(command.group_id, {})
+    replaced = (kept.get(key_of(each.partition)) for each in command.offsets)
+    before = sum(each.size for each in replaced if each is not None)
+    return sum(map(size_of_offset, command.offsets)) - before
+
+
+def _find_offset_error(turn: Turn, offset: CommittedOffset, *, has_room: bool) -> ErrorCode:
     partition = offset.partition
     key = key_of(partition)
     if key not in turn.state.partitions and turn.state.internal.find(key) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if len(offset.metadata) > turn.groups.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
+    return ErrorCode.NONE if has_room else ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 
 
 def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:

@@ -9,6 +9,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import alter
 from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.shared.topic_configs import InvalidConfig
+from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     AlterGroupConfigs,
@@ -38,6 +39,10 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
             configs = alter(configs, change.name, change.operation, change.value)
     except InvalidConfig as invalid:
         return _refuse(ErrorCode.INVALID_CONFIG, str(invalid))
+    if not before and not turn.groups.has_room(SIZE_OF_NAME + len(command.group_id)):
+        return _refuse(
+            ErrorCode.POLICY_VIOLATION, "Groups fill all of groups.max.bytes: delete some."
+        )
     if configs != before and not command.validate_only:
         record = GroupConfigs(group_id=command.group_id, configs=configs)
         turn.journal_group(GroupRecord(group_configs_changed=record))

@@ -39,6 +39,7 @@ def tick_groups(turn: Turn) -> None:
         _end_in_group(turn, group)
         group.refresh_due()
         drop_if_nothing(turn, group)
+        live.weigh(group.group_id)
     end_overdue_consumers(turn)
     _check_expiry(turn)
 

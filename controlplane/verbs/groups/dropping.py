@@ -28,6 +28,7 @@ def of_one_group(decide: Callable[[Turn, C], R]) -> Callable[[Turn, C], R]:
         group = turn.groups.live.groups.get(command.group_id)
         if group is not None:
             drop_if_nothing(turn, group)
+        turn.groups.live.weigh(command.group_id)
         return reply
 
     return decide_and_drop

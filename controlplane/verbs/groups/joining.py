@@ -3,7 +3,13 @@
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember, Protocols, size_of
+from lacuna.controlplane.state.groups.live import (
+    SIZE_OF_NAME,
+    LiveGroup,
+    LiveMember,
+    Protocols,
+    size_of,
+)
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.groups.states import REBALANCEABLE, GroupState
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -87,6 +93,9 @@ def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
     before = size_of(member.protocols) if member is not None else 0
     metadata_size = group.metadata_size - before + size_of(_protocols_of(command))
     if metadata_size > turn.groups.settings.group_metadata_max_bytes:
+        return False
+    more = 0 if member is not None else SIZE_OF_NAME + len(command.group_id)
+    if not turn.groups.has_room(metadata_size - group.metadata_size + more):
         return False
     if not command.member_id and len(group.pending_joins) >= max_size:
         return False

@@ -54,6 +54,8 @@ def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
     error_code = _find_sync_error(group, command)
     if error_code:
         return _synced(error_code)
+    if command.member_id == group.leader and not _can_keep(turn, group, command):
+        return _synced(ErrorCode.UNKNOWN_SERVER_ERROR)
     member = group.members[command.member_id]
     group.pending_syncs.discard(command.member_id)
     if not group.pending_syncs:
@@ -66,6 +68,23 @@ def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
         assignments = {entry.member_id: entry.assignment for entry in command.assignments}
         stabilize(turn, group, assignments)
     return None
+
+
+def _can_keep(turn: Turn, group: LiveGroup, command: SyncGroup) -> bool:
+    """Whether there is room for the assignments that the leader sends; if not, Kafka's answer is the same.
+
+    The leader is put out when its time to sync is over, and another member leads.
+    """
+    settings = turn.groups.settings
+    sizes = [
+        len(each.assignment) for each in command.assignments if each.member_id in group.members
+    ]
+    if max(sizes, default=0) > settings.member_metadata_max_bytes:
+        return False
+    if sum(sizes) > settings.group_metadata_max_bytes:
+        return False
+    before = turn.groups.sizes.get(group.group_id, 0)
+    return turn.groups.has_room(group.metadata_size + sum(sizes) - before)
 
 
 def _find_sync_error(group: LiveGroup, command: SyncGroup) -> ErrorCode:

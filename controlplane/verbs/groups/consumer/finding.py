@@ -7,6 +7,7 @@ from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.member import Current, Member
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_STATIC_EPOCH
+from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.verbs.groups.consumer.converting import upgrade
 from lacuna.controlplane.verbs.refusals import Refused
@@ -46,7 +47,7 @@ def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
 
 def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
     """Add or replace a member. Raises Refused if it makes the group's subscriptions too large."""
-    before = draft.metadata_size
+    before, is_known = draft.metadata_size, member.member_id in draft.members
     draft.put(member)
     largest = turn.groups.settings.group_metadata_max_bytes
     if draft.metadata_size > max(before, largest):
@@ -54,6 +55,13 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The subscriptions of all members of the consumer group are at most {largest} bytes."
             " Subscribe to fewer topics, or with SubscribedTopicRegex.",
+        )
+    more = draft.metadata_size - before + (0 if is_known else SIZE_OF_NAME)
+    if not turn.groups.has_room(more):
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"All groups together keep at most {turn.groups.settings.groups_max_bytes} bytes"
+            " (groups.max.bytes): delete some.",
         )
 
 
