@@ -10,8 +10,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-#: Kafka reserves the last epoch (Short.MAX_VALUE) for fencing by the coordinator: InitProducerId never gives it to a
-#: producer.
+#: The last epoch (Short.MAX_VALUE) is for fencing by the coordinator, as in Kafka: no producer is given it or may use it.
 EXHAUSTED_EPOCH: Final = 32766
 LAST_EPOCH: Final = 32767
 
@@ -129,6 +128,10 @@ class TransactionalId:
         """Set the state, whatever it was."""
         self.state = state
         self.is_ongoing = state is TransactionState.ONGOING
+
+    def is_current(self, producer_epoch: int) -> bool:
+        """Whether a producer may act in this epoch."""
+        return self.producer_epoch == producer_epoch < LAST_EPOCH
 
     def allows(self, event: TransactionEvent) -> bool:
         """Whether the table has a transition for the event from the current state."""

@@ -57,7 +57,7 @@ def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> Tran
     """Decide EndTxn under TV1, where the epoch stays the same. Return None if it already ended like this."""
     if found.producer_id != command.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if found.producer_epoch != command.producer_epoch:
+    if not found.is_current(command.producer_epoch):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     if found.state is _DONE[command.committed]:
         return None
@@ -74,42 +74,51 @@ def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> Tran
 def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
     """Decide EndTxn under TV2, where the epoch increases, so a delayed EndTxn cannot end the next transaction.
 
-    Return None for a retry, which has the epoch before (KIP-890).
+    Return None for a retry, which has the epoch before (KIP-890). If the coordinator has taken the last epoch, the
+    producer goes on with a new id.
     """
     given = (command.producer_id, command.producer_epoch)
     if given == (found.ended_producer_id, found.ended_producer_epoch) and not found.is_ongoing:
         if found.state is _DONE[command.committed]:
-            return None
+            is_taken = found.producer_epoch >= LAST_EPOCH
+            return _bumped(state, found, command) if is_taken else None
         if found.is_ended_by_coordinator:
             raise Refused(ErrorCode.PRODUCER_FENCED)
         raise Refused(ErrorCode.INVALID_TXN_STATE)
     if found.producer_id != command.producer_id:
-        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if found.producer_epoch != command.producer_epoch:
+        is_before = given == (found.previous_producer_id, EXHAUSTED_EPOCH)
+        raise Refused(
+            ErrorCode.PRODUCER_FENCED
+            if is_before and found.producer_epoch == 0
+            else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        )
+    if not found.is_current(command.producer_epoch):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     event = TransactionEvent.COMMIT if command.committed else TransactionEvent.ABORT
     if not found.allows(event):
         raise Refused(ErrorCode.INVALID_TXN_STATE)
+    return _bumped(state, found, command)
+
+
+def _bumped(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded:
+    """Return the end after which the producer goes on in the next epoch, or with a new id if it has used them up."""
     is_exhausted = found.producer_epoch >= EXHAUSTED_EPOCH
     return TransactionEnded(
         producer_id=found.producer_id,
         committed=command.committed,
         next_producer_id=state.next_producer_id if is_exhausted else found.producer_id,
         next_producer_epoch=0 if is_exhausted else found.producer_epoch + 1,
+        is_by_coordinator=found.producer_epoch >= LAST_EPOCH,
     )
 
 
-def _abort(turn: Turn, found: TransactionalId, spare_producer_id: int) -> None:
-    """Abort after a timeout or for an operator, and increase the epoch, so that the producer is fenced.
-
-    `spare_producer_id` is an unused producer id, for the case that the coordinator's last epoch is used up too.
-    """
-    is_last = found.producer_epoch >= LAST_EPOCH
+def _abort(turn: Turn, found: TransactionalId) -> None:
+    """Abort after a timeout or for an operator, and increase the epoch, so that the producer is fenced."""
     record = TransactionEnded(
         producer_id=found.producer_id,
         committed=False,
-        next_producer_id=spare_producer_id if is_last else found.producer_id,
-        next_producer_epoch=0 if is_last else found.producer_epoch + 1,
+        next_producer_id=found.producer_id,
+        next_producer_epoch=found.producer_epoch + 1,
         is_by_coordinator=True,
     )
     turn.journal(JournalRecord(transaction_ended=record))
@@ -121,7 +130,7 @@ def abort_txn(turn: Turn, command: AbortTxn) -> Reply:
         found = _find_for_abort(turn.state, command)
     except Refused as refused:
         return Reply(txn_aborted=TxnAborted(error_code=refused.code))
-    _abort(turn, found, turn.state.next_producer_id)
+    _abort(turn, found)
     return Reply(txn_aborted=TxnAborted())
 
 
@@ -148,11 +157,11 @@ def tick_transactions(turn: Turn) -> None:
     """
     state = turn.state
     left = MAX_PER_TICK
-    for number, producer_id in enumerate(state.transaction_deadlines.due(turn.now_ms, left)):
+    for producer_id in state.transaction_deadlines.due(turn.now_ms, left):
         if left <= 0:
             break
         found = state.producers[producer_id]
-        _abort(turn, found, state.next_producer_id + number)
+        _abort(turn, found)
         left -= 1 + len(found.partitions)
 
 
@@ -166,7 +175,8 @@ def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int
     else:
         found.start_time_ms = now_ms  # as Kafka does when it aborts an empty transaction
     found.apply(event)
-    ended = (found.producer_id, found.producer_epoch)
+    # The coordinator's own epoch stands for the one before, which is the last that the producer had.
+    ended = (found.producer_id, min(found.producer_epoch, EXHAUSTED_EPOCH))
     has_moved = ended != (record.next_producer_id, record.next_producer_epoch)
     if has_moved:
         found.ended_producer_id, found.ended_producer_epoch = ended

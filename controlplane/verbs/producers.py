@@ -9,6 +9,7 @@ from lacuna.controlplane.state.settings import (
 from lacuna.controlplane.state.state import State, size_of_transactional_id
 from lacuna.controlplane.state.transactional import (
     EXHAUSTED_EPOCH,
+    LAST_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -80,11 +81,10 @@ def _reinitialize(
     state: State, found: TransactionalId, command: InitProducerId, record: ProducerInitialized
 ) -> None:
     """Let a producer continue after an error (KIP-360); a retry gets the same answer again."""
-    given = (command.producer_id, command.producer_epoch)
-    if given == (found.producer_id, found.producer_epoch):
+    is_same = command.producer_id == found.producer_id
+    if is_same and found.is_current(command.producer_epoch):
         _bump(state, found, record, last_producer_epoch=found.producer_epoch)
         return
-    is_same = command.producer_id == found.producer_id
     is_rolled_over = (
         command.producer_id == found.previous_producer_id
         and command.producer_epoch >= EXHAUSTED_EPOCH
@@ -92,6 +92,9 @@ def _reinitialize(
     is_retry = command.producer_epoch == found.last_producer_epoch and (is_same or is_rolled_over)
     if not is_retry or found.is_ongoing:
         raise Refused(ErrorCode.PRODUCER_FENCED)
+    if found.producer_epoch >= LAST_EPOCH:  # taken by the coordinator
+        _bump(state, found, record, last_producer_epoch=found.last_producer_epoch)
+        return
     _fill(
         record,
         found.producer_id,

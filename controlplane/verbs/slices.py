@@ -29,6 +29,7 @@ from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.state.partition import BATCH_NUMBERS, REMEMBERED_BATCHES, ProducerWindow
 from lacuna.controlplane.state.rows import BATCH_ROW
 from lacuna.controlplane.state.settings import HOUR_MS
+from lacuna.controlplane.state.transactional import LAST_EPOCH
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 
 __all__ = ["decide_slices", "replay_slices"]
@@ -48,6 +49,7 @@ if not cython.compiled:
 _LARGEST_EXTENT = cython.declare(cython.longlong, LARGEST_EXTENT_BYTES)
 _LAST_SEQUENCE = cython.declare(cython.longlong, 2**31 - 1)
 _NO_PRODUCER = cython.declare(cython.longlong, -1)
+_LAST_EPOCH = cython.declare(cython.longlong, LAST_EPOCH)
 
 _LOG_APPEND_TIME = cython.declare(cython.longlong, FLAG_LOG_APPEND_TIME)
 _FOLLOWS = cython.declare(cython.longlong, FLAG_FOLLOWS)
@@ -585,8 +587,8 @@ class _Draft:
                 return _FENCED
             return 0
         if found is None or self.names_another(found.transactional_id, batch.flags):
-            return _MAPPING
-        if batch.producer_epoch != found.producer_epoch:
+            return self.refuse_unmapped(batch)
+        if batch.producer_epoch != found.producer_epoch or batch.producer_epoch == _LAST_EPOCH:
             return _FENCED
         if batch.flags & _ADDS_PARTITION:
             self.checked_id = batch.producer_id
@@ -598,6 +600,17 @@ class _Draft:
         if not self.is_alone and batch.producer_id in self.transactional:
             return 0
         return _TXN_STATE
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def refuse_unmapped(self, batch: _Batch) -> cython.longlong:
+        """Return the error for a producer id that its transactional id does not have, or no more.
+
+        As in Kafka, the partition fences it first if it knows a later epoch: that of the end of its last transaction.
+        """
+        window = self.partition.producers.get(batch.producer_id)
+        is_old = window is not None and batch.producer_epoch < window.producer_epoch
+        return _FENCED if is_old else _MAPPING
 
     @cython.cfunc
     @cython.exceptval(-1)

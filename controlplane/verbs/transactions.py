@@ -79,7 +79,7 @@ def _authenticate(
     found = state.transactional_ids.get(transactional_id)
     if found is None or found.producer_id != producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if found.producer_epoch != producer_epoch:
+    if not found.is_current(producer_epoch):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     return found
 

@@ -225,7 +225,10 @@ def test_s5_tv2_a_retry_across_the_rollover_to_a_new_producer_id() -> None:
         end2 x 1/32766 commit                  -> 2/0
         end2 x 1/32766 abort                   -> INVALID_TXN_STATE
         end2 x 1/32765 commit                  -> INVALID_PRODUCER_ID_MAPPING
-        put a-0 x1 1/32766@1 tv2               -> INVALID_PRODUCER_ID_MAPPING
+        put a-0 x1 1/32766@1 tv2               -> INVALID_PRODUCER_EPOCH   # of the window
+        put a-0 x1 1/32766@1 txn               -> INVALID_PRODUCER_EPOCH
+        put a-1 x1 1/32766@1 tv2               -> INVALID_PRODUCER_ID_MAPPING
+        producers a-0                          -> 1/32767@-1:-1
         init x from=1/32766                    -> 2/0    # KIP-360: a retry after exhaustion
         put a-0 x1 2/0@0 tv2                   -> 2
         end2 x 2/0 abort                       -> 2/1
@@ -255,19 +258,78 @@ def test_s8_epoch_exhaustion_gives_a_new_producer_id() -> None:
     )
 
 
-def test_s8_timeouts_at_the_last_epochs() -> None:
+def test_s8_after_the_rollover_the_old_producer_is_fenced_until_the_next_epoch() -> None:
+    """As in Kafka, measured."""
     run(
         """
         put a-0 x1 1/32766@0 tv2               -> 0
-        clock +60000                           -> transaction_ended
-        state x                                -> CompleteAbort 1/32767
-        put a-0 x1 1/32767@0 tv2               -> 1
-        abort 1/32767                          -> NONE
-        state x                                -> CompleteAbort 2/0
-        init x                                 -> 2/1
+        init x                                 -> 2/0
+        producers a-0                          -> 1/32767@-1:-1
+        end1 x 1/32766 commit                  -> INVALID_PRODUCER_ID_MAPPING
+        end2 x 1/32766 commit                  -> PRODUCER_FENCED
+        end2 x 1/32766 abort                   -> PRODUCER_FENCED
+        end2 x 1/32765 commit                  -> INVALID_PRODUCER_ID_MAPPING
+        put a-0 x1 1/32766@1 tv2               -> INVALID_PRODUCER_EPOCH
+        add x 1/32766 a-0                      -> INVALID_PRODUCER_ID_MAPPING
+        commit-offset2 x 1/32766 g a-0=1       -> INVALID_PRODUCER_ID_MAPPING
+        init x from=1/32766                    -> PRODUCER_FENCED
+        end2 x 2/0 abort                       -> 2/1
+        end2 x 1/32766 commit                  -> INVALID_PRODUCER_ID_MAPPING
     """,
         _with_epoch(32766),
     )
+
+
+BEYOND = """
+        put a-0 x1 1/32766@0 tv2               -> 0
+        clock +60000                           -> transaction_ended
+        state x                                -> CompleteAbort 1/32767
+        producers a-0                          -> 1/32767@-1:-1
+"""
+
+
+def test_s8_no_producer_acts_in_the_coordinators_last_epoch() -> None:
+    run(
+        BEYOND
+        + """
+        put a-0 x1 1/32767@0 tv2               -> INVALID_PRODUCER_EPOCH
+        put a-0 x1 1/32766@1 tv2               -> INVALID_PRODUCER_EPOCH
+        add x 1/32767 a-0                      -> PRODUCER_FENCED
+        commit-offset2 x 1/32767 g a-0=1       -> INVALID_PRODUCER_EPOCH
+        end1 x 1/32767 abort                   -> PRODUCER_FENCED
+        end2 x 1/32767 abort                   -> PRODUCER_FENCED
+        init x from=1/32767                    -> PRODUCER_FENCED
+        init x                                 -> 2/0
+    """,
+        _with_epoch(32766),
+    )
+
+
+def test_s8_after_the_coordinators_last_epoch_a_producer_goes_on_with_a_new_id() -> None:
+    """By KIP-360 and by the abort that it sends again; 32767 reaches no client."""
+    run(
+        BEYOND
+        + """
+        init x from=1/32766                    -> 2/0
+        init x from=1/32766                    -> 2/0    # a retry
+        state x                                -> Empty 2/0
+    """,
+        _with_epoch(32766),
+    )
+    run(
+        BEYOND
+        + """
+        end2 x 1/32766 commit                  -> PRODUCER_FENCED
+        end2 x 1/32766 abort                   -> 2/0
+        end2 x 1/32766 abort                   -> 2/0    # a retry
+        end2 x 1/32766 commit                  -> PRODUCER_FENCED
+        init x from=1/32766                    -> 2/0
+        put a-0 x1 2/0@0 tv2                   -> 1
+        producers a-0                          -> 1/32767@-1:-1 2/0@0:1
+    """,
+        _with_epoch(32766),
+    )
+    run(BEYOND + "abort x -> INVALID_TXN_STATE", _with_epoch(32766))
 
 
 def test_s8_init_bumps_the_epoch_and_aborts_what_was_ongoing() -> None:
