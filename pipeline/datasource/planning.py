@@ -4,7 +4,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from heapq import heapify, heapreplace
+from itertools import accumulate, compress
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
@@ -166,36 +167,78 @@ def _recent_slices(
 def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask]:
     """Makes tasks for the ranges; those of one partition are in order of offset.
 
-    Cuts fall between extents, and within one only because of `max_records`. A range with nothing to read has no task.
+    Tasks are of at most about TARGET_BYTES, cut between extents, if no more are asked for. Otherwise they are cut by
+    offsets, as in Spark's Kafka source: those of a part are of equal size, and larger parts have more of them. A range
+    with nothing to read has no task.
     """
     found = [
         (read_range, pieces_of(read_range, division.condition, is_committed=division.is_committed))
         for read_range in ranges
         if division.condition.meets(read_range.partition)
     ]
+    parts = [
+        _Part(read_range, pieces, *_bounds(read_range, pieces, division.condition))
+        for read_range, whole in found
+        for pieces in _cut_bytes(whole, TARGET_BYTES)
+    ]
+    splits = split_counts(
+        [part.count for part in parts], division.min_partitions, division.max_records
+    )
     return [
         task
-        for read_range, part in _parts(found, division.min_partitions)
-        for task in _tasks(read_range, part, division)
+        for part, count in zip(parts, splits, strict=True)
+        for task in _tasks(part, count, division)
     ]
 
 
-def _parts(
-    found: Sequence[tuple[ReadRange, PieceTable]], least: int | None
-) -> list[tuple[ReadRange, PieceTable]]:
-    """Cuts the pieces into parts of about equal size: at least `least` parts, or one for each piece."""
-    target = TARGET_BYTES
-    if least is not None:
-        total = sum(sum(pieces.sizes) for _, pieces in found)
-        target = max(1, min(target, total // least))
-        least = min(least, sum(len(pieces) for _, pieces in found))
-    while True:
-        parts = [
-            (read_range, part) for read_range, whole in found for part in _cut_bytes(whole, target)
-        ]
-        if least is None or len(parts) >= least:
-            return parts
-        target //= 2  # a few pieces are much larger than the others
+def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> list[int]:
+    """Into how many tasks to divide parts of so many offsets.
+
+    Each task has at most `most` offsets, and there are at least `least` tasks, or as many as there are offsets.
+    """
+    counts = [1 if most is None else -(-size // most) for size in sizes]
+    if least is None or sum(counts) >= least:
+        return counts
+    least = min(least, sum(sizes))
+    # Parts of less than one and a half tasks are left whole, and the others share the rest of the tasks.
+    is_large = [2 * size * least >= 3 * sum(sizes) for size in sizes]
+    large = sum(compress(sizes, is_large))
+    shared = least - is_large.count(False)
+    for at in compress(range(len(sizes)), is_large):
+        counts[at] = max(counts[at], sizes[at] * shared // large)
+    # Rounding down leaves fewer than one task for each part.
+    largest = [
+        (-size / count, at) for at, (size, count) in enumerate(zip(sizes, counts, strict=True))
+    ]
+    heapify(largest)
+    for _ in range(least - sum(counts)):
+        _, at = largest[0]
+        counts[at] += 1
+        heapreplace(largest, (-sizes[at] / counts[at], at))
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Consecutive pieces of a range, and the offsets [first, end) of them that are read."""
+
+    read_range: ReadRange
+    pieces: PieceTable
+    first_offset: int
+    end_offset: int
+
+    @property
+    def count(self) -> int:
+        """The number of offsets of pieces that are read."""
+        pieces = self.pieces
+        total = sum(pieces.next_offsets) - sum(pieces.base_offsets)
+        total -= max(0, self.first_offset - pieces.base_offsets[0])
+        return total - max(0, pieces.next_offsets[-1] - self.end_offset)
+
+
+def _bounds(read_range: ReadRange, pieces: PieceTable, condition: Condition) -> tuple[int, int]:
+    first = max(read_range.first_offset, condition.first_offset, pieces.base_offsets[0])
+    return first, min(read_range.end_offset, condition.end_offset, pieces.next_offsets[-1])
 
 
 def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
@@ -215,37 +258,32 @@ def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
         start = max(start, stop)
 
 
-def _tasks(read_range: ReadRange, pieces: PieceTable, division: Division) -> Iterator[ReadTask]:
-    condition = division.condition
-    first = max(read_range.first_offset, condition.first_offset, pieces.base_offsets[0])
-    end = min(read_range.end_offset, condition.end_offset, pieces.next_offsets[-1])
-    for cut_first, cut_end in _cut_offsets(pieces, first, end, division.max_records):
-        start = bisect_right(pieces.next_offsets, cut_first)
-        stop = bisect_left(pieces.base_offsets, cut_end)
+def _tasks(part: _Part, count: int, division: Division) -> Iterator[ReadTask]:
+    condition, pieces, log = division.condition, part.pieces, part.read_range.log
+    for first, end in _cut_offsets(part, count):
+        start = bisect_right(pieces.next_offsets, first)
+        stop = bisect_left(pieces.base_offsets, end)
         yield ReadTask(
             division.bucket,
-            read_range.log.topic,
-            read_range.log.partition,
-            cut_first,
-            cut_end,
+            log.topic,
+            log.partition,
+            first,
+            end,
             condition.min_timestamp,
             condition.max_timestamp,
             pieces[start:stop],
         )
 
 
-def _cut_offsets(
-    pieces: PieceTable, first: int, end: int, max_records: int | None
-) -> Iterator[tuple[int, int]]:
-    """Cuts the offsets from `first` to `end` into ranges with at most `max_records` offsets of pieces each."""
-    if max_records is not None:
-        left = max_records
-        for base, next_ in zip(pieces.base_offsets, pieces.next_offsets, strict=True):
-            reached, next_ = max(base, first), min(next_, end)
-            while next_ - reached > left:
-                reached += left
-                yield first, reached
-                first, left = reached, max_records
-            left -= next_ - reached
-    if first < end:
-        yield first, end
+def _cut_offsets(part: _Part, count: int) -> Iterator[tuple[int, int]]:
+    """Cuts a part into `count` ranges with equally many offsets of pieces each, or one more."""
+    pieces, total = part.pieces, part.count
+    first, passed, cut = part.first_offset, 0, 1
+    for base, next_ in zip(pieces.base_offsets, pieces.next_offsets, strict=True):
+        base, next_ = max(base, part.first_offset), min(next_, part.end_offset)
+        while cut < count and (due := total * cut // count) < passed + next_ - base:
+            reached = base + due - passed
+            yield first, reached
+            first, cut = reached, cut + 1
+        passed += next_ - base
+    yield first, part.end_offset

@@ -246,14 +246,15 @@ def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: An
 
 
 def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact: Any) -> None:
-    """minPartitions by bytes, between extents; maxRecordsPerPartition by offsets, anywhere."""
+    """By minPartitions and by maxRecordsPerPartition; both divide the offsets evenly, also within an extent."""
     topic = cluster.create_topic("split", 2)
     records = [(b"k", b"v" * 500)] * 20
     for partition in range(2):
         transact(cluster, topic, [(True, records), (False, records)] * 8, partition)
     assert len(plan(topic).tasks) == 2
     split = plan(topic, minPartitions=8)
-    assert 8 <= len(split.tasks) <= 10
+    assert len(split.tasks) == 8
+    assert len(plan(topic, minPartitions=100).tasks) == 100  # of 16 extents
     sizes = [sum(task.pieces.sizes) for task in split.tasks]
     assert max(sizes) <= 2 * min(sizes)
     assert split.rows() == plan(topic).rows()
