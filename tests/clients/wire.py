@@ -6,7 +6,6 @@ Fields have Kafka's names in snake case; an id is a UUID, and `records` are plai
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import socket
 import struct
@@ -45,11 +44,14 @@ def _to_wire(struct: Struct, version: int, fields: Fields) -> Any:
 
 
 def _value_to_wire(field: Field, version: int, value: Any) -> Any:
+    if field.is_array and value is not None:
+        return tuple(_one_to_wire(field, version, each) for each in value)
+    return _one_to_wire(field, version, value)
+
+
+def _one_to_wire(field: Field, version: int, value: Any) -> Any:
     if value is None:
-        return ZERO_UUID if field.kind == UUID else None
-    if field.is_array:
-        one = dataclasses.replace(field, is_array=False)
-        return tuple(_value_to_wire(one, version, each) for each in value)
+        return ZERO_UUID if field.kind == UUID and not field.is_array else None
     if isinstance(field.kind, Struct):
         return _to_wire(field.kind, version, value)
     return value.bytes if field.kind == UUID else value
@@ -65,11 +67,14 @@ def _plain(struct: Struct, version: int, value: Any) -> Fields:
 
 
 def _plain_value(field: Field, version: int, value: Any) -> Any:
+    if field.is_array and value is not None:
+        return [_plain_one(field, version, each) for each in value]
+    return _plain_one(field, version, value)
+
+
+def _plain_one(field: Field, version: int, value: Any) -> Any:
     if value is None:
         return None
-    if field.is_array:
-        one = dataclasses.replace(field, is_array=False)
-        return [_plain_value(one, version, each) for each in value]
     if isinstance(field.kind, Struct):
         return _plain(field.kind, version, value)
     if field.kind == BUFFERS:

@@ -123,12 +123,16 @@ class Stage:
         return found
 
     def until(self, is_so: Callable[[], object], within: float = WITHIN) -> None:
-        """Lets time pass until something is so. Raises TimeoutError."""
-        limit = self.loop.time() + within
+        """Lets time pass until something is so. Raises TimeoutError.
+
+        The longer it takes, the less often it looks, which costs more than the time that passes.
+        """
+        began = self.loop.time()
         while not is_so():
-            if self.loop.time() >= limit:
+            elapsed = self.loop.time() - began
+            if elapsed >= within:
                 raise TimeoutError(f"it is not so after {within:g} simulated seconds")
-            self.loop.run(self.loop.time() + STEP)
+            self.loop.run(self.loop.time() + max(STEP, elapsed / 50))
 
     def advance(self, seconds: float) -> None:
         """Lets time pass."""
