@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from lacuna.controlplane.v1.cluster_pb2 import Topic
 
 _FIRST_ZSTD: Final = 7
-# The most faulty records that an answer names (KIP-467): about 10 MB. Even a small batch may hold millions of records.
+# The most faulty records that an answer names (KIP-467): about 10 MB.
 MAX_NAMED_RECORDS: Final = 100_000
+# It names one for so many bytes of a batch, and no fewer than _FEW_NAMED, so that it is about as large as its request
+# at most: even a small batch may hold millions of records.
+_BYTES_PER_NAME: Final = 64
+_FEW_NAMED: Final = 50
 
 #: Kafka's codes of the errors that records can have.
 _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
@@ -149,6 +153,11 @@ def _pending(
     )
 
 
+def most_named_of(records: memoryview) -> int:
+    """Return how many faulty records an answer names of a batch."""
+    return max(len(records) // _BYTES_PER_NAME, _FEW_NAMED)
+
+
 def failed(
     partition: int,
     error_code: int,
@@ -162,7 +171,7 @@ def failed(
 
 
 def refuse_batch(
-    partition: int, error: RecordsError, most_named: int = MAX_NAMED_RECORDS
+    partition: int, error: RecordsError, most_named: int = 0
 ) -> PartitionProduceResponse:
     """Build the answer for a partition whose batch was refused; it names the first `most_named` faulty records."""
     faults: Iterable[tuple[int, str]] = ()

@@ -11,7 +11,6 @@ its producer sent earlier (S12).
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -32,6 +31,7 @@ from lacuna.agent.produce.buffer import (
 from lacuna.agent.produce.gaps import Gaps
 from lacuna.agent.produce.moves import Moves
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.threads import Threads
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.batches import (
     COMMITTED_BATCH,
@@ -185,7 +185,7 @@ class Flusher:
         self._buffer = ProduceBuffer()
         self.gaps = Gaps(control)
         self._moves = Moves(control.cluster, settings.commit_timeout_ms / 1000)
-        self._executor = ThreadPoolExecutor(settings.max_flushes, "flush")
+        self._executor = Threads(settings.max_flushes, "flush")
         self._flights: dict[_Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
         self._last_ended: asyncio.Future[None] | None = None

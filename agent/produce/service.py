@@ -23,6 +23,7 @@ from lacuna.agent.produce.check import (
     RulesByTopic,
     check_batch,
     failed,
+    most_named_of,
     refuse_batch,
     refuse_transactional,
 )
@@ -262,7 +263,8 @@ class ProduceService:
             join = join_of(key, records)
             if join is not None:
                 intake.joins[len(intake.outcomes)] = join
-        refusal = refuse_batch(key[1], error, intake.most_named)
+        most_named = min(intake.most_named, most_named_of(records))
+        refusal = refuse_batch(key[1], error, most_named)
         intake.most_named -= len(refusal.record_errors)
         return refusal
 

@@ -11,7 +11,6 @@ from lacuna.agent.api import MalformedRequest
 from lacuna.agent.apis import k00_produce as api
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.fetch.answers import READ_UNCOMMITTED
-from lacuna.agent.produce.check import MAX_NAMED_RECORDS
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -21,7 +20,14 @@ from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.segments.paths import parse_segment_key
-from lacuna.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from lacuna.wire.messages.produce import (
+    PRODUCE_RESPONSE,
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
 from tests.agent.fetch.log import (
     TIME,
     Log,
@@ -163,16 +169,30 @@ async def test_s11_every_record_at_fault_is_named_from_v8_on() -> None:
 
 
 async def test_s11_what_an_answer_names_is_bounded() -> None:
-    """A few kB decompress to a million records, and a request has thousands of batches."""
+    """A few kB decompress to a million records: the answer is no larger than the request."""
+    async with open_log() as log:
+        await log.create_topic("t", cleanup_policy="compact")
+        bomb = make_batch(*[b""] * 100_000, codec=Codec.ZSTD, step=0)
+        answer = await log.produce(bomb)
+        assert answer.error_code == INVALID_RECORD
+        assert 0 < len(answer.record_errors) <= max(len(bomb) // 64, 50)
+        response = ProduceResponse([TopicProduceResponse("t", partition_responses=[answer])])
+        assert len(PRODUCE_RESPONSE.write(response, 9)) <= max(len(bomb), 5000)
+
+
+async def test_s11_what_all_batches_of_a_request_name_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request has thousands of batches."""
+    monkeypatch.setattr("lacuna.agent.produce.service.MAX_NAMED_RECORDS", 30)
     async with open_log() as log:
         await log.create_topic("t", partitions=2, cleanup_policy="compact")
-        bomb = make_batch(*[b""] * (MAX_NAMED_RECORDS * 2 // 3), codec=Codec.ZSTD, step=0)
+        bomb = make_batch(*[bytes(64)] * 20)
         request = produce_request({("t", 0): bomb, ("t", 1): bomb})
         answers = [topic.partition_responses[0] for topic in (await log.send(request)).responses]
         assert [answer.error_code for answer in answers] == [INVALID_RECORD] * 2
         named = [len(answer.record_errors) for answer in answers]
-        assert named[0] == MAX_NAMED_RECORDS * 2 // 3
-        assert sum(named) == MAX_NAMED_RECORDS
+        assert named == [20, 10]
 
 
 def _with_wrong_delta() -> bytes:
