@@ -30,6 +30,8 @@ class Subscriptions:
         self._subscribed: dict[PartitionKey, PartitionView] = {}
         #: Those of them that are not in use, the least recently used first.
         self._idle: OrderedDict[PartitionKey, None] = OrderedDict()
+        #: Those whose topics are deleted. They leave once they are not in use, when something is next told or asked.
+        self._deleted: dict[PartitionKey, None] = {}
         #: Includes unsubscribed views that a caller still holds, so that a partition never has two view objects.
         self._known: WeakValueDictionary[PartitionKey, PartitionView] = WeakValueDictionary()
         self._failure: ControlPlaneUnavailable | None = None
@@ -72,6 +74,7 @@ class Subscriptions:
 
     def apply(self, partitions: Sequence[PartitionDelta], cluster: Sequence[ClusterDelta]) -> None:
         """Apply deltas in order; subscribe a view again if it missed a version (S3)."""
+        self._drop_deleted()
         for delta in partitions:
             key = key_of(delta.partition)
             view = self._subscribed.get(key)
@@ -80,6 +83,8 @@ class Subscriptions:
                 view.fail(CommandRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, delta.refusal))
             elif view is not None and not view.apply(delta):
                 self._subscribe((key,))
+            elif view is not None and view.is_deleted:
+                self._deleted[key] = None
         for cluster_delta in cluster:
             self.cluster.apply(cluster_delta)
 
@@ -102,7 +107,14 @@ class Subscriptions:
         for view in self._subscribed.values():
             view.is_as_left = False
 
+    def _drop_deleted(self) -> None:
+        """Unsubscribe views of deleted topics that are not in use: nobody would, as long as there is room."""
+        for key in [each for each in self._deleted if each in self._idle]:
+            self._remove(key)
+            self._unsubscribe((key,))
+
     def _add(self, key: PartitionKey, view: PartitionView) -> None:
+        self._drop_deleted()
         self._subscribed[key] = view
         if not view.is_in_use:
             self._idle[key] = None
@@ -118,4 +130,5 @@ class Subscriptions:
 
     def _remove(self, key: PartitionKey) -> None:
         self._idle.pop(key, None)
+        self._deleted.pop(key, None)
         self._subscribed.pop(key).forget()

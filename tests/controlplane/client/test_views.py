@@ -149,6 +149,23 @@ def test_a_gap_makes_the_view_stale_until_a_snapshot(sent: Sent) -> None:
     assert view.high_watermark == 70
 
 
+def test_the_view_of_a_deleted_topic_leaves_once_it_is_not_in_use(sent: Sent) -> None:
+    """Without this it would stay for as long as there is room, in the control plane's memory too."""
+    view, called = sent.view(), list[None]()
+    listener = lambda: called.append(None)  # noqa: E731 - one listener, added and removed
+    view.add_listener(listener)
+    sent.tell(is_snapshot=True, version=1, is_deleted=True)
+    assert called
+    other = (view.topic_id, view.partition + 1)
+    sent.subscriptions.partition(*other)
+    assert sent.given_up == []
+    view.remove_listener(listener)
+    assert view.is_current
+    sent.subscriptions.partition(view.topic_id, view.partition + 2)
+    assert sent.given_up == [(view.topic_id, view.partition)]
+    assert sent.subscriptions.keys() == [other, (view.topic_id, view.partition + 2)]
+
+
 def test_a_deleted_topic_is_deleted(sent: Sent) -> None:
     """S6."""
     sent.tell(from_version=1, version=2, is_deleted=True)
