@@ -6,7 +6,6 @@ The API files use `FetchService`; `FetchService.fetch` names the steps in their 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.fetch import internal
@@ -27,6 +26,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
 from lacuna.agent.internal import is_internal
+from lacuna.agent.threads import Threads
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -67,7 +67,7 @@ class FetchService:
         self.reads_at_once = reads = min(self.settings.max_reads, store.reads_at_once)
         self._control = control
         self._trust = trust
-        self._executor = ThreadPoolExecutor(reads, "fetch")
+        self._executor = Threads(reads, "fetch")
         #: The reads that the agents of the zone share; None if they share nothing.
         self.shared = None
         if zone is not None and _may_share(self.settings, store, zone):

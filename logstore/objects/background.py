@@ -34,9 +34,16 @@ class BackgroundThread:
         with self._changed:
             self._is_due = True
             if self._thread is None and not self._is_stopped:
-                self._thread = threading.Thread(target=self._run, name="packs", daemon=True)
-                self._thread.start()
+                self._thread = self._started()
             self._changed.notify()
+
+    def _started(self) -> threading.Thread | None:
+        thread = threading.Thread(target=self._run, name="packs", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads can start for now: the next wake tries again
+            return None
+        return thread
 
     def stop(self) -> None:
         with self._changed:
