@@ -113,7 +113,6 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._happened(Event.ADMIT)
             transport.set_write_buffer_limits(high=context.settings.write_buffer_bytes)
         else:
-            log.warning("%s: connection closed, because there are too many", self._serving.name)
             self._happened(Event.REFUSE)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature

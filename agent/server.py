@@ -27,7 +27,7 @@ from lacuna.agent.quotas.addresses import Addresses
 from lacuna.agent.security.listeners import Listener
 from lacuna.controlplane.shared.broker_configs import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
 from lacuna.controlplane.shared.complaints import Complaints
-from lacuna.errors import ListenError
+from lacuna.errors import MORE_FILES, ListenError, advice_on
 from lacuna.setting import LARGEST_INT
 
 log = logging.getLogger("lacuna.agent")
@@ -49,7 +49,6 @@ class AgentServer:
         self.large_requests = asyncio.Lock()
         self._most = min(context.settings.max_connections, room_for_connections())
         self._addresses = Addresses(context.quotas.limits)
-        self._is_crowded = False
         #: A dict as an ordered set: what is done to all of them is done in the order in which they came.
         self._connections: dict[ClientConnection, None] = {}
         self._handshakes: dict[Handshake, None] = {}
@@ -92,7 +91,8 @@ class AgentServer:
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise ListenError(
-                f"cannot listen on {listener.host}:{port}: {reason}; choose another address with --listen"
+                f"cannot listen on {listener.host}:{port}: {reason}; "
+                f"{advice_on(error, 'choose another address with --listen')}"
             ) from error
 
     def _close_listeners(self) -> None:
@@ -221,11 +221,9 @@ class AgentServer:
                 log.warning("%s: connection closed: %s", address, why)
             return False
         if len(self._connections) + len(self._handshakes) < self._most_connections():
-            self._is_crowded = False
             return True
         self.context.metrics.connections_refused += 1
-        if not self._is_crowded:
-            self._is_crowded = True
+        if self.complaints.is_new("", "crowded", asyncio.get_running_loop().time()):
             log.warning("new connections are refused: %s", self._why_crowded())
         return False
 
@@ -244,7 +242,7 @@ class AgentServer:
         most = self._most_connections()
         if most < self._most or most == self.context.settings.max_connections:
             return f"{most} are open, the limit that max.connections sets"
-        return f"{most} are open; to allow more, raise the limit of open files (ulimit -n)"
+        return f"{most} are open; to allow more, {MORE_FILES}"
 
     def forget(self, connection: ClientConnection) -> None:
         """Unregister a connection that is closed."""

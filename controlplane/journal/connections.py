@@ -1,5 +1,6 @@
 """The journal's SQLite connections, behind a Protocol so that a test can inject faults below it."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, JournalForeign
+from lacuna.errors import advice_on
 
 #: Written to the file's header ("Lacu") to tell our databases from those of other programs.
 APPLICATION_ID = 0x4C616375
@@ -69,11 +71,26 @@ def errors_of(path: str) -> Iterator[None]:
             raise JournalCorrupt(
                 f"{path} or a file next to it was damaged ({error}): restore it from a backup"
             ) from error
-        raise JournalError(f"{path} cannot be read or written: {error}") from error
+        why = f"{path} cannot be read or written: {error}"
+        if code == sqlite3.SQLITE_CANTOPEN:
+            why += _unless_files_can_be_opened()
+        raise JournalError(why) from error
     except UnicodeDecodeError as error:  # from a name in the schema, or from SQLite's own message
         raise JournalCorrupt(f"{path} was damaged ({error}): restore it from a backup") from error
     except OSError as error:
-        raise JournalError(f"a file next to {path} cannot be read or written: {error}") from error
+        advice = advice_on(error, "")
+        why = f"a file next to {path} cannot be read or written: {error}{advice and f'; {advice}'}"
+        raise JournalError(why) from error
+
+
+def _unless_files_can_be_opened() -> str:
+    """Return what to do if no file can be opened at all, which SQLite does not tell apart; "" if one can."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        advice = advice_on(error, "")
+        return f" ({error.strerror}){advice and f'; {advice}'}"
+    return ""
 
 
 def connect(path: str) -> Connection:

@@ -12,6 +12,7 @@ from lacuna.controlplane.journal.connections import (
     Connection,
     configure,
     connect,
+    errors_of,
     transaction,
 )
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalForeign, Snapshot
@@ -35,7 +36,9 @@ def snapshots_path(journal_path: str) -> str:
 
 
 class SnapshotDatabase:
-    """The snapshots of one journal. Blocking: call it from a worker thread or another process."""
+    """The snapshots of one journal. Blocking: call it from a worker thread or another process.
+
+    What fails names this database, and not the journal: the two may be on different disks."""
 
     def __init__(
         self,
@@ -43,29 +46,33 @@ class SnapshotDatabase:
         cluster_id: str,
         connect: Connect = connect,
     ) -> None:
+        self._path = path
         self._cluster_id = cluster_id
-        self._connection: Connection = connect(path)
-        configure(self._connection)
-        self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        self._connection.execute(_SCHEMA)
+        with errors_of(path):
+            self._connection: Connection = connect(path)
+            configure(self._connection)
+            self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            self._connection.execute(_SCHEMA)
 
     def load(self) -> Snapshot | None:
         """Return the newest undamaged snapshot, or None if there are no snapshots.
 
         Raises JournalForeign if one belongs to another cluster, and JournalCorrupt if all are damaged.
         """
-        return load_newest(self._connection, self._cluster_id)
+        with errors_of(self._path):
+            return load_newest(self._connection, self._cluster_id)
 
     def positions(self) -> list[int]:
         """Return the positions of the snapshots, newest first."""
-        return _positions(self._connection)
+        with errors_of(self._path):
+            return _positions(self._connection)
 
     def store(self, snapshot: Snapshot) -> None:
         """Store a snapshot durably and delete all but the two newest, in one transaction."""
         state = snapshot.state
         blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
         execute = self._connection.execute
-        with transaction(self._connection):
+        with errors_of(self._path), transaction(self._connection):
             for part, blob in enumerate(blobs):
                 crc = checksum(snapshot.position, blob)
                 execute(

@@ -17,7 +17,7 @@ from lacuna.addresses import join_address
 from lacuna.console.listening import listen
 from lacuna.controlplane.client import ControlPlace
 from lacuna.embedded import EmbeddedCluster
-from lacuna.errors import ListenError, UserError
+from lacuna.errors import UserError
 from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Observed, Shown
 from lacuna.observing.siblings import Siblings
@@ -54,15 +54,7 @@ class Wanted:
         if self.address:
             try:
                 check_installed()
-                listener = listen(self.address)
-            except ListenError as error:
-                if self.is_chosen:
-                    raise ListenError(
-                        f"{error}; choose another address with --console, or --no-console"
-                    ) from error
-                click.echo(
-                    f"no web console: {error}; --console HOST:PORT chooses another", err=True
-                )
+                listener = listen(self.address, "--console, or --no-console")
             except UserError as error:
                 if self.is_chosen:
                     raise

@@ -51,7 +51,7 @@ def console(
     check_installed()
     place = find_control(control, data)
     names = host_names(console_hosts)
-    with listen(listen_on) as listener:
+    with listen(listen_on, "--listen") as listener:
         from lacuna.console.serving import console_of_others
 
         async def serve() -> None:

@@ -24,7 +24,7 @@ from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
-from lacuna.errors import ListenError
+from lacuna.errors import ListenError, advice_on
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 
@@ -68,7 +68,8 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
             shared.bind((host, taken))
         except OSError as error:
             raise ListenError(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another address with --listen"
+                f"cannot listen on {host}:{port}: {error.strerror}; "
+                f"{advice_on(error, 'choose another address with --listen')}"
             ) from error
         yield taken
 

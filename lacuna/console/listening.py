@@ -5,23 +5,28 @@ import socket
 from typing import Final
 
 from lacuna.addresses import parse_address
-from lacuna.errors import ListenError
+from lacuna.errors import ListenError, advice_on
 
 _BACKLOG: Final = 64
 
 
-def listen(address: str) -> socket.socket:
-    """Listen on HOST:PORT. Raises UserError for a malformed address, ListenError if that cannot be done."""
+def listen(address: str, option: str) -> socket.socket:
+    """Listen on HOST:PORT. Raises UserError for a malformed address, ListenError if that cannot be done.
+
+    The error names the `option` with which another address can be chosen."""
     host, port = parse_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = None
     try:
+        listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
-        listener.close()
+        if listener is not None:
+            listener.close()
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ListenError(f"the console cannot listen on {address}: {reason}") from error
+        advice = advice_on(error, f"choose another address with {option}")
+        raise ListenError(f"the console cannot listen on {address}: {reason}; {advice}") from error
     return listener

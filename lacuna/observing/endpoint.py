@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from lacuna.addresses import parse_address
-from lacuna.errors import ListenError
+from lacuna.errors import ListenError, advice_on
 from lacuna.observing.families import Families, render
 from lacuna.observing.siblings import Siblings
 
@@ -184,7 +184,8 @@ async def endpoint_served(
                 has_reason = error.errno is not None and error.errno > 0
                 reason = os.strerror(error.errno) if has_reason and error.errno else str(error)
                 raise ListenError(
-                    f"cannot listen on {address}: {reason}; choose another address with --health"
+                    f"cannot listen on {address}: {reason}; "
+                    f"{advice_on(error, 'choose another address with --health')}"
                 ) from error
         yield
     finally:

@@ -2,6 +2,7 @@
 
 import errno
 
+from lacuna.errors import advice_on
 from lacuna.logstore.objects.store import (
     ObjectStoreError,
     StoreMisconfiguredError,
@@ -33,4 +34,5 @@ def store_error(root: str, error: OSError) -> ObjectStoreError:
             f"the file system of {root} cannot lock files ({error}): use a directory on one that can, "
             "such as ext4 or xfs"
         )
-    return StoreUnavailableError(f"directory {root} failed: {error}")
+    advice = advice_on(error, "")
+    return StoreUnavailableError(f"directory {root} failed: {error}{advice and f'; {advice}'}")

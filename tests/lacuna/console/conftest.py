@@ -80,7 +80,7 @@ def served(cluster: Cluster, *, may_write: bool = False) -> Iterator[Browser]:
         observe_agent(observed, embedded.agents[0])
         sources = await of_embedded(embedded, Shown(observed))
         address = await stack.enter_async_context(
-            console_served(listen("127.0.0.1:0"), sources, may_write=may_write)
+            console_served(listen("127.0.0.1:0", "--console"), sources, may_write=may_write)
         )
         return Browser(address, sources.control)
 
