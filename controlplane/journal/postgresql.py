@@ -99,6 +99,17 @@ _HAS_ASYNCHRONOUS_STANDBY: Final = """
 
 _ROWS_A_TRIM: Final = 4096
 
+_LOST_WITH_STANDBY: Final = "a failover can lose the last transactions"
+#: Setting → value → what may be lost. The connection asks for a better value, which a pooler may drop.
+_LOSSES: Final = {
+    "synchronous_commit": {
+        "off": "a crash of the server can lose the last transactions",
+        "local": _LOST_WITH_STANDBY,
+        "remote_write": _LOST_WITH_STANDBY,
+    },
+    "fsync": {"off": "a power cut can lose all transactions"},
+}
+
 
 class PostgresqlJournal:
     """A journal in the database at `url`, for example `postgresql://user@host:5432/database`.
@@ -144,6 +155,8 @@ class PostgresqlJournal:
         self._position = 0
         self._appending = OneAppend()
         self._failed: JournalError | None = None
+        #: What the server has warned of since the last statement that writes.
+        self._warning = ""
 
     @property
     def place(self) -> str:
@@ -178,6 +191,7 @@ class PostgresqlJournal:
         self._failed = None
         try:
             self._connection = await connect(self._url)
+            self._connection.add_log_listener(self._note_warning)
             with errors_of(self.name):
                 return await self._open(self._connection, cluster_id)
         except BaseException:
@@ -197,7 +211,9 @@ class PostgresqlJournal:
                 f"give the database of cluster {cluster_id}, or an empty one"
             )
         self._cluster_id = stored_id
+        self._warning = ""
         self._epoch = await self._take_over(connection)
+        self._check_replicated()
         await raise_version(connection)
         # A statement of its own: it sees the append that the takeover has waited for.
         self._position = await connection.fetchval(_END)
@@ -225,16 +241,15 @@ class PostgresqlJournal:
 
     async def _warn(self, connection: Connection) -> None:
         """Log how the server may lose what clients were told is durable."""
-        for setting, loss in (
-            ("synchronous_commit", "a crash of the server can lose the last transactions"),
-            ("fsync", "a power cut can lose all transactions"),
-        ):
-            if await connection.fetchval("SELECT current_setting($1)", setting) == "off":
+        for setting, losses in _LOSSES.items():
+            value = await connection.fetchval("SELECT current_setting($1)", setting)
+            if value in losses:
                 _log.warning(
-                    "%s: PostgreSQL runs with %s off, so %s that clients were told are durable: set it to on",
+                    "%s: PostgreSQL runs with %s %s, so %s that clients were told are durable: set it to on",
                     self.name,
                     setting,
-                    loss,
+                    value,
+                    losses[value],
                 )
         if await connection.fetchval(_HAS_ASYNCHRONOUS_STANDBY):
             _log.warning(
@@ -250,7 +265,9 @@ class PostgresqlJournal:
         again.
         """
         async with self._turn_at_connection() as connection:
+            self._warning = ""
             renewed = await connection.execute(_RENEW, fencing_token, timeout=self._answer_timeout)
+            self._check_replicated()
         if renewed != "UPDATE 1":
             raise self._fenced(fencing_token)
 
@@ -297,8 +314,17 @@ class PostgresqlJournal:
                     "journal has been opened again"
                 )
                 raise self._failed
+            self._warning = ""
             try:
                 done = await connection.execute(_APPEND, *row, timeout=self._answer_timeout)
+                self._check_replicated()
+            except JournalUnreachable as error:
+                connection.terminate()
+                self._failed = JournalInDoubt(
+                    f"{error}. Whether positions {first} to {last} outlive a failover shows when the journal has been "
+                    "opened again"
+                )
+                raise self._failed from error
             except DATABASE_ERRORS as error:
                 connection.terminate()
                 self._failed = self._why_failed(error, first, last)
@@ -307,6 +333,23 @@ class PostgresqlJournal:
             raise self._fenced(fencing_token)
         self._position = last
         return last
+
+    def _note_warning(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
+        if message.severity_en == "WARNING":
+            self._warning = str(message.message)
+
+    def _check_replicated(self) -> None:
+        """Raise JournalUnreachable if the server has warned of what was just written.
+
+        A wait for a synchronous standby that is cancelled, by a time-out or by hand, ends in success and a warning: the
+        transaction is committed here, and the standby may not have it when it is promoted.
+        """
+        if self._warning:
+            raise JournalUnreachable(
+                f"{self.name}: PostgreSQL says: {self._warning}. What was written may be lost in a failover, so it "
+                "does not count. Let nothing cancel the waits of the journal's connections (statement_timeout, "
+                "pg_cancel_backend), and look at the standby"
+            )
 
     def _why_failed(self, error: Exception, first: int, last: int) -> JournalError:
         if isinstance(error, asyncpg.UniqueViolationError):

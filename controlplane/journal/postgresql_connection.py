@@ -29,6 +29,10 @@ _SETTINGS: Final = {
     # The fence of an append is judged once the leader's row is locked, which only this level does; a role or a database
     # may have another one as its default.
     "default_transaction_isolation": "read committed",
+    # A role or a database may have a weaker default, with which a failover or a crash loses what was acknowledged.
+    "synchronous_commit": "on",
+    # One that a role has would end the wait for a synchronous standby. The client has time-outs of its own.
+    "statement_timeout": "0",
     # Nobody waits longer than this for a lock: neither an append nor a takeover.
     "lock_timeout": "10s",
     # A leader whose machine or network is gone in the middle of an append would hold its lock, and so keep everyone
@@ -70,6 +74,82 @@ _NOT_OUR_TABLES: Final = (
     asyncpg.UndefinedColumnError,
     asyncpg.UndefinedTableError,
     asyncpg.WrongObjectTypeError,
+)
+
+#: What an error means and what to do about it. The first that fits counts.
+_MEANINGS: Final = (
+    (
+        _READ_ONLY,
+        JournalUnreachable,
+        (
+            ": this server is a read-only replica. Give the address of the primary, or those of all servers and "
+            "?target_session_attrs=read-write"
+        ),
+    ),
+    (
+        asyncpg.ProtocolViolationError,
+        JournalRefused,
+        (
+            ". A pooler such as pgbouncer refuses settings without which the journal is not safe "
+            f"({', '.join(_SETTINGS)}). "
+            "Name PostgreSQL's own host and port in the URL instead of the pooler's"
+        ),
+    ),
+    (
+        _UNREACHABLE,
+        JournalUnreachable,
+        (
+            ": PostgreSQL cannot be reached. Check that it runs and accepts connections from this machine, "
+            "and that the URL "
+            "names its host and port"
+        ),
+    ),
+    (
+        asyncpg.InvalidCatalogNameError,
+        JournalRefused,
+        ". Create it with createdb, or correct the URL",
+    ),
+    (
+        _PASSWORD,
+        JournalRefused,
+        (
+            ". Correct the user or the password in the URL (or PGPASSWORD, or ~/.pgpass), or let the user in "
+            "with a line in "
+            "the server's pg_hba.conf"
+        ),
+    ),
+    (
+        asyncpg.InsufficientPrivilegeError,
+        JournalRefused,
+        (
+            ". The journal's user makes the schema `lacuna` and owns its tables: GRANT CREATE ON DATABASE … "
+            "TO this user, or "
+            "connect as the user that made them"
+        ),
+    ),
+    (
+        _NOT_OUR_TABLES,
+        JournalForeign,
+        ": the schema `lacuna` is not a Lacuna journal. Give another database",
+    ),
+    (
+        (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError),
+        JournalCorrupt,
+        ": the database is damaged. Restore it from a backup",
+    ),
+    (
+        asyncpg.LockNotAvailableError,
+        JournalError,
+        (
+            ": another connection has held a lock of the journal for too long. Find it in pg_stat_activity; "
+            "SELECT pg_terminate_backend(PID) ends it"
+        ),
+    ),
+    (
+        asyncpg.InsufficientResourcesError,
+        JournalError,
+        ". Give the server more room, then start again",
+    ),
 )
 
 
@@ -146,43 +226,10 @@ def errors_of(name: str) -> Iterator[None]:
 
 def meaning_of(error: Exception, name: str) -> JournalError:
     """Return the journal's error for one of `DATABASE_ERRORS`: what happened, why, and what to do."""
-    said = f"{name}: {reason_of(error)}"
-    if isinstance(error, _READ_ONLY):
-        return JournalUnreachable(
-            f"{said}: this server is a read-only replica. Give the address of the primary, or those of all servers "
-            "and ?target_session_attrs=read-write"
-        )
-    if isinstance(error, _UNREACHABLE):
-        return JournalUnreachable(
-            f"{said}: PostgreSQL cannot be reached. Check that it runs and accepts connections from this machine, and "
-            "that the URL names its host and port"
-        )
-    if isinstance(error, asyncpg.InvalidCatalogNameError):
-        return JournalRefused(f"{said}. Create it with createdb, or correct the URL")
-    if isinstance(error, _PASSWORD):
-        return JournalRefused(
-            f"{said}. Correct the user or the password in the URL (or PGPASSWORD, or ~/.pgpass), or let the user in "
-            "with a line in the server's pg_hba.conf"
-        )
-    if isinstance(error, asyncpg.InsufficientPrivilegeError):
-        return JournalRefused(
-            f"{said}. The journal's user makes the schema `lacuna` and owns its tables: GRANT CREATE ON DATABASE … TO "
-            "this user, or connect as the user that made them"
-        )
-    if isinstance(error, _NOT_OUR_TABLES):
-        return JournalForeign(
-            f"{said}: the schema `lacuna` is not a Lacuna journal. Give another database"
-        )
-    if isinstance(error, asyncpg.DataCorruptedError | asyncpg.IndexCorruptedError):
-        return JournalCorrupt(f"{said}: the database is damaged. Restore it from a backup")
-    if isinstance(error, asyncpg.LockNotAvailableError):
-        return JournalError(
-            f"{said}: another connection has held a lock of the journal for too long. Find it in pg_stat_activity; "
-            "SELECT pg_terminate_backend(PID) ends it"
-        )
-    if isinstance(error, asyncpg.InsufficientResourcesError):
-        return JournalError(f"{said}. Give the server more room, then start again")
-    return JournalError(f"{said}. The server's log says more")
+    for kinds, meaning, what_to_do in _MEANINGS:
+        if isinstance(error, kinds):
+            return meaning(f"{name}: {reason_of(error)}{what_to_do}")
+    return JournalError(f"{name}: {reason_of(error)}. The server's log says more")
 
 
 def is_from_living_server(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -31,6 +31,8 @@ PORT: Final = 5432
 URL: Final = f"postgresql://lacuna@{HOST}:{PORT}/lacuna"
 #: What a statement waits for a lock at most, as the journal's connections ask for (`lock_timeout`).
 LOCK_SECONDS: Final = 10.0
+#: After how long a wait for the standby is cancelled.
+_CANCELLED_SECONDS: Final = 0.05
 #: What a new connection says first.
 _HELLO: Final = ""
 
@@ -77,11 +79,32 @@ class DatabaseHost(Host):
         self.tables = Tables(cluster_id)
         #: What multiplies how long a commit takes.
         self.slowness = 1.0
+        #: Whether a synchronous standby is cut off, and each wait for it cancelled: a success with a warning.
+        self.is_standby_cut = False
+        #: What the standby has, if that is less.
+        self._replicated: Tables | None = None
+        #: Called with the position of the last record when a standby is promoted that has less.
+        self.on_loss: Callable[[int], None] = lambda _: None
 
     async def _serve(self, process: Process) -> None:
         server = _Server(self, process)
         self.around.network.listen(process, HOST, PORT, server.accept)
         await self.around.loop.create_future()
+
+    def commits(self) -> None:
+        """Keep what the standby has, before what it may not get."""
+        if self.is_standby_cut and self._replicated is None:
+            self._replicated = replace(self.tables, appends=list(self.tables.appends))
+
+    def join_standby(self) -> None:
+        """Has the standby catch up."""
+        self.is_standby_cut, self._replicated = False, None
+
+    def _lose_power(self) -> None:
+        if self._replicated is not None:
+            self.tables = self._replicated
+            self.on_loss(self.tables.end)
+        self.join_standby()
 
     async def _stop(self) -> None:
         """A fast shutdown: connections are closed by the end of the process."""
@@ -97,6 +120,7 @@ class SimulatedConnection:
         self._end = end
         self._command_timeout = command_timeout
         self._asked = 0
+        self._listeners: list[LogListener] = []
         self._answer: asyncio.Future[Answer] | None = None
         end.open(self._answered, self._broken)
 
@@ -112,6 +136,10 @@ class SimulatedConnection:
                     "connection was closed in the middle of operation"
                 )
             )
+
+    def add_log_listener(self, listener: LogListener) -> None:
+        """Has `listener` called with what the server warns of."""
+        self._listeners.append(listener)
 
     def is_closed(self) -> bool:
         """Whether it is known that nothing can be asked any more."""
@@ -163,6 +191,10 @@ class SimulatedConnection:
             self._answer = None
         if isinstance(answer, asyncpg.PostgresError):
             raise answer
+        if isinstance(answer, Warned):
+            for listener in self._listeners:
+                listener(self, NotReplicated())
+            answer = answer.answer
         return answer
 
 
@@ -229,9 +261,29 @@ class _RowLock:
             turn.set_result(None)
 
 
+class NotReplicated(asyncpg.PostgresLogMessage):
+    """What PostgreSQL says when a wait for a standby is cancelled."""
+
+    severity_en = "WARNING"
+    message = "canceling wait for synchronous replication due to user request"
+
+
 Rows: TypeAlias = "list[Row]"
-Answer: TypeAlias = "tuple[str, Rows] | asyncpg.PostgresError"
-"""A statement's status and rows, or why it failed."""
+Done: TypeAlias = "tuple[str, Rows]"
+"""A statement's status and rows."""
+LogListener: TypeAlias = "Callable[[Any, asyncpg.PostgresLogMessage], None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """The answer to a write that the standby may not have."""
+
+    answer: Done
+
+
+Answer: TypeAlias = "Done | Warned | asyncpg.PostgresError"
+"""What a statement has done, or why it failed."""
+_WRITES: Final = ("INSERT 0 1", "UPDATE 1")
 
 
 class _Server:
@@ -260,7 +312,10 @@ class _Server:
             self._process.loop.unhandled.append((HOST, f"does not know the statement {text}"))
             return _error("42601", "syntax error")
         try:
-            return await statement(self, *arguments)
+            answer = await statement(self, *arguments)
+            if isinstance(answer, tuple) and answer[0] in _WRITES and self._host.is_standby_cut:
+                return Warned(answer)
+            return answer
         except asyncpg.PostgresError as error:
             return error
 
@@ -374,9 +429,12 @@ class _Server:
         return _one(self._tables.cluster_id)
 
     async def _commit(self) -> None:
-        """Waits for the disk."""
+        """Waits for the disk, and for the standby until that wait is cancelled."""
         host = self._host
         await asyncio.sleep((0.0002 + 0.0008 * host.random.random()) * host.slowness)
+        if host.is_standby_cut:
+            await asyncio.sleep(_CANCELLED_SECONDS)
+        host.commits()
 
     def _clock(self) -> int:
         return self._process.now_ms() * 1000

@@ -126,6 +126,20 @@ def _slow_database(world: World, fault: Fault) -> None:
     _for_a_while(world, fault, found, "slowness", 1 + 2_000 * fault.rate, 1.0)
 
 
+def _cut_standby(world: World, fault: Fault) -> None:
+    """Cuts the database's standby off; in half of the cases it is promoted then, without what it did not get."""
+    found = _shared(world).database
+    assert found is not None
+    found.is_standby_cut = True
+
+    def end() -> None:
+        if fault.rate < 0.5:
+            found.power_off(1.0)
+        found.join_standby()
+
+    world.loop.call_in(world.loop.world, fault.lasts, end)
+
+
 def _shared(world: World) -> SharedPlanes:
     assert isinstance(world.planes, SharedPlanes)
     return world.planes
@@ -286,6 +300,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "database hangs": Kind(_host("pause"), 2, (0.3, 12.0), _database, [DATABASE]),
     "database restarts": Kind(_host("kill"), 2, (0.05, 4.0), _database, [DATABASE]),
     "database fails over": Kind(_host("power_off"), 2, (0.5, 10.0), _database, [DATABASE]),
+    "standby cut off": Kind(_cut_standby, 2, (0.3, 6.0), _database, [DATABASE]),
     # A journal in the bucket.
     "pause at PUT": Kind(_pause_at_put, 4, (0.5, 20.0), _leader, [BUCKET]),
     "store conflicts": Kind(_store("conflicts"), 3, (0.5, 10.0), _nobody, [BUCKET]),
@@ -307,6 +322,7 @@ AMONG_LEADERS: Final[Mapping[str, Kind]] = {
         ("resets", 5, (0.3, 2.0)),
         ("slow database", 2, (0.2, 1.0)),
         ("database hangs", 1, (0.1, 1.0)),
+        ("standby cut off", 2, (0.3, 2.0)),
         ("store conflicts", 2, (0.3, 2.0)),
         ("store puts late", 2, (0.3, 2.0)),
         ("store loses replies", 2, (0.3, 2.0)),

@@ -317,6 +317,8 @@ class SharedPlanes:
             for host in self.nodes:
                 host.pace = 1.0 + draw.choice((-PACE, 0.0, PACE))
         self.database = DatabaseHost(around, CLUSTER_ID) if journal == DATABASE else None
+        if self.database is not None:
+            self.database.on_loss = self.reigns.lost
         self._random = around.randomness("journal")
 
     @property

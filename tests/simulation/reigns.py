@@ -109,6 +109,14 @@ class Reigns:
                     f"{later.position}"
                 )
 
+    def lost(self, end: int) -> None:
+        """The journal goes on after position `end`, without what no leader was told is durable."""
+        if self._acknowledged > end:
+            self._history.wrong(
+                f"a failover of the database left {end} records; {self._acknowledged} had been acknowledged"
+            )
+        self._records = {at: each for at, each in self._records.items() if at <= end}
+
     def read(self, who: str, batch: JournalBatch) -> None:
         """Somebody has read records."""
         self._see(f"{who} reads", batch.position, batch.records)

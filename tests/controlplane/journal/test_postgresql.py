@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
+from unittest.mock import AsyncMock
 
 import asyncpg
 import pytest
@@ -44,7 +45,7 @@ from lacuna.logstore.segments import claim_store
 from tests.controlplane.runtime.commands import commit, created
 from tests.controlplane.runtime.rig import Rig
 from tests.doubles.clock import ManualClock
-from tests.postgresql import PASSWORD, Line, PostgresqlServer, wait_until_blocked
+from tests.postgresql import PASSWORD, Line, PostgresqlServer, binaries, wait_until_blocked
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -678,11 +679,9 @@ async def test_settings_that_lose_acknowledged_commits_are_named(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    name = await admin.fetchval("SELECT current_database()")
-    await admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     with caplog.at_level(logging.WARNING, "lacuna.controlplane"):
         await journal_of(database).check()
-    assert "PostgreSQL runs with synchronous_commit off, so a crash" in caplog.text
+    assert "synchronous_commit" not in caplog.text
     assert "PostgreSQL runs with fsync off, so a power cut" in caplog.text
     assert "standbys" not in caplog.text
     assert PASSWORD not in caplog.text
@@ -691,6 +690,107 @@ async def test_settings_that_lose_acknowledged_commits_are_named(
             pass
         await journal_of(database).check()
     assert "waits for none of its standbys, so a failover" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("value", "loss"),
+    [("off", "a crash of the server"), ("local", "a failover"), ("remote_write", "a failover")],
+)
+async def test_a_weak_synchronous_commit_is_overridden_or_else_named(
+    database: str,
+    admin: Connection,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    loss: str,
+) -> None:
+    name = await admin.fetchval("SELECT current_database()")
+    await admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = {value}")
+    await journal_of(database).check()
+    assert "synchronous_commit" not in caplog.text
+    monkeypatch.setattr(postgresql_connection, "_SETTINGS", {})  # as a pooler may ignore them
+    await journal_of(database).check()
+    assert f"PostgreSQL runs with synchronous_commit {value}, so {loss} can lose" in caplog.text
+
+
+async def test_a_pooler_that_refuses_settings_is_called_one(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pgbouncer answers like this; it used to be called unreachable, for ever."""
+    refusal = asyncpg.ProtocolViolationError(
+        "unsupported startup parameter: default_transaction_isolation"
+    )
+    monkeypatch.setattr(asyncpg, "connect", AsyncMock(side_effect=refusal))
+    with pytest.raises(JournalRefused, match="A pooler such as pgbouncer refuses settings"):
+        await journal_of(database).check()
+
+
+# A synchronous standby
+
+
+@pytest_asyncio.fixture
+async def without_standby(postgresql: PostgresqlServer) -> AsyncIterator[PostgresqlServer]:
+    """Another server, whose commits wait for a standby that does not come, once `waits` says so."""
+    found = binaries()
+    assert found is not None, "there is one server already"
+    server = PostgresqlServer(found)
+    server.start()
+    yield server
+    server.stop()
+
+
+async def waits(server: PostgresqlServer, url: str) -> Connection:
+    """Have commits wait for a standby; return a connection that waits for none."""
+    admin = await asyncpg.connect(
+        url, server_settings={"synchronous_commit": "local", "application_name": "admin"}
+    )
+    await admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    await admin.execute("SELECT pg_reload_conf()")
+    while await admin.fetchval("SELECT current_setting('synchronous_standby_names')") == "":
+        await asyncio.sleep(0)
+    return admin
+
+
+async def cancelled(admin: Connection) -> None:
+    """Cancel the wait of the journal's connection, as soon as it waits."""
+    async with asyncio.timeout(60):
+        while not await admin.fetchval(
+            "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity "
+            "WHERE application_name = 'lacuna' AND wait_event = 'SyncRep'"
+        ):
+            pass
+
+
+async def test_a_write_that_no_standby_has_does_not_count(
+    without_standby: PostgresqlServer,
+) -> None:
+    """The server calls it a success and warns; a promotion of the standby lost the record."""
+    url = without_standby.make_database("waiting")
+    journal = journal_of(url)
+    opened = await journal.open(None)
+    assert await journal.append([b"a"], opened.fencing_token) == 1
+    admin = await waits(without_standby, url)
+    renewing = asyncio.ensure_future(journal.renew(opened.fencing_token))
+    await cancelled(admin)
+    with pytest.raises(
+        JournalUnreachable, match=r"says: canceling wait.* may be lost in a failover"
+    ):
+        await renewing
+    other = journal_of(url)
+    opening = asyncio.ensure_future(other.open(None))
+    await cancelled(admin)
+    with pytest.raises(JournalUnreachable, match="may be lost in a failover"):
+        await opening
+    await admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
+    await admin.execute("SELECT pg_reload_conf()")
+    opened = await other.open(None)
+    await admin.close()
+    admin = await waits(without_standby, url)
+    appending = other.append([b"b"], opened.fencing_token)
+    await cancelled(admin)
+    with pytest.raises(JournalInDoubt, match="outlive a failover"):
+        await appending
+    await admin.close()
 
 
 @contextmanager
