@@ -74,6 +74,12 @@ class Software:
         """Note what the client says; what is too long for a name is cut."""
         self.name, self.version = name[:_MOST_OF_NAME], version[:_MOST_OF_NAME]
 
+    @property
+    def is_librdkafka(self) -> bool:
+        """Whether it is librdkafka, or a client of another language that contains it."""
+        names_it = "rdkafka" in self.name or "rdkafka" in self.version
+        return names_it or self.name.startswith("confluent-kafka")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:

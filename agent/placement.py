@@ -25,35 +25,38 @@ _LONGEST_REMEMBERED: Final = 256
 def live_agents(context: "AgentContext") -> Sequence[Agent]:
     """Return the live agents, one for each node id, in order of node id; this agent if the control plane names none.
 
-    Without this agent, if it is cut off and other agents are known to serve its clients.
+    Without those that have just died, as far as this agent sees, if there are others. Without this agent, if it is cut
+    off and other agents are known to serve its clients.
     """
     found = {agent.node_id: agent for agent in context.control.cluster.agents}
     if context.lease.trust.is_replaced:
         found.pop(context.lease.node_id, None)
     if not found and context.lease.node_id >= 0:
         return (_ourselves(context),)
-    return [found[node_id] for node_id in sorted(found)]
+    agents = [found[node_id] for node_id in sorted(found)]
+    return [each for each in agents if not context.lines.is_broken(each.node_id)] or agents
 
 
-def known_agents(context: "AgentContext") -> Sequence[Agent]:
-    """Return the live agents and the hidden ones, whose leases have not ended, in order of node id.
+def brokers(context: "AgentContext", *, with_gone: bool) -> Sequence[Agent]:
+    """Return the agents that Metadata names, in order of node id: the live ones, and those that are leaving.
 
-    Nothing is placed on a hidden agent, but Metadata still names it, so that a client that waits for it goes on
-    trying: librdkafka ends a wait for a broker that has left Metadata only when some broker comes or goes.
+    `with_gone` adds those that are hidden or gone. A tool that asks every broker would wait for these, but librdkafka's
+    producers have to be told of them (adr/0058). Nothing is placed on them.
     """
     cluster = context.control.cluster
-    named = (*cluster.hidden_agents, *cluster.agents, *live_agents(context))
-    found = {agent.node_id: agent for agent in named}
+    hidden = [
+        agent
+        for agent in cluster.hidden_agents
+        if with_gone or agent.node_id in cluster.leaving_node_ids
+    ]
+    broken = cluster.agents if with_gone else ()
+    found = {agent.node_id: agent for agent in (*hidden, *broken, *live_agents(context))}
     return [found[node_id] for node_id in sorted(found)]
 
 
 def candidates(context: "AgentContext") -> Sequence[Agent]:
-    """Return the live agents on which work is placed: those of our zone if there are any, else all.
-
-    Without those that have just died, as far as this agent sees, if there are others.
-    """
+    """Return the live agents on which work is placed: those of our zone if there are any, else all."""
     agents = live_agents(context)
-    agents = [each for each in agents if not context.lines.is_broken(each.node_id)] or agents
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 

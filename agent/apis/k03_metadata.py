@@ -10,7 +10,8 @@
   topic already.
 - The leader of a partition is a live agent chosen by rendezvous hashing, in our zone first; it
   is the only replica, with leader epoch 0 (S6). Any agent can be the controller; the one that is
-  asked names itself. A hidden agent is still among the brokers (ADR 18).
+  asked names itself. The brokers are the live agents; librdkafka's producers are also told of those that are hidden or
+  have gone (ADR 58).
 - Authorized operations (KIP-430), if asked for, are all operations.
 - Answered from the view of the cluster, even while the control plane cannot be reached. Otherwise the view is brought
   up to date if it lacks a topic, since another agent may just have created it.
@@ -219,7 +220,8 @@ def _answer(
 ) -> MetadataResponse:
     context = call.context
     asked = request.include_cluster_authorized_operations
-    agents = placement.as_seen(placement.known_agents(context), call.peer.session)
+    named = placement.brokers(context, with_gone=_may_wait_for_gone(call, request))
+    agents = placement.as_seen(named, call.peer.session)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(agent.node_id, agent.host, agent.port, agent.zone or None)
@@ -230,6 +232,16 @@ def _answer(
         topics=topics,
         cluster_authorized_operations=operations.CLUSTER if asked else operations.NOT_ASKED,
     )
+
+
+def _may_wait_for_gone(call: Call, request: MetadataRequest) -> bool:
+    """Whether the client may stand still if an agent that has gone leaves the list of brokers (ADR 58).
+
+    Producers of librdkafka may, which name the topics that they write to and allow that these are created. Its admin
+    clients, and those of Kafka, ask for brokers alone, or for topics without creating them.
+    """
+    names_topics = bool(request.topics) and request.allow_auto_topic_creation
+    return names_topics and call.peer.software.is_librdkafka
 
 
 API = Api(

@@ -1,13 +1,15 @@
 """DescribeTransactions v0 (KIP-664).
 
-States have Kafka's names. Without an ongoing transaction the start time is -1 and there are no partitions. An empty
-transactional id is INVALID_REQUEST, an unknown one TRANSACTIONAL_ID_NOT_FOUND.
+States have Kafka's names. Without an ongoing transaction the start time is -1 and there are no partitions; of one that
+commits offsets, partitions of __consumer_offsets are named too. An empty transactional id is INVALID_REQUEST, an
+unknown one TRANSACTIONAL_ID_NOT_FOUND.
 """
 
 from collections import defaultdict
 
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import CONSUMER_OFFSETS
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeTransactions, TransactionDescription
 from lacuna.wire.messages.describe_transactions import (
@@ -66,6 +68,8 @@ def _topics(call: Call, found: TransactionDescription) -> list[TopicData]:
         topic = call.context.control.cluster.topics_by_id.get(each.topic_id)
         if topic is not None:
             partitions[topic.name].append(each.partition)
+    if found.offsets_partitions:
+        partitions[CONSUMER_OFFSETS] = [*found.offsets_partitions]
     return [TopicData(name, sorted(numbers)) for name, numbers in sorted(partitions.items())]
 
 

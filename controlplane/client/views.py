@@ -248,6 +248,7 @@ class ClusterView:
         self.topics_by_name: dict[str, Topic] = {}
         self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
         self.hidden_agents: tuple[Agent, ...] = ()  # agents that clients are not sent to
+        self.leaving_node_ids: frozenset[int] = frozenset()  # those of them that are about to stop
         self.hidden_lease_ids: frozenset[int] = frozenset()
         #: The numbers of the internal topics that have records.
         self.internal_topics: frozenset[int] = frozenset()
@@ -301,6 +302,7 @@ class ClusterView:
         if delta.is_snapshot or delta.has_agents:
             self.agents = tuple(delta.agents)
             self.hidden_agents = tuple(delta.hidden_agents)
+            self.leaving_node_ids = frozenset(delta.leaving_node_ids)
             self.hidden_lease_ids = frozenset(delta.hidden_lease_ids)
         self.internal_topics |= frozenset(delta.internal_topics)
         if delta.HasField("security"):

@@ -137,6 +137,7 @@ class State:
         self.lease_sessions: dict[int, set[int]] = {}  # lease id -> sessions that renew it
         self.absences: Deadlines[int] = Deadlines()  # when a lease without a session is hidden
         self.hidden_leases: set[int] = set()
+        self.leaving_leases: set[int] = set()  # those of them whose agents are about to stop
         self.missed: Deadlines[int] = Deadlines()  # when an agent that is gone is forgotten
         # Volatile: what agents tell of themselves, by lease id, and what was rewritten, for those who look.
         self.reports: dict[int, AgentReport] = {}
@@ -230,11 +231,18 @@ class State:
         delta.agents.extend(live)
         delta.hidden_lease_ids.extend(sorted(self.hidden_leases))
         delta.hidden_agents.extend(each for each in self.known_agents() if each not in live)
+        delta.leaving_node_ids.extend(each.node_id for each in self.leaving_agents())
 
     def live_agents(self) -> list[Agent]:
         """Return the nodes that clients are sent to, which have a lease that is not hidden, ordered by node id."""
         leases = self.leases.values()
         return self._nodes({each.node_id for each in leases if not self.is_hidden(each)})
+
+    def leaving_agents(self) -> list[Agent]:
+        """Return the nodes that are about to stop, ordered by node id."""
+        leases = self.leases.values()
+        leaving = {each.node_id for each in leases if each.lease_id in self.leaving_leases}
+        return self._nodes(leaving.difference(each.node_id for each in self.live_agents()))
 
     def leased_agents(self) -> list[Agent]:
         """Return the nodes with a live lease, ordered by node id."""

@@ -158,7 +158,7 @@ class DescribeTransactions(_message.Message):
     def __init__(self, transactional_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TransactionDescription(_message.Message):
-    __slots__ = ("error_code", "transactional_id", "state", "transaction_timeout_ms", "start_time_ms", "producer_id", "producer_epoch", "partitions")
+    __slots__ = ("error_code", "transactional_id", "state", "transaction_timeout_ms", "start_time_ms", "producer_id", "producer_epoch", "partitions", "offsets_partitions")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +167,7 @@ class TransactionDescription(_message.Message):
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     transactional_id: str
     state: str
@@ -175,7 +176,8 @@ class TransactionDescription(_message.Message):
     producer_id: int
     producer_epoch: int
     partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
-    def __init__(self, error_code: _Optional[int] = ..., transactional_id: _Optional[str] = ..., state: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+    offsets_partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_code: _Optional[int] = ..., transactional_id: _Optional[str] = ..., state: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., offsets_partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TransactionsDescribed(_message.Message):
     __slots__ = ("transactions",)

@@ -3,8 +3,8 @@
 When an agent dies, its session ends at once and its lease seconds later. An agent that is stopped says that it leaves,
 and ends its lease once it has answered what it had read. In between it keeps the rights of its lease
 (its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and coordinates
-nothing, though Metadata still lists it as a broker. After its lease has ended, it is missed: it stays in that list for
-some time. All this is volatile. It is not journalled, and after a restart every agent has time to reconnect.
+nothing. After its lease has ended, it is missed for some time: some clients that knew it have to be told of it as a
+broker. All this is volatile. It is not journalled, and after a restart every agent has time to reconnect.
 """
 
 from collections.abc import Iterable
@@ -23,16 +23,19 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 class Seen(NamedTuple):
-    """The agents at one moment: with a lease (only journal records change these), shown to clients, and all known."""
+    """The agents at one moment: with a lease (only journal records change these), and what clients may be told."""
 
     leased: list[Agent]
     shown: list[Agent]
+    leaving: list[Agent]
     known: list[Agent]
 
 
 def seen(state: State) -> Seen:
     """Return the agents as they are now, to be passed to `tell` after a change."""
-    return Seen(state.leased_agents(), state.live_agents(), state.known_agents())
+    return Seen(
+        state.leased_agents(), state.live_agents(), state.leaving_agents(), state.known_agents()
+    )
 
 
 def tell(state: State, before: Seen) -> None:
@@ -49,25 +52,26 @@ def tell(state: State, before: Seen) -> None:
 
 def appear(turn: Turn, lease_id: int) -> None:
     """Note that an agent's lease was given or renewed over the turn's session; the agent is not hidden any more."""
-    _show(turn, lease_id, is_hidden=False)
+    _show(turn, lease_id, is_leaving=False)
 
 
 def leave(turn: Turn, lease_id: int) -> None:
     """Hide an agent that is about to stop. What its clients have asked it until now still ends under its lease."""
-    _show(turn, lease_id, is_hidden=True)
+    _show(turn, lease_id, is_leaving=True)
 
 
-def _show(turn: Turn, lease_id: int, *, is_hidden: bool) -> None:
+def _show(turn: Turn, lease_id: int, *, is_leaving: bool) -> None:
     state = turn.state
     state.lease_sessions.setdefault(lease_id, set()).add(turn.context.session)
     state.absences.discard(lease_id)
-    if (lease_id in state.hidden_leases) == is_hidden:
+    if (lease_id in state.hidden_leases) == (lease_id in state.leaving_leases) == is_leaving:
         return
     before = seen(state)
-    if is_hidden:
-        state.hidden_leases.add(lease_id)
-    else:
-        state.hidden_leases.discard(lease_id)
+    for leases in (state.hidden_leases, state.leaving_leases):
+        if is_leaving:
+            leases.add(lease_id)
+        else:
+            leases.discard(lease_id)
     tell(state, before)
 
 
@@ -93,6 +97,7 @@ def tick_presence(turn: Turn) -> None:
     before = seen(state)
     for lease_id in due:
         state.absences.discard(lease_id)
+        state.leaving_leases.discard(lease_id)
     for node_id in forgotten:
         state.missed.discard(node_id)
     state.hidden_leases.update(lease_id for lease_id in due if lease_id in state.leases)
@@ -122,3 +127,4 @@ def forget(state: State, lease_id: int) -> None:
     state.lease_sessions.pop(lease_id, None)
     state.absences.discard(lease_id)
     state.hidden_leases.discard(lease_id)
+    state.leaving_leases.discard(lease_id)

@@ -2,6 +2,7 @@
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import common_second, known_from
+from lacuna.controlplane.shared.internal_topics import partition_of
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.state.partition import Partition
@@ -173,6 +174,7 @@ def _description(state: State, found: TransactionalId) -> TransactionDescription
             for topic_id, partition in found.partitions
             if (topic_id, partition) in state.partitions
         ],
+        offsets_partitions=sorted(set(map(partition_of, found.group_ids))),
     )
 
 

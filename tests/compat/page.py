@@ -105,10 +105,10 @@ breaks. Lacuna does two things about this, and neither needs a client setting:
 
 - An agent closes a connection that has announced offsets (AddOffsetsToTxn) and then said nothing for 3 seconds. Such
   a producer goes on within 4 seconds. Others connect again when they next send something.
-- An agent that has gone, or was away for longer than its lease, stays among the brokers of Metadata for 20 minutes,
-  so that clients do not drop it in the first place. Meanwhile it leads and coordinates nothing, and clients that try
-  it move on to the next broker. At most the last 16 that have gone are listed. DescribeCluster names only agents that
-  are present.
+- An agent that has gone, or was away for longer than its lease, stays among the brokers for 20 minutes in what
+  librdkafka's producers get from Metadata, so that they do not drop it in the first place. Meanwhile it leads and
+  coordinates nothing, and producers that try it move on to the next broker. At most the last 16 that have gone are
+  listed. All other clients, and tools that ask every broker, are told only of agents that are present.
 
 `metadata.recovery.strategy=none` keeps librdkafka from starting again from `bootstrap.servers`, and saves it those
 seconds.

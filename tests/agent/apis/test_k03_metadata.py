@@ -272,18 +272,67 @@ async def test_creation_without_a_control_plane_is_retriable() -> None:
     assert topic.error_code == 5
 
 
-async def test_a_hidden_agent_is_a_broker_and_leads_nothing() -> None:
-    """A client that waits for it goes on trying, and finds out who took its place (ADR 18)."""
+async def brokers_for(setup: Scripted, software: tuple[str, str], **request: Any) -> list[int]:
+    """The node ids that a client of that name and version is told of."""
+    async with serving(setup.context) as server:
+        client = await RawClient.connect(server.port)
+        try:
+            name, version = software
+            await client.ask(18, 3, client_software_name=name, client_software_version=version)
+            answer = await client.ask(3, 12, **request)
+            return [broker.node_id for broker in answer.brokers]
+        finally:
+            await client.close()
+
+
+LIBRDKAFKA = ("librdkafka", "2.16.1")
+
+
+@pytest.mark.parametrize(
+    ("software", "topics", "creates", "is_told"),
+    [
+        (LIBRDKAFKA, (asked(12, "t"),), True, True),
+        (("confluent-kafka-python", "2.16.1-librdkafka-2.16.1"), (asked(12, "t"),), True, True),
+        (("confluent-kafka-dotnet", "2.11.0"), (asked(12, "t"),), True, True),
+        (LIBRDKAFKA, (), False, False),
+        (LIBRDKAFKA, None, False, False),
+        (LIBRDKAFKA, (asked(12, "t"),), False, False),
+        (("apache-kafka-java", "4.1.1"), (asked(12, "t"),), True, False),
+        (("apache-kafka-java", "4.1.1"), (), True, False),
+        (("kafka-python", "3.0.12"), None, True, False),
+    ],
+)
+async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
+    software: tuple[str, str], topics: Any, creates: bool, is_told: bool
+) -> None:
+    """One that waits for it goes on trying, and finds out who took its place; tools need not wait (ADR 58)."""
     setup = Scripted()
     one, two = agents(2)
     hiding = ClusterDelta(
         version=1, has_agents=True, agents=[two], hidden_agents=[one], hidden_lease_ids=[7]
     )
     setup.control.cluster.apply(hiding)
-    answer = await setup.ask(12, (asked(12, "t"),))
-    assert [broker.node_id for broker in answer.brokers] == [1, 2]
-    assert {each.leader_id for each in answer.topics[0].partitions} == {2}
-    assert answer.controller_id == 2
+    request = request_fields(12, topics, create=creates)
+    assert await brokers_for(setup, software, **request) == ([1, 2] if is_told else [2])
     setup.control.cluster.apply(ClusterDelta(version=2, has_agents=True, agents=[two]))
-    answer = await setup.ask(12, (asked(12, "t"),))
-    assert [broker.node_id for broker in answer.brokers] == [2]
+    assert await brokers_for(setup, software, **request) == [2]
+
+
+async def test_a_hidden_agent_leads_nothing_and_is_a_broker_while_it_leaves() -> None:
+    """It still answers what it has read, and some clients close their connection to what is no broker."""
+    setup = Scripted()
+    one, two = agents(2)
+    for leaving, expected in (([1], [1, 2]), ([], [2])):
+        hiding = ClusterDelta(
+            version=1,
+            has_agents=True,
+            agents=[two],
+            hidden_agents=[one],
+            hidden_lease_ids=[7],
+            leaving_node_ids=leaving,
+        )
+        setup.control.cluster.apply(hiding)
+        answer = await setup.ask(12, (asked(12, "t"),))
+        assert [broker.node_id for broker in answer.brokers] == expected
+        assert {each.leader_id for each in answer.topics[0].partitions} == {2}
+        assert answer.controller_id == 2

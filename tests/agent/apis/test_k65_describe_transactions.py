@@ -24,6 +24,7 @@ async def test_describe_transactions() -> None:
         start_time_ms=1_700_000_000_000,
         producer_id=5,
         producer_epoch=3,
+        offsets_partitions=[3, 7],
     )
     ongoing.partitions.add(topic_id=TOPIC_ID, partition=1)
     ongoing.partitions.add(topic_id=TOPIC_ID, partition=0)
@@ -34,7 +35,10 @@ async def test_describe_transactions() -> None:
     answer = await setup.ask(65, 0, transactional_ids=("x", "y", ""))
     first, second, third = answer.transaction_states
     assert (first.transaction_state, first.producer_id, first.producer_epoch) == ("Ongoing", 5, 3)
-    assert [(topic.topic, topic.partitions) for topic in first.topics] == [("t", (0, 1))]
+    assert [(topic.topic, topic.partitions) for topic in first.topics] == [
+        ("__consumer_offsets", (3, 7)),
+        ("t", (0, 1)),
+    ]
     assert first.transaction_start_time_ms == 1_700_000_000_000
     assert (second.error_code, third.error_code) == (105, 42)
 

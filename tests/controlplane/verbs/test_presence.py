@@ -70,6 +70,10 @@ class Sessions:
         snapshot = self.cluster.state.cluster_snapshot()
         return [agent.node_id for agent in snapshot.hidden_agents]
 
+    def leaving(self) -> list[int]:
+        """The nodes of these that still answer what they have read."""
+        return list(self.cluster.state.cluster_snapshot().leaving_node_ids)
+
     def told(self) -> list[tuple[list[int], list[int]]]:
         """Nodes and hidden leases of each delta since the last call."""
         changes = self.cluster.state.take_changes()
@@ -114,6 +118,7 @@ def test_an_agent_that_leaves_is_hidden_at_once_and_keeps_its_lease() -> None:
     sessions.told()
     sessions.leave(11, 1)
     assert (sessions.shown(), sessions.hidden(), sessions.told()) == ([2], [1], [([2], [1])])
+    assert sessions.leaving() == [1]
     sessions.leave(11, 1)
     assert sessions.told() == []
     sessions.pass_ms(LEASE_DURATION_MS - 1)
@@ -123,6 +128,21 @@ def test_an_agent_that_leaves_is_hidden_at_once_and_keeps_its_lease() -> None:
     sessions.cluster.lease_id = 1
     assert sessions.cluster.put("t-0") == 0
     assert sessions.shown() == [2]
+
+
+def test_an_agent_that_leaves_and_is_gone_is_not_leaving_any_more() -> None:
+    sessions = two_agents()
+    sessions.leave(11, 1)
+    sessions.end(11)
+    sessions.told()
+    sessions.pass_ms(SESSION_GRACE_MS)
+    assert (sessions.hidden(), sessions.leaving()) == ([1], [])
+    assert sessions.told() == [([2], [1])]
+    sessions.leave(20, 1)
+    assert (sessions.hidden(), sessions.leaving()) == ([1], [1])
+    assert sessions.told() == [([2], [1])]
+    sessions.cluster.do("release_lease", ReleaseLease(lease_id=1))
+    assert (sessions.hidden(), sessions.leaving()) == ([1], [])
 
 
 def test_a_session_that_comes_back_in_time_is_not_missed() -> None:

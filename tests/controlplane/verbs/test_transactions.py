@@ -4,6 +4,7 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import partition_of
 from lacuna.controlplane.state.transactional import TRANSITIONS, IllegalTransition, TransactionState
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
 from lacuna.controlplane.v1.log_pb2 import SegmentSlice
@@ -481,6 +482,17 @@ def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
     """,
         cluster,
     )
+
+
+def test_s21_a_transaction_names_the_partitions_of_the_groups_whose_offsets_it_commits() -> None:
+    """Of __consumer_offsets, as in Kafka, until it ends."""
+    cluster = run(BEGUN_TV1 + "offsets x 1/0 g  -> NONE\noffsets x 1/0 h  -> NONE")
+    command = DescribeTransactions(transactional_ids=["x"])
+    (described,) = cluster.do("describe_transactions", command).transactions
+    assert list(described.offsets_partitions) == sorted((partition_of("g"), partition_of("h")))
+    run("end1 x 1/0 commit  -> 1/0", cluster)
+    (described,) = cluster.do("describe_transactions", command).transactions
+    assert list(described.offsets_partitions) == []
 
 
 def test_s21_an_operators_abort_ends_the_whole_transaction_and_bumps() -> None:
