@@ -13,4 +13,6 @@ def why_not_ready(context: AgentContext) -> str:
         return "the agent has no session with the control plane"
     if context.lease.lease_id in cluster.hidden_lease_ids:
         return "clients are sent to other agents, until the session is back or because the agent is stopping"
+    if why := context.produce.flusher.why_store_fails():
+        return f"records cannot be stored: {why}"
     return ""

@@ -244,6 +244,10 @@ class Runtime:
             await self._snapshotter.close()
         await self._journal.close()
 
+    def give_up(self, error: JournalError) -> None:
+        """Stop as after a failed append."""
+        self._fail(error)
+
     async def abort(self, reason: str = "the control plane was killed") -> None:
         """Stop at once, as in a crash: commands not yet answered are never answered."""
         if self._stopped is None:

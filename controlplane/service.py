@@ -16,6 +16,7 @@ from lacuna.addresses import is_loopback
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.health import Health
+from lacuna.controlplane.journal.journal import JournalError
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.rights import Job
@@ -41,6 +42,8 @@ from lacuna.controlplane.v1.control_pb2 import (
 _log = logging.getLogger("lacuna.controlplane")
 
 _READY: Final = "ready"
+#: How often the journal's files are looked at.
+_WATCH_SECONDS: Final = 1.0
 _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
 
 
@@ -180,9 +183,16 @@ async def _requests(call: Call) -> AsyncIterator[SessionRequest]:
 class RunningControlPlane:
     """A control plane that `serve` started."""
 
-    def __init__(self, lone: LonePlane, server: Server, failed: "asyncio.Future[None]"):
+    def __init__(
+        self,
+        lone: LonePlane,
+        server: Server,
+        failed: "asyncio.Future[None]",
+        watching: "asyncio.Task[None]",
+    ):
         assert lone.plane is not None
         self.plane = lone.plane
+        self._watching = watching
         self.status = lone.status
         self._server = server
         self._failed = failed
@@ -206,13 +216,26 @@ class RunningControlPlane:
 
     async def close(self) -> None:
         """Stop cleanly: the runtime first, so that every decided command is answered."""
+        self._watching.cancel()
         await self.plane.close()
         await self._server.stop()
 
     async def abort(self) -> None:
         """Stop as in a crash: nothing more is answered."""
+        self._watching.cancel()
         await self.plane.abort()
         await self._server.stop()
+
+
+async def _watch_files(journal: SqliteJournal, plane: Runtime) -> None:
+    """Have the control plane stop once its journal is not the one in its folder any more, whoever asks for anything."""
+    while True:
+        await asyncio.sleep(_WATCH_SECONDS)
+        try:
+            journal.check_files()
+        except JournalError as error:
+            plane.give_up(error)
+            return
 
 
 async def serve(
@@ -254,7 +277,8 @@ async def serve(
         await plane.close()
         raise
     lone.leader = server.address
-    return RunningControlPlane(lone, server, failed)
+    watching = asyncio.create_task(_watch_files(journal, plane), name="journal's files")
+    return RunningControlPlane(lone, server, failed, watching)
 
 
 def new_cluster_id(new_id: Callable[[], bytes]) -> str:

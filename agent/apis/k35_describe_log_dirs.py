@@ -3,7 +3,8 @@
 `partition_size` is the size of the partition's extents in the object store, in bytes; it counts aborted records until
 they are gone. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's `total_bytes`
 and `usable_bytes` are -1, Kafka's "unknown" (KIP-827). Null topics means all. Partitions that this agent does not lead,
-or that do not exist, are left out. Internal topics have a size of 0, as nothing of them is in the object store.
+or that do not exist, are left out. While segments cannot be written, the directory has KAFKA_STORAGE_ERROR, as one in
+Kafka that has failed. Internal topics have a size of 0, as nothing of them is in the object store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,14 +55,16 @@ async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirs
             for (topic, index), state in zip(group, reply.partitions_read.partitions, strict=True)
             if not state.error_code
         ]
-    return _answer(0, sizes)
+    is_failing = bool(call.context.produce.flusher.why_store_fails())
+    code = ErrorCode.KAFKA_STORAGE_ERROR if is_failing else ErrorCode.NONE
+    return DescribeLogDirsResponse(results=_directory(code, sizes))
 
 
 def refuse(
     _call: Call, _request: DescribeLogDirsRequest, error_code: int
 ) -> DescribeLogDirsResponse:
     """Answer with the error for the directory, from v3 on at the top too."""
-    return _answer(error_code, [])
+    return DescribeLogDirsResponse(error_code=error_code, results=_directory(error_code, []))
 
 
 def _led(context: "AgentContext", request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, int]]:
@@ -88,15 +91,16 @@ def _led(context: "AgentContext", request: DescribeLogDirsRequest) -> Iterator[t
                 yield topic, index
 
 
-def _answer(error_code: int, sizes: Sequence[tuple[str, int, int]]) -> DescribeLogDirsResponse:
+def _directory(
+    error_code: int, sizes: Sequence[tuple[str, int, int]]
+) -> list[DescribeLogDirsResult]:
     topics = [
         DescribeLogDirsTopic(
             name, [DescribeLogDirsPartition(index, size) for _, index, size in group]
         )
         for name, group in groupby(sizes, key=lambda each: each[0])
     ]
-    directory = DescribeLogDirsResult(error_code, LOG_DIR, topics)
-    return DescribeLogDirsResponse(error_code=error_code, results=[directory])
+    return [DescribeLogDirsResult(error_code, LOG_DIR, topics)]
 
 
 API = Api(

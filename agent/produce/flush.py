@@ -13,8 +13,9 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lacuna.agent.eager import start
 from lacuna.agent.lease import NoLeaseError
@@ -111,6 +112,38 @@ class FlushMetrics:
     on_flush: Callable[[FlushSeen], None] | None = None
 
 
+#: How long a store must have failed, so that one request that was lost does not count, and for how long after its last
+#: failure it counts as failing although other segments were written: a disk that is full still takes small ones.
+_FAILED_SECONDS: Final = 5.0
+_FAILING_SECONDS: Final = 30.0
+
+
+class StoreHealth:
+    """Whether the object store takes segments. Times are those of the event loop."""
+
+    def __init__(self) -> None:
+        self._why = ""
+        self._since = self._failed_at = -inf
+        self._is_failing = False
+
+    def failed(self, why: str, now: float) -> None:
+        """Note that a segment could not be written."""
+        if not self._is_failing and now > self._failed_at + _FAILING_SECONDS:
+            self._since = now
+        self._why, self._failed_at, self._is_failing = why, now, True
+
+    def succeeded(self) -> None:
+        """Note that a segment was written."""
+        self._is_failing = False
+
+    def why_not(self, now: float) -> str:
+        """Return what it said when it last failed, or "" if it does not fail."""
+        if not self._is_failing and now > self._failed_at + _FAILING_SECONDS:
+            return ""
+        until = now if self._is_failing else self._failed_at
+        return self._why if until >= self._since + _FAILED_SECONDS else ""
+
+
 @dataclass(slots=True, eq=False)
 class _Flight:
     """One flush and its batches. `ended` completes when it has ended, for the flush after it."""
@@ -188,6 +221,7 @@ class Flusher:
         self._executor = Threads(settings.max_flushes, "flush")
         self._flights: dict[_Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
+        self._store_health = StoreHealth()
         self._last_ended: asyncio.Future[None] | None = None
         self._start: asyncio.Handle | None = None
         self._is_closed = False
@@ -317,13 +351,18 @@ class Flusher:
             if self._pace is not None and flight.is_small:
                 write = partial(self._pace.timed, write)
                 if self._puts_now == 1 and self._pace.allows():
-                    return write()
-            return await asyncio.get_running_loop().run_in_executor(self._executor, write)
+                    written = write()
+                    self._store_health.succeeded()
+                    return written
+            written = await asyncio.get_running_loop().run_in_executor(self._executor, write)
+            self._store_health.succeeded()
+            return written
         except NoLeaseError as error:
             log.warning("a flush failed: %s", error)
             return NOT_PERSISTED
         except ObjectStoreError as error:
             log.warning("a flush failed: segment %s: %s", flight.segment_id, error)
+            self._store_health.failed(str(error), asyncio.get_running_loop().time())
             return STORE_FAILED
         except Exception:
             # Returned as the other failures are, so that it too waits for the flushes before it (S12).
@@ -332,6 +371,10 @@ class Flusher:
         finally:
             self._puts_now -= 1
             self._schedule()
+
+    def why_store_fails(self) -> str:
+        """Return why segments cannot be written now, or "" if they can."""
+        return self._store_health.why_not(asyncio.get_running_loop().time())
 
     def _write(self, flight: _Flight, segment_id: SegmentId) -> WrittenSegment:
         """Build the segment with its checksums, and put it. Blocks, so it usually runs in a thread."""

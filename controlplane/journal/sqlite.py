@@ -34,6 +34,7 @@ from lacuna.controlplane.journal.journal import (
     Seal,
     Snapshot,
 )
+from lacuna.controlplane.journal.open_files import OpenFiles
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.tables import create, last_position, read_batches, read_meta
@@ -76,6 +77,7 @@ class SqliteJournal:
         self._snapshots: SnapshotDatabase | None = None
         self._witness: Witness | None = None
         self._position = 0
+        self._files = OpenFiles(())
 
     @property
     def place(self) -> str:
@@ -120,6 +122,7 @@ class SqliteJournal:
         self._snapshots = SnapshotDatabase(snapshots_path(self.path), stored_id, self._connect)
         self._position = last_position(self._connection)
         self._witness = Witness(witness_path(self.path), stored_id, self._position)
+        self._files = OpenFiles((self.path, f"{self.path}-wal"))
         return OpenedJournal(stored_id, fencing_token, self._position)
 
     async def read(self, after_position: int, _: Seal | None = None) -> AsyncIterator[JournalBatch]:
@@ -168,9 +171,14 @@ class SqliteJournal:
                 f"another control plane has taken over {self.path} (its token is not ours, "
                 f"{fencing_token}): this one stops"
             )
+        self.check_files()
         self._position = position
         self._opened_witness().note(position)
         return position
+
+    def check_files(self) -> None:
+        """Raise JournalError if the journal is not the one in its folder any more."""
+        self._files.check()
 
     async def load_snapshot(self) -> Snapshot | None:
         """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""

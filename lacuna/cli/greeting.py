@@ -23,12 +23,13 @@ def greeting(
     bootstrap: str,
     *,
     keeps_nothing: bool,
+    is_new: bool = False,
     console: str = "",
 ) -> str:
     """The lines that say what is served, where the data is, what to try and how to stop.
 
     The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` is for --moto, whose data is in memory.
-    `console` is HOST:PORT of the web console, if there is one.
+    `is_new` says that there was no journal in the folder. `console` is HOST:PORT of the web console, if there is one.
     """
     there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
     login = _login(options)
@@ -36,7 +37,7 @@ def greeting(
     lines = [
         f"{READY}{bootstrap}",
         f"serves  Kafka clients at {bootstrap}; {_topics(options)}",
-        f"data    {_data(options, data, journal)}",
+        f"data    {_data(options, data, journal, is_new=is_new)}",
         f"try     lacuna topics list{there}   or   lacuna demo{there}",
         "stop    Ctrl-C; "
         + (
@@ -80,12 +81,15 @@ def _topics(options: AgentOptions) -> str:
     return f"topics are created when first used, with {count} partition{'s' if count > 1 else ''}"
 
 
-def _data(options: AgentOptions, data: Path, journal: SharedJournalOptions | None) -> str:
+def _data(
+    options: AgentOptions, data: Path, journal: SharedJournalOptions | None, *, is_new: bool
+) -> str:
     if journal is not None:
         is_there = journal.url == BUCKET
         place = "records and journal" if is_there else "records"
         where = "" if is_there else f", journal in {journal.name}"
         return f"{place} in {options.url}{where}"
     if options.url.partition("?")[0] == folder_url(data / "objects"):
-        return f"{data.resolve()} (records and journal)"
+        new = "new: " * is_new
+        return f"{data.resolve()} ({new}records and journal)"
     return f"records in {options.url}, journal in {data.resolve()}"

@@ -2,14 +2,22 @@
 
 from collections import Counter
 
+import click
+
 from lacuna.cli.answers import check
 from lacuna.cli.console import asynchronous, table
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
-from lacuna.kafka import KafkaConnection, ask_every_agent
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages.describe_cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterRequest,
+)
+from lacuna.wire.messages.describe_log_dirs import (
+    DESCRIBE_LOG_DIRS_REQUEST,
+    DESCRIBE_LOG_DIRS_RESPONSE,
+    DescribeLogDirsRequest,
 )
 from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,
@@ -54,6 +62,7 @@ async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     ):
         check(listed.error_code, "transactions")
         transactions.update(found.transaction_state for found in listed.transaction_states)
+    failing = await _count_failing_stores(bootstrap)
     table(
         ("agent", "address", "zone"),
         (
@@ -63,8 +72,28 @@ async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         title=f"Cluster {cluster.cluster_id}",
         name="agents",
     )
-    rows = [("topics", "", len(topics))]
+    rows = [("agents", "cannot store records", failing)] if failing else []
+    rows += [("topics", "", len(topics))]
     rows += [("partitions", "", sum(len(topic.partitions) for topic in topics))]
     rows += [("groups", state, count) for state, count in sorted(groups.items())]
     rows += [("transactional ids", state, count) for state, count in sorted(transactions.items())]
     table(("what", "state", "count"), rows, name="counts")
+    if failing:
+        click.echo(
+            f"{failing} of {len(cluster.brokers)} agents cannot write to the object store: "
+            "their logs and /readyz say why",
+            err=True,
+        )
+
+
+async def _count_failing_stores(bootstrap: Agents) -> int:
+    """Return how many agents say that they cannot write to the object store."""
+    answers = await ask_every_agent(
+        bootstrap,
+        DESCRIBE_LOG_DIRS_REQUEST,
+        DESCRIBE_LOG_DIRS_RESPONSE,
+        4,
+        DescribeLogDirsRequest(()),
+    )
+    codes = [each.error_code for answer in answers for each in answer.results]
+    return codes.count(ErrorCode.KAFKA_STORAGE_ERROR)

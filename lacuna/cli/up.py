@@ -73,7 +73,7 @@ from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
-from lacuna.journals import SharedJournalOptions
+from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
@@ -175,7 +175,8 @@ def up(
             asyncio.run(go_on_with_shared(shared, options.open_store))
         elif accept_loss:
             go_on_without(data, options.open_store)
-        greet = partial(greeting, options, data, shared, keeps_nothing=moto)
+        is_new = not (data / JOURNAL_NAME).exists()
+        greet = partial(greeting, options, data, shared, keeps_nothing=moto, is_new=is_new)
         is_chosen = context.get_parameter_source("console") is not ParameterSource.DEFAULT
         wanted = Wanted(
             address="" if no_console or console == OFF else console,

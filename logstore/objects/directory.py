@@ -122,6 +122,7 @@ class DirectoryStore:
     def put(self, key: str, parts: Sequence[Part]) -> None:
         self._use()
         target = self._path(check_key(key))
+        self._check_folder()
         directory, _, _ = target.rpartition("/")
         size = sum(map(len, parts))
         try:
@@ -210,6 +211,16 @@ class DirectoryStore:
         if os.getpid() == self._pid:
             with self._errors():
                 self._puts.close()
+
+    def _check_folder(self) -> None:
+        """Raise StoreMisconfiguredError if the folder is not the one that was opened: its objects are gone."""
+        with self._errors():
+            is_there = self._folder.locks.are_there()
+        if not is_there:
+            raise StoreMisconfiguredError(
+                f"{self._root} was deleted, emptied or replaced while it was open, and nothing is put there any more: "
+                "stop all that uses it, and put back what was there, or restore a backup, before the next start"
+            )
 
     def _use(self) -> None:
         """After a fork the packs, locks and threads are the parent's; the child begins anew."""

@@ -70,6 +70,9 @@ class FileSystem(Protocol):
     def open_for_update(self, path: str) -> int:
         """Open a file for reading and writing."""
 
+    def is_at(self, fd: int, path: str) -> bool:
+        """Whether an open file is the one at `path`."""
+
     def lock(self, fd: int) -> bool:
         """Take the file's advisory lock until `close`, or say at once that someone else has it."""
 
@@ -151,6 +154,12 @@ class OsFileSystem:
 
     def open_for_update(self, path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def is_at(self, fd: int, path: str) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(path))
+        except FileNotFoundError:
+            return False
 
     def lock(self, fd: int) -> bool:
         try:

@@ -58,6 +58,10 @@ class FolderLocks:
         """Unlock a byte."""
         self._fs.unlock_byte(self._file(), byte)
 
+    def are_there(self) -> bool:
+        """Whether the file of the locks is still the one in the folder, if it was opened."""
+        return self._fd < 0 or self._fs.is_at(self._fd, self._path)
+
     def close(self) -> None:
         """Unlock everything; later calls fail."""
         with self._opening:

@@ -42,7 +42,7 @@ def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -
         up.send_signal(signal.SIGINT)
         _, err = up.communicate(timeout=280)
     assert f"serves  Kafka clients at {bootstrap}; topics are created when first used" in said
-    assert f"data    {tmp_path}/data (records and journal)" in said
+    assert f"data    {tmp_path}/data (new: records and journal)" in said
     assert f"health  http://{health}/readyz" in said
     for line in (
         f"agent {bootstrap} (node 1) has joined",

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from lacuna.agent.produce.flush import Flusher
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
@@ -151,6 +152,15 @@ def test_a_cluster_at_a_glance(
     assert counts["partitions", ""] >= counts["topics", ""] + 1
     assert counts["transactional ids", "Ongoing"] >= 1
     producer.abort_transaction(60)
+
+
+def test_a_store_that_fails_is_seen_at_a_glance(
+    lacuna: Command, lacuna_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("status", "-b", lacuna_cluster.bootstrap)
+    assert "cannot" not in lacuna(*command).out
+    monkeypatch.setattr(Flusher, "why_store_fails", lambda _: "no space left")
+    assert ["agents", "cannot store records", "1"] in lacuna(*command).rows
 
 
 def test_a_group_is_reset(

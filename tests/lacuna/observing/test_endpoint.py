@@ -11,6 +11,7 @@ from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.observing.endpoint import Endpoint, Observed
 from lacuna.observing.families import Families, render
 from tests.agent.harness import ScriptedControl, make_context, snapshot
+from tests.simulation.loop import on_virtual_time
 
 
 @pytest.fixture
@@ -116,3 +117,32 @@ async def test_why_an_agent_is_not_ready() -> None:
     assert "other agents" in why_not_ready(context)
     context.lease.lease_id = NO_LEASE
     assert "no lease" in why_not_ready(context)
+
+
+@on_virtual_time
+async def test_an_agent_whose_store_fails_is_not_ready_and_says_why() -> None:
+    """The same as its log says. One request that fails does not count, nor one that succeeds among those that fail."""
+    control = ScriptedControl()
+    context = make_context(control)
+    context.lease.lease_id = 7
+    control.cluster.apply(snapshot())
+    health = context.produce.flusher._store_health
+
+    def fails() -> None:
+        health.failed("no space left below /o: free some", asyncio.get_running_loop().time())
+
+    fails()
+    assert why_not_ready(context) == ""
+    health.succeeded()
+    await asyncio.sleep(29)
+    assert why_not_ready(context) == ""
+    for _ in range(3):
+        fails()
+        health.succeeded()
+        await asyncio.sleep(3)
+    assert why_not_ready(context) == "records cannot be stored: no space left below /o: free some"
+    await asyncio.sleep(31)
+    assert why_not_ready(context) == ""
+    fails()
+    await asyncio.sleep(40)
+    assert "no space left" in why_not_ready(context)

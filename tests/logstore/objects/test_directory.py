@@ -4,9 +4,11 @@ import errno
 import itertools
 import os
 import random
+import shutil
 import threading
 from array import array
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
 )
 from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem, read_ranges_by_steps
+from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.objects.store import Part, RangeRead, WritableBuffer
 from tests.logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
@@ -456,3 +459,21 @@ def test_what_cannot_be_deleted_costs_no_other() -> None:
         store.delete(keys)
     assert left.value.failures.keys() == {"c/b"}
     assert [info.key for info in store.list("c/")] == ["c/b"]
+
+
+@pytest.mark.parametrize("lose", ["delete", "empty", "replace"])
+@pytest.mark.parametrize("size", [10, 1 << 20])
+def test_nothing_is_put_into_a_folder_that_was_lost(tmp_path: Path, lose: str, size: int) -> None:
+    """Neither into its pack, which is still open, nor into a new folder of the same name."""
+    root = tmp_path / "objects"
+    with closing(DirectoryStore(root, packs=PackLimits(first_puts=0))) as store:
+        store.put("a/1", [b"1"])
+        if lose == "replace":
+            root.rename(tmp_path / "moved")
+            DirectoryStore(root).close()
+        for each in () if lose == "replace" else root.iterdir():
+            shutil.rmtree(each)
+        if lose == "delete":
+            root.rmdir()
+        with pytest.raises(StoreMisconfiguredError, match="was deleted, emptied or replaced"):
+            store.put("a/2", [bytes(size)])

@@ -123,6 +123,12 @@ class UnsyncedFileSystem:
         parent, name = self._parent(path)
         return self.open(path) if name in parent.entries else self.create(path)
 
+    def is_at(self, fd: int, path: str) -> bool:
+        try:
+            return self._find(path) is self._fds[fd][0]
+        except FileNotFoundError:
+            return False
+
     def lock(self, fd: int) -> bool:
         node, _ = self._fds[fd]
         if node.locked_by is None:
