@@ -4,10 +4,10 @@ A member commits under its generation; while the group is empty anybody may comm
 members; v10 names topics by id (KIP-848). A group that does not exist is ILLEGAL_GENERATION before v9, and
 GROUP_ID_NOT_FOUND from then on.
 
-The retention time of v2-v4 is ignored, as in Kafka since 2.1, where it is -1 in practice, and so is the time that v1
-has with each partition. v0 has no members: it commits from outside the group, like a consumer that assigns its
-partitions itself. Kafka kept such offsets in ZooKeeper, and without it answers UNSUPPORTED_VERSION; here they are
-the group's.
+With v2-v4 a client may say how long its offsets are kept once they are not used. The time that v1 has with each
+partition is ignored, as in Kafka since 2.1. v0 has no members: it commits from outside the group, like a consumer that
+assigns its partitions itself. Kafka kept such offsets in ZooKeeper, and without it answers UNSUPPORTED_VERSION; here
+they are the group's.
 """
 
 from collections.abc import Iterator
@@ -29,6 +29,7 @@ from lacuna.wire.messages.offset_commit import (
 FIRST_GROUP_ID_NOT_FOUND = 9
 FIRST_MEMBER_EPOCHS = 9
 FIRST_TOPIC_ID = 10
+CLUSTERS_RETENTION = -1
 
 
 async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -38,6 +39,9 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     commits, error_codes = await commits_of(call.context, asked)
     if not commits:
         return _answer(request, iter(error_codes))
+    if request.retention_time_ms != CLUSTERS_RETENTION:
+        for commit in commits:
+            commit.retention_ms = request.retention_time_ms
     command = OffsetCommit(
         group_id=request.group_id,
         generation_id=request.generation_id_or_member_epoch,

@@ -50,11 +50,14 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 1 << 20
 _LEADER_EPOCH: Final = 0
 _MAX_INT32: Final = 2**31 - 1
+_MAX_INT64: Final = 2**63 - 1
 _VERSION_SIZE: Final = 2
 
 #: The value versions that Kafka 4.1 writes.
 _GENERATION_VERSION: Final = 3
 _OFFSET_VERSION: Final = 3
+#: The last one that says when an offset expires, which Kafka writes if a client said so.
+_EXPIRING_OFFSET_VERSION: Final = 1
 _TRANSACTION_VERSION: Final = 1
 #: transaction.version 2, which all clients may use here.
 _CLIENT_TRANSACTION_VERSION: Final = 2
@@ -252,7 +255,11 @@ def _offset_value(committed: CommittedOffset, at_ms: int) -> bytes:
     value = offset_commit.OffsetCommitValue(
         committed.offset, committed.leader_epoch, committed.metadata, at_ms
     )
-    return _versioned(offset_commit.OFFSET_COMMIT_VALUE, value, _OFFSET_VERSION)
+    if not committed.HasField("retention_ms"):
+        return _versioned(offset_commit.OFFSET_COMMIT_VALUE, value, _OFFSET_VERSION)
+    expires_ms = min(at_ms + committed.retention_ms, _MAX_INT64)
+    value = value._replace(expire_timestamp=expires_ms)
+    return _versioned(offset_commit.OFFSET_COMMIT_VALUE, value, _EXPIRING_OFFSET_VERSION)
 
 
 def _generation_value(found: GroupGeneration) -> bytes:

@@ -10,7 +10,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-#: The last epoch (Short.MAX_VALUE) is for fencing by the coordinator, as in Kafka: no producer is given it or may use it.
+#: The last epoch (Short.MAX_VALUE) is for fencing by the coordinator, as in Kafka: no producer gets it or may use it.
 EXHAUSTED_EPOCH: Final = 32766
 LAST_EPOCH: Final = 32767
 

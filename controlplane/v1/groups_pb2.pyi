@@ -156,18 +156,20 @@ class GroupLeft(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CommittedOffset(_message.Message):
-    __slots__ = ("partition", "offset", "leader_epoch", "metadata", "error_code")
+    __slots__ = ("partition", "offset", "leader_epoch", "metadata", "error_code", "retention_ms")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     offset: int
     leader_epoch: int
     metadata: str
     error_code: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., error_code: _Optional[int] = ...) -> None: ...
+    retention_ms: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., error_code: _Optional[int] = ..., retention_ms: _Optional[int] = ...) -> None: ...
 
 class OffsetCommit(_message.Message):
     __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "offsets", "knows_member_epochs")

@@ -31,7 +31,8 @@ def size_of_offset(committed: CommittedOffset) -> int:
 class StoredOffset:
     """One committed or pending offset. Of two, the one with the higher `sequence` was written later.
 
-    `log_offset` is where it is in __consumer_offsets, once it is committed; nothing else changes.
+    `log_offset` is where it is in __consumer_offsets, once it is committed; nothing else changes. `retention_ms` is how
+    long it is kept after its commit if its client said so, else None.
     """
 
     offset: int
@@ -40,6 +41,7 @@ class StoredOffset:
     written_at_ms: int
     sequence: int
     log_offset: int = 0
+    retention_ms: int | None = None
 
     @property
     def size(self) -> int:
@@ -61,6 +63,7 @@ class StoredOffset:
             offset=self.offset,
             leader_epoch=self.leader_epoch,
             metadata=self.metadata,
+            retention_ms=self.retention_ms,
         )
 
     @classmethod
@@ -79,6 +82,7 @@ class StoredOffset:
             written_at_ms=written_at_ms,
             sequence=sequence,
             log_offset=log_offset,
+            retention_ms=committed.retention_ms if committed.HasField("retention_ms") else None,
         )
 
 

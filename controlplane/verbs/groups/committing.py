@@ -162,6 +162,7 @@ def _sort_out(
             offset=offset.offset,
             leader_epoch=offset.leader_epoch,
             metadata=offset.metadata,
+            retention_ms=max(0, offset.retention_ms) if offset.HasField("retention_ms") else None,
         )
         for offset, error_code in zip(offsets, error_codes, strict=True)
         if not error_code

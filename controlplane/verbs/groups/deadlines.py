@@ -122,11 +122,10 @@ def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
     generation = turn.groups.generations.get(group.group_id)
     if generation is not None and generation.members:
         return False  # it became empty in this turn
-    horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_minutes * 60_000
     expired = _expire(
         turn,
         group.group_id,
-        lambda _, stored: (generation or stored).written_at_ms <= horizon_ms,
+        lambda _, stored: _is_old(turn, stored, (generation or stored).written_at_ms),
     )
     is_bare = expired == len(offsets.committed.get(group.group_id, {}))
     if is_bare and group.group_id not in offsets.pending_producers:
@@ -156,12 +155,18 @@ def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> bool:
 
 def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -> int:
     """Expire offsets of unwanted topics that were committed longer ago than the retention; return their number."""
-    horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_minutes * 60_000
     return _expire(
         turn,
         group_id,
-        lambda key, stored: stored.written_at_ms <= horizon_ms and not is_wanted(key[0]),
+        lambda key, stored: _is_old(turn, stored, stored.written_at_ms) and not is_wanted(key[0]),
     )
+
+
+def _is_old(turn: Turn, stored: StoredOffset, since_ms: int) -> bool:
+    """Whether an offset that nobody uses since then is due: by its own retention, which counts from its commit."""
+    if stored.retention_ms is not None:
+        return stored.written_at_ms + stored.retention_ms <= turn.now_ms
+    return since_ms + turn.groups.settings.offsets_retention_minutes * 60_000 <= turn.now_ms
 
 
 def _expire(turn: Turn, group_id: str, is_old: Callable[[PartitionKey, StoredOffset], bool]) -> int:

@@ -55,3 +55,17 @@ async def test_commits_at_every_version(version: int) -> None:
         }
         expected = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
         assert await wire.commit(version, topic, **missing) == [expected, 3]
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "kept"), [(2, 0, 0), (4, 2000, 2000), (4, -1, None), (3, -5, 0)]
+)
+async def test_how_long_an_offset_is_kept(version: int, given: int, kept: int | None) -> None:
+    """-1 is the cluster's; any other negative number is over at once, as in Kafka."""
+    async with cluster() as started:
+        wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
+        await started.control.call(Command(create_topics=wanted))
+        wire = Wire(await RawClient.connect(started.server.port))
+        assert await wire.commit(version, "t", retention_time_ms=given) == [0, 3]
+        (stored,) = started.plane.state.groups.offsets.committed["g"].values()
+        assert stored.retention_ms == kept

@@ -197,6 +197,20 @@ ENTRIES = [
         3,
         offset_commit.OffsetCommitValue(5, 2, "m", 1234),
     ),
+    (  # Kafka writes the last version that says when it expires
+        Kind.OFFSET,
+        {"committed": CommittedOffset(offset=5, leader_epoch=-1, metadata="m", retention_ms=10)},
+        offset_commit.OFFSET_COMMIT_VALUE,
+        1,
+        offset_commit.OffsetCommitValue(5, -1, "m", 1234, 1244),
+    ),
+    (
+        Kind.OFFSET,
+        {"committed": CommittedOffset(offset=5, leader_epoch=-1, retention_ms=2**63 - 1)},
+        offset_commit.OFFSET_COMMIT_VALUE,
+        1,
+        offset_commit.OffsetCommitValue(5, -1, "", 1234, 2**63 - 1),
+    ),
     (
         Kind.GENERATION,
         {

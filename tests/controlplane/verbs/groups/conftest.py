@@ -350,6 +350,9 @@ class Bench:
     def do_commit(self, name: str, *words: str) -> str:
         options = self.options(tuple(word for word in words if "@" not in word))
         command = g.OffsetCommit(offsets=self.offsets(words), **self.writer(name, options))
+        if "keep" in options:
+            for each in command.offsets:
+                each.retention_ms = parse_ms(options["keep"])
         return self.told(name, self.send(name, Command(offset_commit=command)))
 
     def do_txn_commit(self, name: str, producer_id: str, *words: str) -> str:

@@ -245,6 +245,34 @@ def test_offsets_of_topics_that_a_classic_group_no_longer_reads_expire() -> None
     assert bench.run("list") == "g:Stable:consumer:classic"
 
 
+def test_a_classic_group_keeps_what_it_reads_longer_than_its_client_asks() -> None:
+    follow(
+        classic("topic u 1", session="30min"),
+        """
+    after 1s              ->
+    commit c keep=1min t-0@1 u-0@1 -> c: ok,ok
+    after 10min           ->
+    fetch all             -> t-0@1
+    """,
+    )
+
+
+def test_the_retention_of_a_client_counts_from_the_commit() -> None:
+    """And not from when the group became empty, as the cluster's does."""
+    follow(
+        classic(session="30min"),
+        """
+    after 1s              ->
+    commit c keep=25min t-0@1 -> c: ok
+    after 20min           ->
+    leave c               -> left: ok
+    fetch all             -> t-0@1
+    after 10min           ->
+    fetch all             ->
+    """,
+    )
+
+
 def test_a_group_of_others_is_not_upgraded() -> None:
     follow(
         play("topic t 1\njoin c old type=connect -> c: gen=1 range leader=c of c"),
