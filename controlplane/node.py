@@ -41,7 +41,9 @@ _FORGET_MS: Final = 5_000
 _RENEWALS: Final = 4
 _PAUSE_MS: Final = 500
 #: What somebody has to mend; after any other error of the journal, another attempt may succeed.
-_LASTING: Final = (JournalForeign, JournalCorrupt, JournalRefused)
+_LASTING: Final = (JournalForeign, JournalCorrupt)
+#: A refusal must last so long, once there was none: credentials are rotated, and their services have hiccups.
+_REFUSED_MS: Final = 300_000
 
 #: Asks the control plane at an address for its status, and tells it of this standby; None if it does not answer.
 AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
@@ -71,6 +73,8 @@ class Node:
         self._on_change: Callable[[], Awaitable[None]]
         self._last_error = ""
         self._is_checked = False
+        #: Since when the journal has refused this control plane (`Clock.passed_ms`).
+        self._refused_since: float | None = None
         self._is_reread = False
         self._replica = Replica()
         self._has_caught_up = False
@@ -160,7 +164,8 @@ class Node:
     async def run(self) -> None:
         """Follow and lead until it is cancelled.
 
-        Raises JournalForeign, JournalCorrupt or JournalRefused if somebody has to change something first.
+        Raises JournalForeign, JournalCorrupt or JournalRefused if somebody has to change something first. A refusal
+        counts as lasting at the start, and later after five minutes in which the journal was never opened.
         """
         while True:
             async with self._outliving_errors():
@@ -175,9 +180,20 @@ class Node:
         except _LASTING:
             raise
         except JournalError as error:
+            if isinstance(error, JournalRefused) and self._is_refused_for_good():
+                raise
             if str(error) != self._last_error:
                 self._last_error = str(error)
                 _log.warning("%s; trying again", error)
+
+    def _is_refused_for_good(self) -> bool:
+        """Note a refusal of the journal; return whether another attempt is of no use."""
+        if not self._is_checked:
+            return True
+        now = self._clock.passed_ms()
+        if self._refused_since is None:
+            self._refused_since = now
+        return now - self._refused_since >= _REFUSED_MS
 
     async def close(self) -> None:
         """Stop leading, if it does, so that a standby takes over at once. `run` must have ended."""
@@ -231,6 +247,7 @@ class Node:
                     replaying.result()
                 if self._leader is not None and self._has_caught_up and not is_told:
                     is_told = True
+                    self._refused_since = None
                     _log.info(
                         "standing by at position %d: %s leads", self._replica.position, self.leader
                     )
@@ -289,6 +306,7 @@ class Node:
                 failed.set_exception(error)
 
         plane = await self._start(journal, tenure, fail)
+        self._refused_since = None
         renewing = asyncio.create_task(self._renew(journal, tenure, fail))
         self.epoch = plane.epoch
         self._leader = self._told = None

@@ -17,6 +17,7 @@ from lacuna.logstore.objects import (
     ConditionalStore,
     ConditionFailedError,
     DamagedObjectError,
+    NotDeletedError,
     ObjectInfo,
     ObjectNotFoundError,
     ObjectStoreError,
@@ -43,7 +44,8 @@ class Bucket:
     """A store as a journal uses it. `name` is what messages call it; the caller closes the store.
 
     Each call raises JournalUnreachable after `answer_timeout` seconds without success, in which it is repeated, and
-    JournalRefused if the store does not let us in. After either, what was to be written may have been, or may be later.
+    JournalRefused if the store does not let us in: at once, or if it has let us in before, after that time too, since
+    one refusal may pass (rotated credentials). After either, what was to be written may have been, or may be later.
     What is read raises JournalCorrupt if it was changed in an encrypted bucket, and JournalRefused without the keys.
     """
 
@@ -51,6 +53,7 @@ class Bucket:
         self.name = name
         self._store = store
         self._answer_timeout = answer_timeout
+        self._was_let_in = False
         self._writers = ThreadPoolExecutor(_WRITE_THREADS, "journal-write")
         self._readers = ThreadPoolExecutor(READ_THREADS, "journal-read")
 
@@ -117,7 +120,15 @@ class Bucket:
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; a missing one is no error. Raises JournalError once all were tried if some are left."""
-        await self._repeated(self._readers, lambda: self._store.delete(keys))
+        try:
+            await self._repeated(self._readers, lambda: self._store.delete(keys))
+        except NotDeletedError as error:
+            is_refused = all(
+                isinstance(each, StoreMisconfiguredError) for each in error.failures.values()
+            )
+            raise (JournalRefused if is_refused else JournalError)(
+                f"{self.name}: {error}"
+            ) from error
 
     def _check_readable(self, data: bytes) -> None:
         """Raise JournalRefused for an object that only the cluster's keys make readable."""
@@ -136,12 +147,16 @@ class Bucket:
     ) -> T:
         while True:
             try:
-                return await asyncio.get_running_loop().run_in_executor(threads, call)
+                done = await asyncio.get_running_loop().run_in_executor(threads, call)
+                self._was_let_in = True
+                return done
             except StoreUnavailableError as error:
                 attempts.error = error
             except StoreMisconfiguredError as error:
-                raise JournalRefused(f"{self.name}: {error}") from error
-            except (ConditionFailedError, ObjectNotFoundError, ShortReadError):
+                if not self._was_let_in:
+                    raise JournalRefused(f"{self.name}: {error}") from error
+                attempts.error = error
+            except (ConditionFailedError, NotDeletedError, ObjectNotFoundError, ShortReadError):
                 raise
             except DamagedObjectError as error:
                 raise JournalCorrupt(f"{self.name}: {error}") from error
@@ -156,6 +171,8 @@ class Bucket:
             async with asyncio.timeout(self._answer_timeout):
                 yield attempts
         except TimeoutError:
+            if isinstance(attempts.error, StoreMisconfiguredError):
+                raise JournalRefused(f"{self.name}: {attempts.error}") from attempts.error
             raise JournalUnreachable(
                 f"{self.name}: the bucket did not do what the journal asked within {self._answer_timeout:g} s "
                 f"({attempts.error or 'no answer'}). Check that this machine reaches it"
@@ -166,7 +183,7 @@ class _Attempts:
     """The `error` of the last attempt at a call, and how long to wait before the next one."""
 
     def __init__(self) -> None:
-        self.error: StoreUnavailableError | None = None
+        self.error: StoreUnavailableError | StoreMisconfiguredError | None = None
         self._pause = _FIRST_PAUSE_SECONDS
 
     def pause(self) -> float:

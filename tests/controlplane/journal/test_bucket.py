@@ -709,6 +709,22 @@ async def test_the_bucket_is_probed_once(bucket: FaultyBucket) -> None:
     assert [key for _, key in bucket.requests if "probe" in key] == []
 
 
+async def test_a_refusal_that_passes_costs_nothing(bucket: FaultyBucket) -> None:
+    """One 403, while credentials were rotated, ended the process of the leader."""
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    refusals = [StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")]
+
+    def refuse(operation: str, key: str) -> None:
+        if refusals:
+            raise refusals.pop()
+
+    bucket.before = refuse
+    assert await journal.append([b"a"], opened.fencing_token) == 1
+    assert not refusals
+    await journal.close()
+
+
 async def test_a_bucket_that_lets_nobody_in(bucket: FaultyBucket) -> None:
     def refuse(operation: str, key: str) -> None:
         raise StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")

@@ -1,0 +1,52 @@
+"""How long one of several control planes puts up with its journal."""
+
+import pytest
+
+from lacuna.controlplane.journal.journal import JournalError, JournalForeign, JournalRefused
+from lacuna.controlplane.node import Node
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from tests.doubles.clock import ManualClock
+
+
+def no_plane(*_: object) -> Runtime:
+    raise AssertionError("it does not lead")
+
+
+async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
+    return None
+
+
+class Asked:
+    """A node whose journal ends a turn with an error."""
+
+    def __init__(self, *, is_checked: bool = True) -> None:
+        self.clock = ManualClock()
+        self.node = Node(no_plane, self.clock, nobody)
+        self.node._is_checked = is_checked
+
+    async def meets(self, error: JournalError) -> None:
+        async with self.node._outliving_errors():
+            raise error
+
+
+async def test_a_refusal_is_lasting_after_minutes() -> None:
+    """Credentials are rotated, and the services that give them have hiccups."""
+    asked = Asked()
+    for _ in range(5):
+        await asked.meets(JournalRefused("403"))
+        asked.clock.advance(59_000)
+    asked.clock.advance(6_000)
+    with pytest.raises(JournalRefused):
+        await asked.meets(JournalRefused("403"))
+
+
+async def test_a_refusal_at_the_start_is_lasting() -> None:
+    """Somebody is there to correct what was mistyped."""
+    with pytest.raises(JournalRefused):
+        await Asked(is_checked=False).meets(JournalRefused("403"))
+
+
+async def test_another_journal_is_refused_at_once() -> None:
+    with pytest.raises(JournalForeign):
+        await Asked().meets(JournalForeign("of another cluster"))
