@@ -2,6 +2,10 @@
 
 from typing import Final
 
+#: Connections from one address, and from all; and how long the head of a request may take to come, in seconds.
+CONNECTIONS_OF_ADDRESS: Final = 64
+CONNECTIONS: Final = 128
+HEAD_SECONDS: Final = 5.0
 #: Requests that are answered at a time, apart from event streams; others wait, and are refused after a while.
 REQUESTS: Final = 8
 #: How long a request may wait for its turn, and how long it may take then, in seconds.

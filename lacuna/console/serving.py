@@ -12,7 +12,8 @@ from starlette.types import ASGIApp
 
 from lacuna.addresses import is_loopback, join_address
 from lacuna.console.app import make_app
-from lacuna.console.limits import VIEWS
+from lacuna.console.doorkeeper import Doorkeeper, Quiet
+from lacuna.console.limits import CONNECTIONS, VIEWS
 from lacuna.console.sources import Sources, of_others
 from lacuna.control import client_of
 from lacuna.controlplane.client import ControlPlace, SessionLimits
@@ -21,7 +22,6 @@ from lacuna.observing.endpoint import Shown
 
 log = logging.getLogger("lacuna")
 
-_CONNECTIONS: Final = 128
 _HEAD_BYTES: Final = 16 << 10
 _IDLE_SECONDS: Final = 30
 #: An event stream may wait for a Fetch for a second before it notices that it is to end.
@@ -72,6 +72,8 @@ async def console_served(
             join_address(host, port),
         )
     server = _Server(_config(app.answers))
+    quiet, said = Quiet(), logging.getLogger("uvicorn.error")
+    said.addFilter(quiet)
     serving = asyncio.create_task(server.serve([listener]), name="console")
     try:
         yield join_address(host, port)
@@ -79,6 +81,7 @@ async def console_served(
         app.streams.end()
         server.end()
         await serving
+        said.removeFilter(quiet)
 
 
 @asynccontextmanager
@@ -101,14 +104,14 @@ async def console_of_others(
 def _config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=Doorkeeper,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_CONNECTIONS,
+        limit_concurrency=CONNECTIONS + 1,  # so that the doorkeeper's bound comes first
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
         h11_max_incomplete_event_size=_HEAD_BYTES,
