@@ -228,6 +228,18 @@ def _add_fetch(families: Families, context: AgentContext) -> None:
         "lacuna_cache_coalesced", "Reads that waited for one already under way.", cache.coalesced
     )
     families.counter("lacuna_corrupt_reads", "Pieces whose checksum did not match.", cache.corrupt)
+    sessions = fetch.sessions
+    families.gauge("lacuna_fetch_sessions", "Incremental fetch sessions.", len(sessions))
+    families.gauge(
+        "lacuna_fetch_sessions_limit",
+        "The most of them; beyond it consumers fetch without one.",
+        fetch.settings.max_sessions,
+    )
+    families.counter(
+        "lacuna_fetch_sessions_evicted",
+        "Fetch sessions that ended to make room for others.",
+        sessions.evicted,
+    )
     if fetch.shared is not None:
         shared = fetch.shared.metrics
         for outcome in ("taken", "missed", "given", "refused", "damaged"):
