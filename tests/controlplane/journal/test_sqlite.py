@@ -17,6 +17,7 @@ from typing import TypeVar
 import pytest
 
 from lacuna.controlplane.journal import snapshotter
+from lacuna.controlplane.journal.connections import errors_of
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
     JournalError,
@@ -385,6 +386,16 @@ async def test_a_disk_that_is_full_is_an_error_that_says_so(path: str) -> None:
         await journal.append([b"a" * 1_000_000], opened.fencing_token)
     await journal.close()
     assert await positions(path) == []
+
+
+async def test_a_disk_that_is_full_is_that_of_the_snapshots(path: str) -> None:
+    """The error names their file, not the journal's, which may be on another disk."""
+    database = SnapshotDatabase(snapshots_path(path), "made")
+    database._connection.execute("PRAGMA max_page_count=20")
+    said = r"\.snapshots cannot be read or written: database or disk is full"
+    with errors_of(path), pytest.raises(JournalError, match=said):
+        database.store(Snapshot(3, b"a" * 1_000_000))
+    database.close()
 
 
 class _Pace:

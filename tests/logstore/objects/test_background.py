@@ -1,0 +1,27 @@
+"""Work in a thread of its own, which may not be able to start."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from lacuna.logstore.objects.background import BackgroundThread
+
+
+def test_a_thread_that_cannot_start_is_started_by_a_later_wake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What woke it goes on: it is a Produce, whose records are safe already."""
+
+    def fail(_thread: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ran = threading.Event()
+    background = BackgroundThread(ran.set)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        background.wake()
+    assert not ran.is_set()
+    background.wake()
+    assert ran.wait(60)
+    background.stop()
