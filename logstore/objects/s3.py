@@ -13,14 +13,15 @@ computing one more over every byte costs more CPU than the request.
 import hashlib
 import logging
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from itertools import islice
-from typing import Any, NoReturn
+from threading import Lock
+from typing import Any, NoReturn, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -41,6 +42,7 @@ from botocore.session import Session
 from urllib3.exceptions import HTTPError
 
 from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
+from lacuna.logstore.objects.second_attempts import SecondAttempts
 from lacuna.logstore.objects.store import (
     BucketMissingError,
     InvalidKeyError,
@@ -65,6 +67,8 @@ from lacuna.logstore.objects.store import (
 
 log = logging.getLogger("lacuna.objects")
 
+T = TypeVar("T")
+
 READS_AT_ONCE = 16
 """A request mostly waits, so that many at a time are faster."""
 READ_GAP = 128 * 1024
@@ -81,6 +85,11 @@ _PAGE_KEYS = 1000
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 30
 _IMPATIENT_TIMEOUT_S = 3
+#: Without an answer for so long, a request is made again over a new connection. A journal's lease is three seconds.
+_ANSWER_S = 1.0
+_IMPATIENT_ANSWER_S = 0.5
+#: What a request may take longer for its bytes.
+_SLOW_BYTES_S = 4 << 20
 _CREDENTIAL_CODES = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthFailure"}
 )
@@ -120,6 +129,7 @@ class S3Store:
     Every PUT asks for `encryption`; if the service does not confirm it, that is `StoreMisconfiguredError`, although the
     object is there.
     With `is_impatient`, a request is sent once and fails after three seconds without an answer: its caller repeats it.
+    What is not answered after a second, or half a second with `is_impatient`, is also sent over a new connection.
     """
 
     reads_at_once = READS_AT_ONCE
@@ -146,7 +156,8 @@ class S3Store:
         self._where = f"bucket {bucket!r} at {endpoint or 'AWS'}"
         self._prefix = self._checked(prefix).rstrip("/") + "/" if prefix else ""
         with self._errors(""):
-            self._client: Any = _session().create_client(
+            self._new_client = partial(
+                _session().create_client,
                 "s3",
                 endpoint_url=endpoint,
                 region_name=region or ("us-east-1" if endpoint else None),
@@ -156,12 +167,20 @@ class S3Store:
                     connections, path_style=endpoint is not None, is_impatient=is_impatient
                 ),
             )
-
-            self._client.meta.events.register("after-call.s3", self._note_date)
-            # With `Expect: 100-continue`, every PUT would wait a round trip before sending its body.
-            self._client.meta.events.register("before-sign.s3.PutObject", _drop_expect)
-            self._client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
+            self._client = self._opened_client()
+        self._second_client: Any = None
+        self._second_client_lock = Lock()
+        self._attempts = SecondAttempts(2 * connections)
+        self._answer_seconds = _IMPATIENT_ANSWER_S if is_impatient else _ANSWER_S
         self._deletes_singly = False
+
+    def _opened_client(self) -> Any:
+        client: Any = self._new_client()
+        client.meta.events.register("after-call.s3", self._note_date)
+        # With `Expect: 100-continue`, every PUT would wait a round trip before sending its body.
+        client.meta.events.register("before-sign.s3.PutObject", _drop_expect)
+        client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
+        return client
 
     def _note_date(self, http_response: Any, **_: Any) -> None:
         try:
@@ -238,7 +257,8 @@ class S3Store:
     def size(self, key: str) -> int:
         name = self._name(key)
         with self.metrics.connection(), self._errors(key):
-            size: int = self._client.head_object(Bucket=self._bucket, Key=name)["ContentLength"]
+            head = self._ask(lambda client: client.head_object(Bucket=self._bucket, Key=name))
+        size: int = head["ContentLength"]
         self.metrics.count_size()
         return size
 
@@ -252,7 +272,7 @@ class S3Store:
             arguments["StartAfter"] = self._prefix + start_after
         while True:
             with self.metrics.connection(), self._errors(""):
-                page = self._client.list_objects_v2(**arguments)
+                page = self._ask(partial(_list, arguments=dict(arguments)))
             self.metrics.count_list()
             for entry in page.get("Contents", ()):
                 modified_ms = int(entry["LastModified"].timestamp() * 1000)
@@ -279,9 +299,11 @@ class S3Store:
             return self._delete_singly(names)
         try:
             with self.metrics.connection(), self._errors(""):
-                answer = self._client.delete_objects(
-                    Bucket=self._bucket,
-                    Delete={"Objects": [{"Key": name} for name in names], "Quiet": True},
+                answer = self._ask(
+                    lambda client: client.delete_objects(
+                        Bucket=self._bucket,
+                        Delete={"Objects": [{"Key": name} for name in names], "Quiet": True},
+                    )
                 )
         except StoreMisconfiguredError as refusal:
             if not _is_about_the_request(refusal):
@@ -310,7 +332,7 @@ class S3Store:
     def _delete_one(self, name: str) -> ObjectStoreError | None:
         try:
             with self.metrics.connection(), self._errors(name):
-                self._client.delete_object(Bucket=self._bucket, Key=name)
+                self._ask(lambda client: client.delete_object(Bucket=self._bucket, Key=name))
         except ObjectNotFoundError:
             return None
         except ObjectStoreError as error:
@@ -319,7 +341,10 @@ class S3Store:
 
     def close(self) -> None:
         self._readers.shutdown()
+        self._attempts.close()
         self._client.close()
+        if self._second_client is not None:
+            self._second_client.close()
 
     def _name(self, key: str) -> str:
         return self._prefix + check_key(key)
@@ -345,8 +370,11 @@ class S3Store:
     def _put(self, key: str, name: str, body: bytes, **condition: str) -> Any:
         encryption = self._encryption
         asked = {} if encryption is None else encryption.arguments()
-        answer = self._client.put_object(
-            Bucket=self._bucket, Key=name, Body=body, **condition, **asked
+        answer = self._ask(
+            lambda client: client.put_object(
+                Bucket=self._bucket, Key=name, Body=body, **condition, **asked
+            ),
+            len(body),
         )
         if encryption is not None:
             done = answer.get("ServerSideEncryption", "none")
@@ -378,29 +406,60 @@ class S3Store:
     def _read_range(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
         try:
-            return self._read(key, Range=f"bytes={position}-{position + size - 1}")
+            return self._read(key, size, Range=f"bytes={position}-{position + size - 1}")
         except _RangeBeyondEndError:
             raise ShortReadError(key, position, size, 0) from None
 
-    def _read(self, key: str, **arguments: str) -> bytearray:
-        return self._read_with_etag(key, **arguments)[0]
+    def _read(self, key: str, size: int = 0, **arguments: str) -> bytearray:
+        return self._read_with_etag(key, size, **arguments)[0]
 
-    def _read_with_etag(self, key: str, **arguments: str) -> tuple[bytearray, str]:
-        """Read an object or a range of it. botocore repeats failed requests, but not one whose body broke off."""
+    def _read_with_etag(self, key: str, size: int = 0, **arguments: str) -> tuple[bytearray, str]:
+        """Read an object or a range of it, of about `size` bytes if that is known.
+
+        botocore repeats failed requests, but not one whose body broke off.
+        """
         name = self._name(key)
+
+        def read(client: Any) -> tuple[bytearray, str]:
+            answer = client.get_object(Bucket=self._bucket, Key=name, **arguments)
+            try:
+                return _read_body(answer), answer.get("ETag", "")
+            except _STREAM_ERRORS as error:
+                raise _BrokenOffError(str(error)) from error
+
         attempts = 0
         while True:
             attempts += 1
-            with self.metrics.connection():
-                with self._errors(key):
-                    answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
-                try:
-                    return _read_body(answer), answer.get("ETag", "")
-                except _STREAM_ERRORS as error:
-                    if attempts == _READ_ATTEMPTS:
-                        raise StoreUnavailableError(
-                            f"{self._where} broke off reading {key!r} {attempts} times: {error}"
-                        ) from error
+            try:
+                with self.metrics.connection(), self._errors(key):
+                    return self._ask(read, size)
+            except _BrokenOffError as error:
+                if attempts == _READ_ATTEMPTS:
+                    raise StoreUnavailableError(
+                        f"{self._where} broke off reading {key!r} {attempts} times: {error}"
+                    ) from error
+
+    def _ask(self, request: Callable[[Any], T], size: int = 0) -> T:
+        """Make a request that carries `size` bytes, and again over a new connection if there is no answer in time."""
+        ended = self._attempts.call(
+            lambda: request(self._client),
+            lambda: request(self._client_anew()),
+            self._answer_seconds + size / _SLOW_BYTES_S,
+            _is_answer,
+        )
+        error = ended.call.exception()
+        if ended.were_two and isinstance(error, ClientError):
+            # A 412 may be because of our own other attempt, as after a repetition by botocore.
+            error.response["ResponseMetadata"]["RetryAttempts"] = 1
+        return ended.call.result()
+
+    def _client_anew(self) -> Any:
+        """The client of second attempts, whose connections are new: those of the other one may all be dead."""
+        with self._second_client_lock:
+            if self._second_client is None:
+                self._second_client = self._opened_client()
+                self._second_client.meta.events.register("before-send.s3", _close_afterwards)
+            return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
         """Return if an earlier attempt of our own created the object; else raise what stands in the way."""
@@ -477,6 +536,26 @@ class _RefusedError(Exception):
 
 class _RangeBeyondEndError(Exception):
     """A GET was answered 416."""
+
+
+class _BrokenOffError(Exception):
+    """An answer ended before its end."""
+
+
+def _list(client: Any, arguments: dict[str, Any]) -> Any:
+    return client.list_objects_v2(**arguments)
+
+
+def _is_answer(error: BaseException) -> bool:
+    """Whether the service has answered, so that another attempt would be answered alike."""
+    if not isinstance(error, ClientError):
+        return False
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return bool(status < 500 and status != 409)
+
+
+def _close_afterwards(request: Any, **_: object) -> None:
+    request.headers["Connection"] = "close"
 
 
 def _session() -> Session:

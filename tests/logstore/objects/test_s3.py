@@ -24,11 +24,12 @@ from lacuna.logstore.objects.store import wall_clock_ms
 
 @dataclass
 class Answer:
-    """What the server says; `missing` bytes are promised and never sent."""
+    """What the server says, once `after` is set; `missing` bytes are promised and never sent."""
 
     status: int
     body: bytes = b""
     missing: int = 0
+    after: threading.Event | None = None
 
 
 @dataclass
@@ -77,6 +78,8 @@ def scripted(script: Script) -> Iterator[S3Store]:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             script.requests.append((self.command, self.path, dict(self.headers)))
             answer = script.next()
+            if answer.after is not None:
+                answer.after.wait(60)
             self.send_response(answer.status)
             self.send_header("Content-Length", str(len(answer.body) + answer.missing))
             self.end_headers()
@@ -452,3 +455,75 @@ def test_answers_tell_what_time_it_is_at_the_store(script: Script, scripted: S3S
     with pytest.raises(StoreMisconfiguredError):
         scripted.size("a")
     assert abs(scripted.metrics.clock_ms() - wall_clock_ms()) < 3_600_000
+
+
+# Connections that go silent
+
+
+@pytest.fixture
+def silence() -> Iterator[threading.Event]:
+    """It lasts until a test has ended."""
+    ended = threading.Event()
+    yield ended
+    ended.set()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch, scripted: S3Store) -> None:
+    """A second attempt need not be waited for."""
+    monkeypatch.setattr(scripted, "_answer_seconds", 0.01)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_put_on_a_silent_connection_is_made_again_on_a_new_one(
+    scripted: S3Store, script: Script, silence: threading.Event
+) -> None:
+    """It held up all producers of a worker for the 30 s of a time-out."""
+    script.answers = [Answer(200, after=silence), Answer(200)]
+    scripted.put("k", [b"abc"])
+    assert [method for method, *_ in script.requests] == ["PUT", "PUT"]
+    assert script.requests[1][2]["Connection"] == "close"
+    silence.set()
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_second_put_finds_what_the_first_one_wrote(
+    scripted: S3Store, script: Script, silence: threading.Event
+) -> None:
+    """S12: its reply was lost, and the second attempt is refused because of it."""
+    script.answers = [
+        Answer(200, after=silence), error(412, "PreconditionFailed"), Answer(200, b"abc")
+    ]  # fmt: skip
+    scripted.put("k", [b"abc"])
+    script.answers = [
+        Answer(200, after=silence), error(412, "PreconditionFailed"), Answer(200, b"abd")
+    ]  # fmt: skip
+    with pytest.raises(ObjectExistsError):
+        scripted.put("k", [b"abc"])
+    silence.set()
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_read_on_a_silent_connection_is_made_again(
+    scripted: S3Store, script: Script, silence: threading.Event
+) -> None:
+    script.answers = [Answer(206, b"abc", after=silence), Answer(206, b"abc")]
+    assert scripted.get("k", 0, 3) == b"abc"
+    silence.set()
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_store_that_is_slow_for_everybody_is_not_asked_twice_for_everything(
+    scripted: S3Store, script: Script
+) -> None:
+    slow = threading.Event()
+    script.answers = [Answer(200, b"", after=slow)]
+    threads = [threading.Thread(target=scripted.size, args=("k",)) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    while len(script.requests) < 40:
+        slow.wait(0.001)
+    slow.set()
+    for thread in threads:
+        thread.join()
+    assert len(script.requests) == 40
