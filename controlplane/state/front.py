@@ -5,14 +5,13 @@ begins. Aborted and superseded records are removed without moving the log start,
 `vacated_to` says how far they reached, so that an audit can tell this from a loss.
 """
 
+from typing import NamedTuple
+
 from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.shared.log.live import live_slices
 from lacuna.controlplane.shared.topic_configs import effective, is_deleted_by_retention
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.v1.log_pb2 import ExtentSwap
-
-#: The timestamp of extents without one; retention.ms never makes them old.
-_NO_TIMESTAMP = -1
 
 
 def retention_ms_of(configs: dict[str, str]) -> int:
@@ -20,16 +19,33 @@ def retention_ms_of(configs: dict[str, str]) -> int:
     return int(effective(configs, "retention.ms")) if is_deleted_by_retention(configs) else -1
 
 
-def is_old(timestamp: int, oldest_ms: int) -> bool:
-    """Whether an extent with this maximum timestamp is past its retention; `oldest_ms` is the oldest time to keep."""
-    return _NO_TIMESTAMP < timestamp < oldest_ms
+class Expiry(NamedTuple):
+    """What is past the retention of a partition: what has a timestamp before `oldest_ms`.
 
+    Where no record has a timestamp, the time from which consumers could read it takes its place, as the time of the
+    file does in Kafka: `stable_offset` is where that had come at `oldest_ms`.
+    """
 
-def are_old_below(extents: ExtentTable, offset: int, oldest_ms: int) -> bool:
-    """Whether an extent ends at `offset`, and all extents up to there are past their retention."""
-    stop = extents.first_ending_after(offset)
-    is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
-    return is_edge and all(is_old(each, oldest_ms) for each in extents.max_timestamps[:stop])
+    oldest_ms: int
+    stable_offset: int
+
+    @classmethod
+    def of(cls, partition: Partition, oldest_ms: int) -> "Expiry":
+        """Return what is past the retention of a partition; `oldest_ms` is the oldest time to keep."""
+        return cls(oldest_ms, partition.stable_at(oldest_ms))
+
+    def covers(self, extents: ExtentTable, index: int) -> bool:
+        """Whether an extent of the partition is past its retention."""
+        timestamp = extents.max_timestamps[index]
+        if timestamp < 0:
+            return extents.next_offsets[index] <= self.stable_offset
+        return timestamp < self.oldest_ms
+
+    def covers_all_below(self, extents: ExtentTable, offset: int) -> bool:
+        """Whether an extent ends at `offset`, and all extents up to there are past their retention."""
+        stop = extents.first_ending_after(offset)
+        is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
+        return is_edge and all(self.covers(extents, index) for index in range(stop))
 
 
 def takes_live(partition: Partition, swap: ExtentSwap, log_start_offset: int) -> bool:

@@ -108,6 +108,13 @@ class Partition:
             return self.high_watermark
         return max(next(iter(self.ongoing.values())), self.log_start_offset)
 
+    def stable_at(self, time_ms: int) -> int:
+        """Return a last stable offset that the partition had reached at a past time; 0 if none is known."""
+        second = time_ms // 1000
+        if second < self.history.known_from():
+            return 0
+        return self.history.at(second, self.last_stable_offset)
+
     def note_stable(self, now_ms: int) -> None:
         """Note the last stable offset in the history, before it may move."""
         if now_ms >= self.settled_ms:

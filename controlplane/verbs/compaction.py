@@ -122,12 +122,15 @@ def _range(partition: Partition, start: int, stop: int, *, has_more: bool) -> Co
 def _without_young(partition: Partition, end: int, youngest_ms: int) -> int:
     """Return the index, at most `end`, of the first extent that min.compaction.lag.ms forbids to compact.
 
-    Extents that were compacted before are old enough.
+    Extents that were compacted before are old enough. Those without a timestamp are as old as they could be read.
     """
     extents = partition.extents
     start = min(end, extents.first_ending_after(partition.compacted_to))
     are_young = map(lt, repeat(youngest_ms), extents.max_timestamps[start:end])
-    return next(compress(count(start), are_young), end)
+    end = next(compress(count(start), are_young), end)
+    start = max(start, extents.first_ending_after(partition.stable_at(youngest_ms)))
+    are_undated = map(lt, extents.max_timestamps[start:end], repeat(0))
+    return next(compress(count(start), are_undated), end)
 
 
 def _superseding_run(

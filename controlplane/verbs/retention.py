@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.topic_configs import effective, is_deleted_by_retention
-from lacuna.controlplane.state.front import is_old, retention_ms_of
+from lacuna.controlplane.state.front import Expiry, retention_ms_of
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.settings import (
     RETENTION_CHECK_MS,
@@ -89,10 +89,11 @@ def _count_past(
     extents = partition.extents
     end_offset = partition.last_stable_offset
     spare = partition.size_bytes - retention_bytes if retention_bytes >= 0 else -1
+    expiry = None if oldest_ms is None else Expiry.of(partition, oldest_ms)
     for index in range(min(len(extents), most)):
         if extents.next_offsets[index] > end_offset:
             return index
-        is_past = oldest_ms is not None and is_old(extents.max_timestamps[index], oldest_ms)
+        is_past = expiry is not None and expiry.covers(extents, index)
         spare -= extents.sizes[index]
         if not is_past and spare < 0:
             return index

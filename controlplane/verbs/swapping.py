@@ -8,8 +8,8 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.front import (
+    Expiry,
     account,
-    are_old_below,
     is_accounted_for,
     retention_ms_of,
     takes_live,
@@ -214,8 +214,8 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
     log_start_offset = wanted.log_start_offset
     if log_start_offset > partition.log_start_offset:
         retention_ms = retention_ms_of(state.topics[partition.key[0]].configs)
-        oldest_ms = now_ms - retention_ms
-        if retention_ms < 0 or not are_old_below(partition.extents, log_start_offset, oldest_ms):
+        expiry = Expiry.of(partition, now_ms - retention_ms)
+        if retention_ms < 0 or not expiry.covers_all_below(partition.extents, log_start_offset):
             return False
     return bool(wanted.compacted_to) or not takes_live(partition, wanted.swap, log_start_offset)
 

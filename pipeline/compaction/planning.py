@@ -201,7 +201,8 @@ def fitting_task_bytes(live_bytes: int, most: int) -> int:
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
     """How many extents at the front are older than retention.ms, so that the control plane will drop them soon.
 
-    Only the front counts, as in Kafka, which deletes whole segments. An extent without a timestamp (-1) never expires.
+    Only the front counts, as in Kafka, which deletes whole segments. An extent without a timestamp is left to
+    the control plane, which knows how old it is.
     """
     if found.retention_ms < 0 or "delete" not in found.cleanup_policy.split(","):
         return 0

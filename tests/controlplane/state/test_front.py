@@ -72,6 +72,17 @@ def test_all_may_expire() -> None:
     cluster.check()
 
 
+def test_records_without_a_timestamp_expire_by_the_time_of_their_commit() -> None:
+    cluster = run("topic a 1 retention.ms=5000\nput a-0 x10 lat=-1 -> 0\nput a-0 x10 lat=1 -> 10")
+    cluster.now_ms += 4_000
+    command = _without_old(cluster, keeps_from=20, log_start_offset=20)
+    assert swap(cluster, command) == ["PLAN_STALE"]
+    cluster.now_ms += 2_000
+    assert swap(cluster, command) == ["NONE"]
+    assert _seen(cluster) == (20, [], 0)
+    cluster.check()
+
+
 def test_a_plan_from_before_retention_was_given_up_is_stale() -> None:
     cluster = _old_and_fresh()
     command = _without_old(cluster, log_start_offset=15)

@@ -348,6 +348,18 @@ def test_min_compaction_lag_ends_the_range_before_what_is_young() -> None:
     assert ranges(cluster) == [(0, 4)]
 
 
+def test_min_compaction_lag_of_records_without_a_timestamp_counts_from_their_commit() -> None:
+    cluster = run("topic a 1 cleanup.policy=compact min.compaction.lag.ms=5000")
+    cluster.put("a-0", timestamp=-1)
+    cluster.now_ms += 3_000
+    cluster.put("a-0", timestamp=-1)
+    assert ranges(cluster) == []
+    cluster.now_ms += 3_000
+    assert ranges(cluster) == [(0, 1)]
+    cluster.now_ms += 3_000
+    assert ranges(cluster) == [(0, 2)]
+
+
 def test_a_long_compacted_partition_is_cut_and_goes_on_behind() -> None:
     """Dropping what a newer value of the same range supersedes is right for every range."""
     cluster = put(run(COMPACTED), "LLLLL")

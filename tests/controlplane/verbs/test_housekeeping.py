@@ -153,11 +153,38 @@ def test_retention_goes_on_at_once_with_a_partition_of_many_extents(
     run("see a-0 -> 5..5..5", cluster)
 
 
-def test_retention_without_timestamps_keeps() -> None:
-    cluster = run("topic a 1 retention.ms=1000")
+def test_retention_takes_records_without_a_timestamp_by_the_time_of_their_commit() -> None:
+    """As Kafka does by the time of the file; and then what follows them."""
+    cluster = run("topic a 1 retention.ms=10000\nclock +0 ->")
     cluster.put("a-0", timestamp=-1)
-    cluster.put("a-0", timestamp=5)
-    run("clock +10000 ->\nsee a-0 -> 0..2..2", cluster)
+    cluster.now_ms += 5_000
+    for timestamp in (5, -1, 5):
+        cluster.put("a-0", timestamp=timestamp)
+    run(
+        """
+        clock +4000                            ->
+        clock +2000                            -> log_starts_moved
+        see a-0                                -> 2..4..4
+        clock +10000                           -> log_starts_moved
+        see a-0                                -> 4..4..4
+    """,
+        cluster,
+    )
+
+
+def test_retention_of_records_without_a_timestamp_counts_from_when_they_could_be_read() -> None:
+    run("""
+        topic a 1 retention.ms=10000
+        init x timeout=900000                  -> 1/0
+        put a-0 x1 1/0@0 tv2 lat=1             -> 0
+        put a-0 x1 lat=-1                      -> 1
+        clock +8000                            ->
+        end2 x 1/0 commit                      -> 1/1
+        clock +10000                           -> log_starts_moved
+        see a-0                                -> 1..2..2
+        clock +10000                           -> log_starts_moved
+        see a-0                                -> 2..2..2
+    """)
 
 
 def test_retention_bytes_takes_the_oldest_beyond_the_limit() -> None:
