@@ -233,7 +233,7 @@ async def _prolong(path: Path, topic: str, aborted: int, one_in: int) -> int:
         state = machine.State()
         snapshot = await journal.load_snapshot()
         if snapshot is not None:
-            state = machine.restore(snapshot.state)
+            state = machine.restore(snapshot.parts)
         async for batch in journal.read(snapshot.position if snapshot else 0):
             for data in batch.records:
                 machine.replay(state, JournalRecord.FromString(data))

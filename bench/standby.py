@@ -113,7 +113,7 @@ async def _write(path: Path, extents: int, later: int) -> list[list[bytes]]:
             await journal.append(plane.take_journal(), opened.fencing_token)
     plane.create(1, "last")
     position = await journal.append(plane.take_journal(), opened.fencing_token)
-    await journal.store_snapshot(Snapshot(position, machine.snapshot(plane.state)))
+    await journal.store_snapshot(Snapshot(position, machine.snapshot_parts(plane.state)))
     await journal.close()
     appends: list[list[bytes]] = []
     records = 0

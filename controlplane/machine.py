@@ -6,7 +6,7 @@
     tick(state, context) -> Decision               # decides what is overdue
     found(state, cluster_id, context) -> Decision  # the first record of a new journal
     set_time(now_ms) -> Decision                   # an operator knows better what time it is
-    snapshot(state) -> bytes, restore(bytes) -> State
+    snapshot_parts(state) -> Iterator[bytes], restore(parts) -> State
 
 The caller replays a decision's records at once, in order, before it decides anything else. The machine does no I/O,
 and takes time and randomness only from the Context.
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.state.formats import RECORD_FORMAT, LaterFormatError
-from lacuna.controlplane.state.snapshot import restore, snapshot
+from lacuna.controlplane.state.snapshot import restore, restore_part, snapshot, snapshot_parts
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.telling import describe
 from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
@@ -73,8 +73,10 @@ __all__ = [
     "needs_proof",
     "replay",
     "restore",
+    "restore_part",
     "set_time",
     "snapshot",
+    "snapshot_parts",
     "tick",
 ]
 

@@ -294,7 +294,7 @@ class Runtime:
         )
 
     def serialized_state(self) -> bytes:
-        """Return the durable state as a snapshot would hold it now."""
+        """Return the durable state as a snapshot would hold it now, all parts together."""
         return machine.snapshot(self._state)
 
     @property

@@ -125,7 +125,7 @@ async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> Accepte
     for record in machine.accept_loss(found.state, lost_lease_ids, SystemClock().now_ms()):
         machine.replay(found.state, record)
     position = first_of_next_era(max(found.position, found.reached))
-    snapshot = Snapshot(position, await asyncio.to_thread(machine.snapshot, found.state))
+    snapshot = Snapshot(position, machine.snapshot_parts(found.state))
     kept = await wreck.begin(Beginning(found.cluster_id, found.fencing_token, snapshot))
     return AcceptedLoss(problems, found.position, found.reached, objects, kept)
 

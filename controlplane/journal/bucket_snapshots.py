@@ -12,6 +12,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
@@ -25,7 +26,7 @@ from lacuna.controlplane.journal.journal import (
     Seal,
     Snapshot,
 )
-from lacuna.controlplane.journal.rows import checksum
+from lacuna.controlplane.journal.rows import add_checksum, checksum
 from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS, fitting, loadable
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.logstore.objects import ConditionalStore
@@ -46,7 +47,6 @@ _FORMAT_VERSION: Final = 3
 _OF_ANY_JOURNAL: Final = 1
 #: The last format whose index has no seal.
 _WITHOUT_SEAL: Final = 2
-_PART_BYTES: Final = 4 << 20
 #: A part has all of its time from when it is asked for, on a link of 2 MB a second too.
 _PARTS_AT_ONCE: Final = 4
 #: Whoever loads a snapshot leads nobody yet, so this is no part of a lease.
@@ -147,14 +147,14 @@ class BucketSnapshots:
             async with turns:
                 return await self._read(name, name.part_key(number))
 
-        state = b"".join(await asyncio.gather(*(part(number) for number in range(index.parts))))
-        if checksum(name.position, state) != index.crc:
+        parts = tuple(await asyncio.gather(*(part(number) for number in range(index.parts))))
+        if reduce(add_checksum, parts, checksum(name.position, b"")) != index.crc:
             raise _damaged(name)
         if cluster_id is not None and not index.cluster_id:
-            found = StateSnapshot.FromString(state).cluster_id
+            found = StateSnapshot.FromString(b"".join(parts)).cluster_id
             if found not in ("", cluster_id):
                 raise self._foreign(found, cluster_id)
-        return Snapshot(name.position, state, index.seal)
+        return Snapshot(name.position, parts, index.seal)
 
     async def _read(self, name: JournalSnapshotName, key: str) -> bytes:
         data = await self._bucket.read(key)
@@ -171,17 +171,18 @@ class BucketSnapshots:
 
         Raises JournalForeign, before it writes anything, if a snapshot of another cluster is there.
         """
-        state, position = snapshot.state, snapshot.position
+        position = snapshot.position
         await self.trimmable(cluster_id)
         name = JournalSnapshotName(position, int.from_bytes(self._new_id()[:8]))
-        begins = range(0, len(state), _PART_BYTES)
-        for number, at in enumerate(begins):
-            await self._write(name.part_key(number), state[at : at + _PART_BYTES])
+        count, crc = 0, checksum(position, b"")
+        for part in snapshot.parts:
+            await self._write(name.part_key(count), part)
+            count, crc = count + 1, add_checksum(crc, part)
         index = {
             "format_version": _FORMAT_VERSION,
             "position": position,
-            "parts": len(begins),
-            "crc": checksum(position, state),
+            "parts": count,
+            "crc": crc,
             "cluster_id": cluster_id,
             "journal": self._journal,
             "seal": snapshot.seal,

@@ -5,7 +5,7 @@ writer that was thought dead cannot append after its successor has taken over.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -112,14 +112,17 @@ class JournalBatch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state after all records up to and including `position`, as serialized by the machine.
+    """The state after all records up to and including `position`, as serialized by the machine in parts.
+
+    Each part is some MiB and is stored as it is, so a snapshot can be larger than one message or row. To be stored,
+    `parts` may be an iterator that serializes the state as it goes; what was loaded can be iterated again.
 
     `seal` is that of the append which ends there, as in `JournalBatch`. It is None if an earlier version made the
     snapshot, or if the journal begins with it.
     """
 
     position: int
-    state: bytes
+    parts: Iterable[bytes]
     seal: Seal | None = field(default=None, compare=False)
 
 

@@ -1,7 +1,7 @@
 """Snapshots in the database of a journal in PostgreSQL, over connections of their own, so that appends do not wait.
 
-A snapshot is some rows with parts of the state, and a row before the first one, with the part number -1, with the seal
-of the last append that it covers. What an earlier version stored, and what a journal begins with, has no such row.
+A snapshot is some rows with parts of the state, of which the last one says how many there are. A row before them, with
+the part number -1, has the seal of the last append that it covers; what a journal begins with has no such row.
 """
 
 import struct
@@ -9,11 +9,8 @@ from typing import Final, NamedTuple
 
 from lacuna.controlplane.journal.journal import JournalCorrupt, Judge, Seal, Snapshot
 from lacuna.controlplane.journal.postgresql_connection import Connection, connected, name_of
-from lacuna.controlplane.journal.rows import check_row, checksum
+from lacuna.controlplane.journal.rows import check_row, checksum, numbered
 from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS, fitting, loadable
-
-#: A snapshot is split into rows of at most this many bytes, since the server holds a whole row in memory several times.
-_PART_BYTES: Final = 4 << 20
 
 #: The part number of the row with the seal.
 _SEAL_PART: Final = -1
@@ -98,15 +95,13 @@ class PostgresqlSnapshots:
 
 async def insert_snapshot(connection: Connection, snapshot: Snapshot) -> None:
     """Store a snapshot in the caller's transaction, in the place of any at the same position."""
-    state, position = snapshot.state, snapshot.position
-    blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
-    rows = list(enumerate(blobs))
-    if snapshot.seal is not None:
-        rows.insert(0, (_SEAL_PART, _SEAL.pack(*snapshot.seal)))
+    position = snapshot.position
     await connection.execute("DELETE FROM lacuna.snapshots WHERE position = $1", position)
-    for part, blob in rows:
-        row = (position, part, len(blobs), checksum(position, blob), blob)
-        await connection.execute(_STORE, *row)
+    if snapshot.seal is not None:
+        blob = _SEAL.pack(*snapshot.seal)
+        await connection.execute(_STORE, position, _SEAL_PART, 0, checksum(position, blob), blob)
+    for part, parts, blob in numbered(snapshot.parts):
+        await connection.execute(_STORE, position, part, parts, checksum(position, blob), blob)
 
 
 async def _oldest_kept(connection: Connection, judge: Judge | None) -> int:
@@ -134,9 +129,9 @@ def _seal(position: int, blob: object, crc: object) -> Seal:
 async def _load(connection: Connection, stored: _Stored) -> Snapshot:
     position = stored.position
     rows = await connection.fetch(_LOAD, position)
-    if not rows or len(rows) != rows[0]["parts"]:
+    if not rows or len(rows) != rows[-1]["parts"]:
         raise JournalCorrupt(f"the snapshot at position {position} is incomplete")
-    parts = (
+    parts = tuple(
         check_row("a part of the snapshot", position, row["state"], row["crc"]) for row in rows
     )
-    return Snapshot(position, b"".join(parts), stored.seal)
+    return Snapshot(position, parts, stored.seal)

@@ -1,6 +1,8 @@
 """The state machine's state as far as a journal was replayed, by a leader that starts or a standby that follows."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
@@ -53,7 +55,7 @@ class Replica:
         if self.position == 0:
             snapshot = await journal.load_snapshot()
             if snapshot is not None:
-                self.state = restored(snapshot)
+                self.state = await _restored(snapshot)
                 self.position, self.seal = snapshot.position, snapshot.seal
         async for batch in journal.read(self.position, self.seal):
             try:
@@ -93,8 +95,24 @@ class Replica:
 
 def restored(snapshot: Snapshot) -> State:
     """Return the state that a snapshot holds. Raises JournalOfAnotherVersion if a later version made it."""
+    with _formats_of(snapshot):
+        return machine.restore(snapshot.parts)
+
+
+async def _restored(snapshot: Snapshot) -> State:
+    """Do what `restored` does, and let others have their turn after each part."""
+    state = State()
+    with _formats_of(snapshot):
+        for part in snapshot.parts:
+            machine.restore_part(state, part)
+            await asyncio.sleep(0)
+    return state
+
+
+@contextmanager
+def _formats_of(snapshot: Snapshot) -> Iterator[None]:
     try:
-        return machine.restore(snapshot.state)
+        yield
     except machine.LaterFormatError as error:
         raise JournalOfAnotherVersion(
             f"the snapshot at position {snapshot.position} has {error}"

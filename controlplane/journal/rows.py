@@ -4,7 +4,7 @@ The checksum covers the position too, so a row that is found in the place of ano
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -42,6 +42,24 @@ def decode_records(blob: bytes) -> list[bytes]:
 def checksum(position: int, blob: bytes) -> int:
     """Return the CRC-32 of the position (eight bytes, little-endian) followed by `blob`."""
     return crc32(blob, crc32(_POSITION.pack(position)))
+
+
+def add_checksum(crc: int, more: bytes) -> int:
+    """Return the checksum of a blob with more bytes at its end, from that of the blob."""
+    return crc32(more, crc)
+
+
+def numbered(parts: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield each part with its number, and with how many there are if it is the last one, else 0.
+
+    That is not known before: the parts may be made as they are stored.
+    """
+    number, last = 0, b""
+    for number, part in enumerate(parts):
+        if number:
+            yield number - 1, 0, last
+        last = part
+    yield number, number + 1, last
 
 
 def check_row(what: str, position: int, blob: object, stored_checksum: object) -> bytes:

@@ -80,7 +80,7 @@ def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
         for each in machine.accept_loss(found.state, lost_lease_ids, now_ms)
     ]
     kept = _keep(path)
-    _store_snapshot(found, Snapshot(position, machine.snapshot(found.state)))
+    _store_snapshot(found, Snapshot(position, tuple(machine.snapshot_parts(found.state))))
     _write(path + ".new", found, position, records)
     for name in (f"{path}-wal", f"{path}-shm"):
         with suppress(FileNotFoundError):

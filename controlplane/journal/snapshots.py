@@ -16,12 +16,11 @@ from lacuna.controlplane.journal.connections import (
     transaction,
 )
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalForeign, Snapshot
-from lacuna.controlplane.journal.rows import check_row, checksum
+from lacuna.controlplane.journal.rows import check_row, checksum, numbered
 
-#: A snapshot is split into rows of at most this many bytes (SQLite's own limit for a row is 1 GB).
-_PART_BYTES: Final = 16 << 20
 _KEPT: Final = 2
 
+# `parts` of the last row is the number of parts.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS snapshots (
     position INTEGER NOT NULL, part INTEGER NOT NULL, parts INTEGER NOT NULL,
@@ -69,16 +68,12 @@ class SnapshotDatabase:
 
     def store(self, snapshot: Snapshot) -> None:
         """Store a snapshot durably and delete all but the two newest, in one transaction."""
-        state = snapshot.state
-        blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
-        execute = self._connection.execute
+        execute, position = self._connection.execute, snapshot.position
         with errors_of(self._path), transaction(self._connection):
-            for part, blob in enumerate(blobs):
-                crc = checksum(snapshot.position, blob)
-                execute(
-                    "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)",
-                    (snapshot.position, part, len(blobs), self._cluster_id, crc, blob),
-                )
+            execute("DELETE FROM snapshots WHERE position=?", (position,))
+            for part, parts, blob in numbered(snapshot.parts):
+                row = (position, part, parts, self._cluster_id, checksum(position, blob), blob)
+                execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", row)
             for position in self.positions()[_KEPT:]:
                 execute("DELETE FROM snapshots WHERE position=?", (position,))
 
@@ -121,9 +116,9 @@ def _load(connection: Connection, cluster_id: str, position: int) -> Snapshot:
             f"the snapshots belong to cluster {rows[0][1]}, not {cluster_id}: "
             "keep each journal and its .snapshots file together"
         )
-    if len(rows) != rows[0][0]:
+    if len(rows) != rows[-1][0]:
         raise JournalCorrupt(f"the snapshot at position {position} is incomplete")
-    state = b"".join(
+    parts = tuple(
         check_row("a part of the snapshot", position, blob, crc) for _, _, crc, blob in rows
     )
-    return Snapshot(position, state)
+    return Snapshot(position, parts)

@@ -51,7 +51,7 @@ def make_snapshot(path: str, position: int) -> int:
             at = batches[-1].position
             state.take_changes()
         if at > begin:
-            snapshots.store(Snapshot(at, machine.snapshot(state)))
+            snapshots.store(Snapshot(at, machine.snapshot_parts(state)))
         return at
     finally:
         if snapshots is not None:
@@ -69,8 +69,8 @@ async def make_shared_snapshot(place: SharedPlace, position: int) -> None:
                 raise JournalCorrupt(
                     f"the journal ends at position {replica.position}, before {position}"
                 )
-            state = machine.snapshot(replica.state)
-            snapshot = Snapshot(replica.position, state, replica.seal)
+            parts = machine.snapshot_parts(replica.state)
+            snapshot = Snapshot(replica.position, parts, replica.seal)
             await snapshots.store(snapshot, replica.state.cluster_id, reader.fit)
         finally:
             await reader.close()

@@ -75,15 +75,15 @@ class _Columns:
         self.live[row] = _FORGOTTEN
         self.forgotten += 1
         if 2 * self.forgotten > len(self.live):
-            kept = self.above(_FORGOTTEN)
+            kept = self.without_forgotten()
             self.sequences, self.sizes, self.live = kept.sequences, kept.sizes, kept.live
             self.forgotten = 0
 
-    def above(self, live: int) -> "_Columns":
-        """Return the segments to which more than `live` extents refer; that may be this object itself."""
-        if min(self.live) > live:
+    def without_forgotten(self) -> "_Columns":
+        """Return the segments that are not forgotten; that may be this object itself."""
+        if not self.forgotten:
             return self
-        rows = [row for row, each in enumerate(self.live) if each > live]
+        rows = [row for row, each in enumerate(self.live) if each != _FORGOTTEN]
         kept = _Columns()
         kept.sequences.extend(map(self.sequences.__getitem__, rows))
         kept.sizes.extend(map(self.sizes.__getitem__, rows))
@@ -117,16 +117,22 @@ class References:
         return taken
 
 
-class LiveSegments:
-    """The segments that extents refer to, as columns of equal length, ordered by lease id and sequence."""
+class SegmentRows:
+    """Segments as columns of equal length, ordered by lease id and sequence."""
 
     __slots__ = ("lease_ids", "live_extents", "sequences", "sizes")
 
-    def __init__(self) -> None:
-        self.lease_ids: array[int] = array("q")
-        self.sequences: array[int] = array("q")
-        self.sizes: array[int] = array("q")
-        self.live_extents: array[int] = array("i")
+    def __init__(
+        self,
+        lease_ids: Iterable[int],
+        sequences: Iterable[int],
+        sizes: Iterable[int],
+        live_extents: Iterable[int],
+    ) -> None:
+        self.lease_ids = array("q", lease_ids)
+        self.sequences = array("q", sequences)
+        self.sizes = array("q", sizes)
+        self.live_extents = array("i", live_extents)
 
 
 class SegmentTable:
@@ -156,24 +162,27 @@ class SegmentTable:
                 if live != _FORGOTTEN:
                     yield SegmentRow((lease_id, sequence), object_size, live)
 
-    def live(self) -> "LiveSegments":
-        """Return the segments that extents refer to."""
-        found = LiveSegments()
+    def rows(self, most: int) -> Iterator[SegmentRows]:
+        """Yield all segments, at most so many at a time."""
         for lease_id, columns in sorted(self._leases.items()):
-            kept = columns.above(0)
-            found.lease_ids.extend(array("q", (lease_id,)) * len(kept.live))
-            found.sequences.extend(kept.sequences)
-            found.sizes.extend(kept.sizes)
-            found.live_extents.extend(kept.live)
-        return found
+            kept = columns.without_forgotten()
+            for start in range(0, len(kept.live), most):
+                stop = start + most
+                sequences = kept.sequences[start:stop]
+                yield SegmentRows(
+                    array("q", (lease_id,)) * len(sequences),
+                    sequences,
+                    kept.sizes[start:stop],
+                    kept.live[start:stop],
+                )
 
-    def add_live(self, found: "LiveSegments") -> None:
-        """Add the segments that `live` returned; the table must be empty."""
+    def add_rows(self, found: SegmentRows) -> None:
+        """Add the next of the segments that `rows` yielded."""
         start, end = 0, len(found.lease_ids)
         while start < end:
             lease_id = found.lease_ids[start]
             stop = bisect_right(found.lease_ids, lease_id, start)
-            columns = self._leases[lease_id] = _Columns()
+            columns = self._leases.setdefault(lease_id, _Columns())
             columns.sequences.extend(found.sequences[start:stop])
             columns.sizes.extend(found.sizes[start:stop])
             columns.live.extend(found.live_extents[start:stop])

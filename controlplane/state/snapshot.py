@@ -1,6 +1,13 @@
-"""Serializes the state and restores it. Equal states give equal bytes: every collection is written in one order."""
+"""Serializes the state and restores it. Equal states give equal bytes: every collection is written in one order.
+
+A snapshot is a sequence of parts of some MiB, since a message of protobuf ends at 2 GiB. Each part is a StateSnapshot,
+and so are all of them together if they are not larger than that.
+"""
 
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
 
 from lacuna.controlplane.shared.history import History, next_second_ms
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
@@ -9,7 +16,6 @@ from lacuna.controlplane.state.formats import (
     SNAPSHOT_FORMAT,
     LaterFormatError,
 )
-from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.partition import (
     BATCH_NUMBERS,
     Partition,
@@ -17,7 +23,7 @@ from lacuna.controlplane.state.partition import (
     history_of,
     spread_of,
 )
-from lacuna.controlplane.state.segments import LiveSegments, Pin, References, SegmentTable
+from lacuna.controlplane.state.segments import Pin, References, SegmentRows, SegmentTable
 from lacuna.controlplane.state.settings import (
     HOUR_MS,
     LEASE_DURATION_MS,
@@ -25,8 +31,7 @@ from lacuna.controlplane.state.settings import (
 )
 from lacuna.controlplane.state.state import Lease, State, TopicState, plain
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionState
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.group_records_pb2 import GroupsSnapshot
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
 from lacuna.controlplane.v1.snapshot_pb2 import (
     LeaseSnapshot,
@@ -38,6 +43,10 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
     TransactionalIdSnapshot,
     TransactionPartitionSnapshot,
 )
+
+#: How large a part is, unless a single group or transaction is larger, and how many rows are serialized at once.
+PART_BYTES: Final = 4 << 20
+PIECE_ROWS: Final = 50_000
 
 _COUNTERS = (
     "cluster_id",
@@ -66,52 +75,88 @@ _TRANSACTIONAL_FIELDS = (
 )
 
 
+def snapshot_parts(state: State) -> Iterator[bytes]:
+    """Serialize all durable state, in parts of about PART_BYTES. The state must not change meanwhile."""
+    part: list[bytes] = []
+    size = 0
+    for piece in _pieces(state):
+        data = piece.SerializeToString(deterministic=True)
+        if part and size + len(data) > PART_BYTES:
+            yield b"".join(part)
+            part, size = [], 0
+        part.append(data)
+        size += len(data)
+    yield b"".join(part)
+
+
 def snapshot(state: State) -> bytes:
-    """Serialize all durable state."""
-    message = StateSnapshot(
+    """Serialize all durable state as one message; a large state has too much for that (`snapshot_parts`)."""
+    return b"".join(snapshot_parts(state))
+
+
+def restore(parts: Iterable[bytes]) -> State:
+    """Return the state that `snapshot_parts` serialized, without watchers.
+
+    Raises LaterFormatError, and DecodeError if the bytes are malformed.
+    """
+    state = State()
+    for part in parts:
+        restore_part(state, part)
+    return state
+
+
+def restore_part(state: State, part: bytes) -> None:
+    """Add the next part of a snapshot to a state that was empty before the first one. Raises what `restore` raises."""
+    message = StateSnapshot.FromString(part)
+    if message.format_version > SNAPSHOT_FORMAT:
+        raise LaterFormatError(
+            f"format {message.format_version}, and this version reads up to {SNAPSHOT_FORMAT}"
+        )
+    _read_part(state, message)
+
+
+def _pieces(state: State) -> Iterator[StateSnapshot]:
+    """Yield small messages that are the snapshot together."""
+    head = StateSnapshot(
         format_version=SNAPSHOT_FORMAT if state.security else FORMAT_WITHOUT_SECURITY,
         nodes=state.nodes.values(),
         leases=[_lease(lease) for lease in state.leases.values()],
         ended_lease_ids=state.ended_leases.keys(),
         ended_lease_ms=state.ended_leases.values(),
-        topics=[_topic(topic) for topic in state.topics.values()],
-        transactional_ids=_transactional_ids(state),
-        segments=_segments(state.segments),
         pins=_pins(state.segments),
-        groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
         security=state.security.snapshot(),
     )
     for name in _COUNTERS:
-        setattr(message, name, getattr(state, name))
-    return message.SerializeToString(deterministic=True)
+        setattr(head, name, getattr(state, name))
+    yield head
+    for topic in state.topics.values():
+        for entry in _topic(topic):
+            yield StateSnapshot(topics=[entry])
+    for found in _transactional_ids(state):
+        yield StateSnapshot(transactional_ids=[found])
+    for segments in _segments(state.segments):
+        yield StateSnapshot(segments=segments)
+    for groups in state.groups.pieces():
+        yield StateSnapshot(groups=groups)
 
 
-def restore(snapshot: bytes) -> State:
-    """Return the state that `snapshot` serialized, without watchers.
-
-    Raises LaterFormatError, and DecodeError if the bytes are malformed.
-    """
-    message = StateSnapshot.FromString(snapshot)
-    if message.format_version > SNAPSHOT_FORMAT:
-        raise LaterFormatError(
-            f"format {message.format_version}, and this version reads up to {SNAPSHOT_FORMAT}"
-        )
-    state = State()
+def _read_part(state: State, message: StateSnapshot) -> None:
     for name in _COUNTERS:
-        setattr(state, name, getattr(message, name))
+        if value := getattr(message, name):
+            setattr(state, name, value)
     for node in message.nodes:
         state.nodes[node.host, node.port] = node
     for lease in message.leases:
         state.leases[lease.lease_id] = _read_lease(lease)
-    state.ended_leases = dict(zip(message.ended_lease_ids, message.ended_lease_ms, strict=True))
-    state.security.apply(message.security)
+    state.ended_leases.update(zip(message.ended_lease_ids, message.ended_lease_ms, strict=True))
+    if message.HasField("security"):
+        state.security.apply(message.security)
     for topic in message.topics:
         _read_topic(state, topic)
     for each in message.transactional_ids:
         _read_transactional_id(state, each)
     _read_segments(state.segments, message.segments, message.pins)
-    state.groups = Groups.from_snapshot(GroupsSnapshot.FromString(message.groups))
-    return state
+    state.groups.load(message.groups)
 
 
 # Leases
@@ -140,33 +185,46 @@ def _read_lease(message: LeaseSnapshot) -> Lease:
 # Topics
 
 
-def _topic(topic: TopicState) -> TopicSnapshot:
-    partitions = [_partition(partition) for partition in topic.partitions]
-    return TopicSnapshot(topic=topic.message(), partitions=partitions)
+def _topic(topic: TopicState) -> Iterator[TopicSnapshot]:
+    """Yield entries of a topic: more than one if it has many rows, of which the later ones have only its id."""
+    entry = TopicSnapshot(topic=topic.message())
+    rows = 0
+    for partition in topic.partitions:
+        for piece in _partition(partition):
+            if rows >= PIECE_ROWS:
+                yield entry
+                entry, rows = TopicSnapshot(topic=Topic(topic_id=topic.topic_id)), 0
+            entry.partitions.append(piece)
+            rows += 1 + _count_rows(piece)
+    yield entry
 
 
-def _partition(partition: Partition) -> PartitionSnapshot:
+def _count_rows(piece: PartitionSnapshot) -> int:
+    many = (piece.extents.sizes, piece.dead_first_offsets, piece.base_offsets)
+    return max(map(len, (*many, piece.producer_ids, piece.history.seconds)))
+
+
+def _partition(partition: Partition) -> Iterator[PartitionSnapshot]:
+    """Yield a partition in entries of at most PIECE_ROWS rows of a kind; the later ones have nothing else."""
     windows = sorted(partition.producers.items())
-    batches = array("q")
-    for _, window in windows:
-        batches.extend(window.batches)
-    return PartitionSnapshot(
-        partition=partition.key[1],
+    counts = (len(partition.extents), len(partition.dead), len(windows))
+    for start in range(0, max(*counts, 1), PIECE_ROWS):
+        piece = PartitionSnapshot(partition=partition.key[1])
+        if not start:
+            _put_head(piece, partition)
+        stop = start + PIECE_ROWS
+        piece.extents.CopyFrom(partition.extents.slice(start, stop))
+        piece.dead_first_offsets.extend(partition.dead.firsts[start:stop])
+        piece.dead_end_offsets.extend(partition.dead.ends[start:stop])
+        _put_windows(piece, windows[start:stop])
+        yield piece
+
+
+def _put_head(piece: PartitionSnapshot, partition: Partition) -> None:
+    head = PartitionSnapshot(
         version=partition.version,
         log_start_offset=partition.log_start_offset,
         high_watermark=partition.high_watermark,
-        extents=partition.extents.slice(0, len(partition.extents)),
-        dead_first_offsets=partition.dead.firsts,
-        dead_end_offsets=partition.dead.ends,
-        producer_ids=[producer_id for producer_id, _ in windows],
-        producer_epochs=[window.producer_epoch for _, window in windows],
-        last_timestamps=[window.last_timestamp for _, window in windows],
-        last_used_ms=[window.last_used_ms for _, window in windows],
-        batch_counts=[len(window.batches) // BATCH_NUMBERS for _, window in windows],
-        base_sequences=batches[::4],
-        last_sequences=batches[1::4],
-        base_offsets=batches[2::4],
-        append_times=batches[3::4],
         ongoing_producer_ids=partition.ongoing.keys(),
         ongoing_first_offsets=partition.ongoing.values(),
         compacted_to=partition.compacted_to,
@@ -174,24 +232,43 @@ def _partition(partition: Partition) -> PartitionSnapshot:
         vacated_to=partition.vacated_to,
         history=partition.history.message(),
     )
+    piece.MergeFrom(head)
+
+
+def _put_windows(piece: PartitionSnapshot, windows: Sequence[tuple[int, ProducerWindow]]) -> None:
+    batches = array("q")
+    for producer_id, window in windows:
+        batches.extend(window.batches)
+        piece.producer_ids.append(producer_id)
+        piece.producer_epochs.append(window.producer_epoch)
+        piece.last_timestamps.append(window.last_timestamp)
+        piece.last_used_ms.append(window.last_used_ms)
+        piece.batch_counts.append(len(window.batches) // BATCH_NUMBERS)
+    piece.base_sequences.extend(batches[::4])
+    piece.last_sequences.extend(batches[1::4])
+    piece.base_offsets.extend(batches[2::4])
+    piece.append_times.extend(batches[3::4])
 
 
 def _read_topic(state: State, message: TopicSnapshot) -> None:
-    found, inherited = message.topic, set(message.topic.inherited)
-    own = {name: value for name, value in found.configs.items() if name not in inherited}
-    topic = TopicState(found.topic_id, found.name, own, state.topic_defaults)
-    state.topics[topic.topic_id] = topic
-    state.topics_by_name[topic.name] = topic
-    state.topics_by_plain_name[plain(topic.name)] = topic
+    topic = state.topics.get(message.topic.topic_id)
+    if topic is None:
+        found, inherited = message.topic, set(message.topic.inherited)
+        own = {name: value for name, value in found.configs.items() if name not in inherited}
+        topic = TopicState(found.topic_id, found.name, own, state.topic_defaults)
+        state.topics[topic.topic_id] = topic
+        state.topics_by_name[topic.name] = topic
+        state.topics_by_plain_name[plain(topic.name)] = topic
     for each in message.partitions:
-        partition = _read_partition(state, (topic.topic_id, each.partition), each)
-        topic.partitions.append(partition)
-        state.partitions[partition.key] = partition
-        for producer_id, window in partition.producers.items():
-            state.file_window(partition, producer_id, window.last_used_ms // HOUR_MS)
+        key = (topic.topic_id, each.partition)
+        partition = state.partitions.get(key)
+        if partition is None:
+            partition = state.partitions[key] = _read_head(state, key, each)
+            topic.partitions.append(partition)
+        _read_rows(state, partition, each)
 
 
-def _read_partition(state: State, key: PartitionKey, message: PartitionSnapshot) -> Partition:
+def _read_head(state: State, key: PartitionKey, message: PartitionSnapshot) -> Partition:
     if message.HasField("history"):
         history = History.of(message.history, spread_of(key))
     else:  # an earlier version kept none
@@ -203,18 +280,21 @@ def _read_partition(state: State, key: PartitionKey, message: PartitionSnapshot)
     partition.compacted_to = message.compacted_to
     partition.compact_again_ms = message.compact_again_ms
     partition.vacated_to = message.vacated_to
-    partition.extents.append(message.extents)
-    partition.size_bytes = sum(message.extents.sizes)
-    partition.dead.firsts.extend(message.dead_first_offsets)
-    partition.dead.ends.extend(message.dead_end_offsets)
     partition.ongoing.update(
         zip(message.ongoing_producer_ids, message.ongoing_first_offsets, strict=True)
     )
-    _read_windows(partition, message)
     return partition
 
 
-def _read_windows(partition: Partition, message: PartitionSnapshot) -> None:
+def _read_rows(state: State, partition: Partition, message: PartitionSnapshot) -> None:
+    partition.extents.append(message.extents)
+    partition.size_bytes += sum(message.extents.sizes)
+    partition.dead.firsts.extend(message.dead_first_offsets)
+    partition.dead.ends.extend(message.dead_end_offsets)
+    _read_windows(state, partition, message)
+
+
+def _read_windows(state: State, partition: Partition, message: PartitionSnapshot) -> None:
     batches = array("q", bytes(8 * BATCH_NUMBERS * len(message.base_sequences)))
     batches[::4] = array("q", message.base_sequences)
     batches[1::4] = array("q", message.last_sequences)
@@ -237,20 +317,19 @@ def _read_windows(partition: Partition, message: PartitionSnapshot) -> None:
         window.batches = batches[at:end]
         at = end
         partition.producers[producer_id] = window
+        state.file_window(partition, producer_id, last_used_ms // HOUR_MS)
 
 
 # Transactional ids
 
 
-def _transactional_ids(state: State) -> list[TransactionalIdSnapshot]:
+def _transactional_ids(state: State) -> Iterator[TransactionalIdSnapshot]:
     has_offsets = state.internal.has_begun
-    messages = []
     for found in state.transactional_ids.values():
         message = _transactional_id(found)
         if has_offsets:
             message.log_offset = found.log_offset
-        messages.append(message)
-    return messages
+        yield message
 
 
 def _transactional_id(found: TransactionalId) -> TransactionalIdSnapshot:
@@ -291,25 +370,27 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
 # Segments
 
 
-def _segments(table: SegmentTable) -> SegmentsSnapshot:
-    """Serialize live segments, ordered by key, then replaced ones in the order in which they were replaced."""
-    found = table.live()
-    message = SegmentsSnapshot(
-        lease_ids=found.lease_ids,
-        sequences=found.sequences,
-        object_sizes=found.sizes,
-        live_extents=found.live_extents,
-        replaced_ms=array("q", (-1,)) * len(found.lease_ids),
-        releasing_lease_ids=table.releasing.lease_ids,
-        releasing_sequences=table.releasing.sequences,
-    )
-    for key, replaced_ms in table.replaced.items():
-        message.lease_ids.append(key[0])
-        message.sequences.append(key[1])
-        message.object_sizes.append(table.size_of(key))
-        message.live_extents.append(0)
-        message.replaced_ms.append(replaced_ms)
-    return message
+def _segments(table: SegmentTable) -> Iterator[SegmentsSnapshot]:
+    """Yield all segments, ordered by key, then the order in which some were replaced, and what is to be released."""
+    for rows in table.rows(PIECE_ROWS):
+        yield SegmentsSnapshot(
+            lease_ids=rows.lease_ids,
+            sequences=rows.sequences,
+            object_sizes=rows.sizes,
+            live_extents=rows.live_extents,
+        )
+    replaced = iter(table.replaced.items())
+    while some := list(islice(replaced, PIECE_ROWS)):
+        yield SegmentsSnapshot(
+            replaced_lease_ids=[key[0] for key, _ in some],
+            replaced_sequences=[key[1] for key, _ in some],
+            replaced_ms=[replaced_ms for _, replaced_ms in some],
+        )
+    for start in range(0, len(table.releasing), PIECE_ROWS):
+        yield SegmentsSnapshot(
+            releasing_lease_ids=table.releasing.lease_ids[start : start + PIECE_ROWS],
+            releasing_sequences=table.releasing.sequences[start : start + PIECE_ROWS],
+        )
 
 
 def _pins(table: SegmentTable) -> PinsSnapshot:
@@ -321,24 +402,13 @@ def _pins(table: SegmentTable) -> PinsSnapshot:
 
 
 def _read_segments(table: SegmentTable, message: SegmentsSnapshot, pins: PinsSnapshot) -> None:
-    found = LiveSegments()
-    found.lease_ids.extend(message.lease_ids)
-    found.sequences.extend(message.sequences)
-    found.sizes.extend(message.object_sizes)
-    found.live_extents.extend(message.live_extents)
-    count = len(found.live_extents) - found.live_extents.count(0)
-    for column in (found.lease_ids, found.sequences, found.sizes, found.live_extents):
-        del column[count:]
-    table.add_live(found)
-    replaced = zip(
-        message.lease_ids[count:],
-        message.sequences[count:],
-        message.object_sizes[count:],
-        message.replaced_ms[count:],
-        strict=True,
+    table.add_rows(
+        SegmentRows(
+            message.lease_ids, message.sequences, message.object_sizes, message.live_extents
+        )
     )
+    keys = zip(message.replaced_lease_ids, message.replaced_sequences, strict=True)
+    table.replaced.update(zip(keys, message.replaced_ms, strict=True))
     table.releasing.extend(References(message.releasing_lease_ids, message.releasing_sequences))
-    for lease_id, sequence, object_size, replaced_ms in replaced:
-        table.add((lease_id, sequence), object_size, 0, replaced_ms)
     for pin_id, starts_ms, ends_ms in zip(pins.pin_ids, pins.starts_ms, pins.ends_ms, strict=True):
         table.pins[pin_id] = Pin(starts_ms, ends_ms)

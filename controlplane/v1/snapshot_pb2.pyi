@@ -1,4 +1,5 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
+from lacuna.controlplane.v1 import group_records_pb2 as _group_records_pb2
 from lacuna.controlplane.v1 import log_pb2 as _log_pb2
 from lacuna.controlplane.v1 import security_pb2 as _security_pb2
 from google.protobuf.internal import containers as _containers
@@ -126,22 +127,26 @@ class TransactionalIdSnapshot(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class SegmentsSnapshot(_message.Message):
-    __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "replaced_ms", "releasing_lease_ids", "releasing_sequences")
+    __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "releasing_lease_ids", "releasing_sequences", "replaced_lease_ids", "replaced_sequences", "replaced_ms")
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZES_FIELD_NUMBER: _ClassVar[int]
     LIVE_EXTENTS_FIELD_NUMBER: _ClassVar[int]
-    REPLACED_MS_FIELD_NUMBER: _ClassVar[int]
     RELEASING_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     RELEASING_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_MS_FIELD_NUMBER: _ClassVar[int]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     sequences: _containers.RepeatedScalarFieldContainer[int]
     object_sizes: _containers.RepeatedScalarFieldContainer[int]
     live_extents: _containers.RepeatedScalarFieldContainer[int]
-    replaced_ms: _containers.RepeatedScalarFieldContainer[int]
     releasing_lease_ids: _containers.RepeatedScalarFieldContainer[int]
     releasing_sequences: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ..., sequences: _Optional[_Iterable[int]] = ..., object_sizes: _Optional[_Iterable[int]] = ..., live_extents: _Optional[_Iterable[int]] = ..., replaced_ms: _Optional[_Iterable[int]] = ..., releasing_lease_ids: _Optional[_Iterable[int]] = ..., releasing_sequences: _Optional[_Iterable[int]] = ...) -> None: ...
+    replaced_lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    replaced_sequences: _containers.RepeatedScalarFieldContainer[int]
+    replaced_ms: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ..., sequences: _Optional[_Iterable[int]] = ..., object_sizes: _Optional[_Iterable[int]] = ..., live_extents: _Optional[_Iterable[int]] = ..., releasing_lease_ids: _Optional[_Iterable[int]] = ..., releasing_sequences: _Optional[_Iterable[int]] = ..., replaced_lease_ids: _Optional[_Iterable[int]] = ..., replaced_sequences: _Optional[_Iterable[int]] = ..., replaced_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PinsSnapshot(_message.Message):
     __slots__ = ("pin_ids", "starts_ms", "ends_ms")
@@ -192,5 +197,5 @@ class StateSnapshot(_message.Message):
     segments: SegmentsSnapshot
     pins: PinsSnapshot
     security: _security_pb2.SecurityChanges
-    groups: bytes
-    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., groups: _Optional[bytes] = ...) -> None: ...
+    groups: _group_records_pb2.GroupsSnapshot
+    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., groups: _Optional[_Union[_group_records_pb2.GroupsSnapshot, _Mapping]] = ...) -> None: ...

@@ -350,7 +350,7 @@ def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
     for record in founding.records:
         machine.replay(history.state, record)
         machine.replay(replayed, record)
-    live, twin = Twin(history.state), Twin(machine.restore(machine.snapshot(history.state)))
+    live, twin = Twin(history.state), Twin(machine.restore((machine.snapshot(history.state),)))
     events = set()
     for step in range(400):
         now_ms += history.random.choice([0, 1, 1, 500, 30_000])
@@ -367,7 +367,7 @@ def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
         now = machine.snapshot(history.state)
         assert machine.snapshot(replayed) == now
         assert machine.snapshot(twin.state) == now
-        restored = machine.restore(now)
+        restored = machine.restore((now,))
         assert machine.snapshot(restored) == now
         if step % 7 == 0:
             restored.retention_ages = dict(history.state.retention_ages)  # volatile, as the next

@@ -204,7 +204,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.cluster.state = machine.restore(machine.snapshot(self.cluster.state))
+        self.cluster.state = machine.restore((machine.snapshot(self.cluster.state),))
 
     @rule()
     def merge(self) -> None:

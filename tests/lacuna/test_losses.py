@@ -240,7 +240,7 @@ def test_what_a_later_version_wrote_is_no_loss(
 
 async def store_snapshot(cluster: Cluster) -> None:
     plane = cluster.embedded.running.plane
-    await plane._journal.store_snapshot(Snapshot(plane._durable, plane.serialized_state()))
+    await plane._journal.store_snapshot(Snapshot(plane._durable, (plane.serialized_state(),)))
 
 
 @pytest.mark.parametrize("name", ["_keep", "_store_snapshot", "_write", "_sync_directory"])

@@ -167,4 +167,4 @@ def test_s2_any_commands_are_decided(seed: int, length: int) -> None:
     _check_sums(state)
     after = machine.snapshot(state)
     assert machine.snapshot(_replayed(cluster.journal)) == after
-    assert machine.snapshot(machine.restore(after)) == after
+    assert machine.snapshot(machine.restore((after,))) == after

@@ -287,6 +287,6 @@ def test_s26_a_heartbeat_is_not_journalled() -> None:
 def test_s26_s8_after_a_restart_transaction_deadlines_are_where_they_were() -> None:
     """Sessions begin anew, the timeout of a transaction does not."""
     state = run("topic a 1\ninit x timeout=5000 -> 1/0\nadd x 1/0 a-0 -> NONE\nclock +4999 ->")
-    state.state = machine.restore(machine.snapshot(state.state))
+    state.state = machine.restore((machine.snapshot(state.state),))
     assert state.tick() == []
     assert state.tick(after_ms=1) == ["transaction_ended"]

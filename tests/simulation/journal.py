@@ -187,7 +187,7 @@ class SimulatedSnapshotter:
         await asyncio.sleep(0.05 * self._disk.random.random())
         disk = self._disk
         before = disk.snapshot
-        state = machine.State() if before is None else machine.restore(before.state)
+        state = machine.State() if before is None else machine.restore(before.parts)
         end = 0 if before is None else before.position
         for batch in disk.synced:
             if batch.position > end:
@@ -195,7 +195,7 @@ class SimulatedSnapshotter:
                     machine.replay(state, JournalRecord.FromString(data))
                 end = batch.position
         if end >= position:
-            disk.trim(Snapshot(end, machine.snapshot(state)))
+            disk.trim(Snapshot(end, (machine.snapshot(state),)))
 
     async def close(self) -> None:
         """Does nothing: a snapshot that was not stored is not missed."""

@@ -9,7 +9,7 @@ Those of several control planes are in `leader_safeguards.py`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from math import inf
@@ -277,8 +277,8 @@ def _forgotten_windows() -> AbstractContextManager[Any]:
     """A snapshot does not have the sequences of producers."""
     restore = machine.restore
 
-    def forget(snapshot: bytes) -> State:
-        state = restore(snapshot)
+    def forget(parts: Iterable[bytes]) -> State:
+        state = restore(parts)
         for each in state.partitions.values():
             if not each.ongoing:
                 each.producers.clear()

@@ -47,10 +47,12 @@ async def copy_journal(source: AbstractAsyncContextManager[Source], target: Targ
 
 
 def _described(beginning: Beginning, snapshot: Snapshot) -> Copied:
-    digest = sha256(_POSITION.pack(snapshot.position) + snapshot.state).hexdigest()
-    return Copied(beginning.cluster_id, snapshot.position, digest)
+    digest = sha256(_POSITION.pack(snapshot.position))
+    for part in snapshot.parts:
+        digest.update(part)
+    return Copied(beginning.cluster_id, snapshot.position, digest.hexdigest())
 
 
 def _restored(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of the state that a snapshot gives: equal states give equal bytes."""
-    return Snapshot(snapshot.position, machine.snapshot(restored(snapshot)))
+    return Snapshot(snapshot.position, tuple(machine.snapshot_parts(restored(snapshot))))

@@ -37,7 +37,7 @@ class Source:
     def take_snapshot(self) -> Snapshot:
         """Return everything as a snapshot, once: the state, which may be large, is dropped."""
         replica, self._replica = self._replica, Replica()
-        return Snapshot(replica.position, machine.snapshot(replica.state))
+        return Snapshot(replica.position, tuple(machine.snapshot_parts(replica.state)))
 
     async def confirm(self) -> None:
         """Raise JournalFenced unless it is still led, and so has not changed."""

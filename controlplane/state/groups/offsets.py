@@ -18,6 +18,9 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 
+#: How many offsets are serialized at once.
+_PIECE_OFFSETS: Final = 10_000
+
 #: About how many bytes an offset takes without its metadata.
 _SIZE: Final = 128
 
@@ -214,40 +217,34 @@ class Offsets:
         yield from self.committed
         yield from self.pending_producers
 
-    def to_snapshot(self, snapshot: GroupsSnapshot) -> None:
-        """Add everything to a snapshot, in an order that depends only on the content."""
-        snapshot.last_sequence = self.last_sequence
+    def pieces(self) -> Iterator[GroupsSnapshot]:
+        """Yield everything in messages that are a snapshot together, in an order that depends only on the content."""
+        head = GroupsSnapshot(last_sequence=self.last_sequence)
         has_begun = self.internal.has_begun
         if has_begun:
-            snapshot.internal_topics.CopyFrom(self.internal.to_snapshot())
+            head.internal_topics.CopyFrom(self.internal.to_snapshot())
+        yield head
         for group_id, offsets in sorted(self.committed.items()):
-            kept = _kept(offsets, has_log_offsets=has_begun)
-            snapshot.offsets.append(KeptOffsets(group_id=group_id, offsets=kept))
+            for kept in _kept(offsets, has_log_offsets=has_begun):
+                yield GroupsSnapshot(offsets=[KeptOffsets(group_id=group_id, offsets=kept)])
         for producer_id, groups in sorted(self.pending.items()):
             for group_id, offsets in sorted(groups.items()):
-                snapshot.pending.append(
-                    PendingOffsets(
-                        producer_id=producer_id,
-                        group_id=group_id,
-                        offsets=_kept(offsets, has_log_offsets=False),
+                for kept in _kept(offsets, has_log_offsets=False):
+                    pending = PendingOffsets(
+                        producer_id=producer_id, group_id=group_id, offsets=kept
                     )
-                )
+                    yield GroupsSnapshot(pending=[pending])
 
-    @classmethod
-    def from_snapshot(cls, snapshot: GroupsSnapshot) -> "Offsets":
-        """Restore the offsets from a snapshot."""
-        offsets = cls(last_sequence=snapshot.last_sequence)
-        if snapshot.HasField("internal_topics"):
-            offsets.internal.restore(snapshot.internal_topics)
-        for group in snapshot.offsets:
-            _load(offsets.committed.setdefault(group.group_id, {}), group.offsets)
-        for pending in snapshot.pending:
-            _load(offsets._pending_of(pending.producer_id, pending.group_id), pending.offsets)
-        every = chain(
-            offsets.committed.values(), *(each.values() for each in offsets.pending.values())
-        )
-        offsets.size = sum(map(_sum, every))
-        return offsets
+    def load(self, piece: GroupsSnapshot) -> None:
+        """Add what a piece of a snapshot has."""
+        self.last_sequence = piece.last_sequence or self.last_sequence
+        if piece.HasField("internal_topics"):
+            self.internal.restore(piece.internal_topics)
+        for group in piece.offsets:
+            self.size += _load(self.committed.setdefault(group.group_id, {}), group.offsets)
+        for pending in piece.pending:
+            pended = self._pending_of(pending.producer_id, pending.group_id)
+            self.size += _load(pended, pending.offsets)
 
     def _stored(
         self, committed: CommittedOffset, written_at_ms: int, log_offset: int = 0
@@ -298,18 +295,27 @@ def _sum(offsets: OffsetsOfGroup) -> int:
     return sum(each.size for each in offsets.values())
 
 
-def _kept(offsets: OffsetsOfGroup, *, has_log_offsets: bool) -> list[KeptOffset]:
-    kept = []
+def _kept(offsets: OffsetsOfGroup, *, has_log_offsets: bool) -> Iterator[list[KeptOffset]]:
+    """Yield the offsets of a group, some thousand at a time."""
+    kept: list[KeptOffset] = []
     for key, offset in sorted(offsets.items()):
+        if len(kept) == _PIECE_OFFSETS:
+            yield kept
+            kept = []
         message = offset.to_kept(key)
         if has_log_offsets:
             message.log_offset = offset.log_offset
         kept.append(message)
-    return kept
+    yield kept
 
 
-def _load(offsets: OffsetsOfGroup, kept: Iterable[KeptOffset]) -> None:
+def _load(offsets: OffsetsOfGroup, kept: Iterable[KeptOffset]) -> int:
+    """Add offsets of a snapshot, and return their size."""
+    size = 0
     for entry in kept:
-        offsets[key_of(entry.offset.partition)] = StoredOffset.from_committed(
+        stored = StoredOffset.from_committed(
             entry.offset, entry.written_at_ms, entry.sequence, entry.log_offset
         )
+        offsets[key_of(entry.offset.partition)] = stored
+        size += stored.size
+    return size

@@ -1,5 +1,6 @@
 """All groups and their offsets: the durable state and the volatile state."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lacuna.controlplane.shared.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
@@ -175,29 +176,22 @@ class Groups:
         own = self.configs.get(group_id, {}).get(HEARTBEAT_INTERVAL)
         return self.settings.consumer_heartbeat_interval_ms if own is None else int(own)
 
-    def to_snapshot(self) -> GroupsSnapshot:
-        """Return all durable state; equal states give equal messages."""
-        snapshot = GroupsSnapshot(
-            generations=[generation for _, generation in sorted(self.generations.items())],
-            consumer_groups=[group.to_step() for _, group in sorted(self.consumers.items())],
-            configs=[
-                GroupConfigs(group_id=group_id, configs=configs)
-                for group_id, configs in sorted(self.configs.items())
-            ],
-        )
-        self.offsets.to_snapshot(snapshot)
-        return snapshot
+    def pieces(self) -> Iterator[GroupsSnapshot]:
+        """Yield all durable state in messages that are a snapshot together; equal states give equal ones."""
+        for _, generation in sorted(self.generations.items()):
+            yield GroupsSnapshot(generations=[generation])
+        for _, group in sorted(self.consumers.items()):
+            yield GroupsSnapshot(consumer_groups=[group.to_step()])
+        for group_id, configs in sorted(self.configs.items()):
+            yield GroupsSnapshot(configs=[GroupConfigs(group_id=group_id, configs=configs)])
+        yield from self.offsets.pieces()
 
-    @classmethod
-    def from_snapshot(
-        cls, snapshot: GroupsSnapshot, settings: GroupSettings | None = None
-    ) -> "Groups":
-        """Restore the state from a snapshot. Session timeouts start over at the first use or tick after it (S26)."""
-        groups = cls(settings=settings or GroupSettings(), offsets=Offsets.from_snapshot(snapshot))
-        for generation in snapshot.generations:
-            groups.keep_generation(generation)
-        for step in snapshot.consumer_groups:
-            groups.take_step(step)
-        for group in snapshot.configs:
-            groups.set_configs(group)
-        return groups
+    def load(self, piece: GroupsSnapshot) -> None:
+        """Add what a piece of a snapshot has. Session timeouts start over at the first use or tick after it (S26)."""
+        self.offsets.load(piece)
+        for generation in piece.generations:
+            self.keep_generation(generation)
+        for step in piece.consumer_groups:
+            self.take_step(step)
+        for group in piece.configs:
+            self.set_configs(group)

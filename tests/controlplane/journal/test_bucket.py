@@ -222,8 +222,8 @@ async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBu
     after = await new.open(None)
     for position in range(2, 12):
         await new.append([b"%d" % position], after.fencing_token)
-    await new.store_snapshot(Snapshot(9, b""))
-    await new.store_snapshot(Snapshot(11, b""))
+    await new.store_snapshot(Snapshot(9, (b"",)))
+    await new.store_snapshot(Snapshot(11, (b"",)))
     assert appends_of(bucket) == [(1, True), (3, True), (11, False), (12, False), (13, False)]
     with pytest.raises(JournalFenced):
         await old.append([b"late"], before.fencing_token)
@@ -250,8 +250,8 @@ async def test_a_contender_that_slept_through_a_trim_does_not_lead(bucket: Fault
     after = await second.open(None)
     for position in range(2, 12):
         await second.append([b"%d" % position], after.fencing_token)
-    await second.store_snapshot(Snapshot(9, b""))
-    await second.store_snapshot(Snapshot(11, b""))
+    await second.store_snapshot(Snapshot(9, (b"",)))
+    await second.store_snapshot(Snapshot(11, (b"",)))
     woken.set()
     with pytest.raises(JournalInUse, match="another control plane was quicker to take over"):
         await opening
@@ -529,12 +529,12 @@ async def test_a_reader_that_is_behind_is_told_to_load_the_snapshot(bucket: Faul
     async for batch in reader.read(0):
         if batch.position == 2:
             break
-    await journal.store_snapshot(Snapshot(18, b"18"))
-    await journal.store_snapshot(Snapshot(20, b"20"))
+    await journal.store_snapshot(Snapshot(18, (b"18",)))
+    await journal.store_snapshot(Snapshot(20, (b"20",)))
     for after in (0, 2):
         with pytest.raises(JournalTrimmed, match=r"was deleted.*load the newest snapshot"):
             [_ async for _ in reader.read(after)]
-    assert await reader.load_snapshot() == Snapshot(20, b"20")
+    assert await reader.load_snapshot() == Snapshot(20, (b"20",))
     assert [batch.position async for batch in reader.read(18)] == [19, 20]
     await journal.close()
 
@@ -764,11 +764,11 @@ async def test_an_old_leader_deletes_no_appends(bucket: FaultyBucket) -> None:
     for position in range(1, 11):
         await old.append([b"%d" % position], before.fencing_token)
     await new.open(None)
-    await old.store_snapshot(Snapshot(4, b"four"))
+    await old.store_snapshot(Snapshot(4, (b"four",)))
     with pytest.raises(JournalFenced):
-        await old.store_snapshot(Snapshot(8, b"eight"))
+        await old.store_snapshot(Snapshot(8, (b"eight",)))
     assert len(await batches(new)) == 10
-    assert await new.load_snapshot() == Snapshot(8, b"eight")
+    assert await new.load_snapshot() == Snapshot(8, (b"eight",))
     await asyncio.gather(old.close(), new.close())
 
 
@@ -777,13 +777,13 @@ async def test_a_trim_that_was_interrupted_is_finished_by_the_next(bucket: Fault
     opened = await journal.open(None)
     for position in range(1, 31):
         await journal.append([b"%d" % position], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(10, b""))
+    await journal.store_snapshot(Snapshot(10, (b"",)))
     kept = {info.key: bytes(bucket.get_all(info.key)) for info in bucket.list("journal/appends/")}
-    await journal.store_snapshot(Snapshot(20, b""))
+    await journal.store_snapshot(Snapshot(20, (b"",)))
     assert len(appends_of(bucket)) == 22
     key = journal_append_key(5)
     bucket.create(key, kept[key])
-    await journal.store_snapshot(Snapshot(30, b""))
+    await journal.store_snapshot(Snapshot(30, (b"",)))
     assert [number for number, _ in appends_of(bucket)] == [1, *range(21, 32)]
     await journal.close()
 
@@ -794,11 +794,11 @@ async def test_the_last_append_is_kept(bucket: FaultyBucket) -> None:
     opened = await journal.open(None)
     await journal.append([b"a"], opened.fencing_token)
     for _ in range(2):
-        await journal.store_snapshot(Snapshot(1, b"state"))
+        await journal.store_snapshot(Snapshot(1, (b"state",)))
     await journal.append([b"b"], opened.fencing_token)
     for _ in range(2):
-        await journal.store_snapshot(Snapshot(2, b"state"))
-        await journal.store_snapshot(Snapshot(2, b"state"))
+        await journal.store_snapshot(Snapshot(2, (b"state",)))
+        await journal.store_snapshot(Snapshot(2, (b"state",)))
     await journal.close()
     assert appends_of(bucket)[-1] == (3, False)
     bucket.delete([journal_append_key(3)])
@@ -810,16 +810,20 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(bucket: FaultyBucket) ->
     snapshots = BucketSnapshots(bucket, BUCKET)
     assert await snapshots.load("c") is None
     assert (
-        await snapshots.store(Snapshot(4, b"state 4"), "c") == await snapshots.trimmable("c") == 0
+        await snapshots.store(Snapshot(4, (b"state 4",)), "c")
+        == await snapshots.trimmable("c")
+        == 0
     )
     assert (
-        await snapshots.store(Snapshot(8, b"state 8"), "c") == await snapshots.trimmable("c") == 4
+        await snapshots.store(Snapshot(8, (b"state 8",)), "c")
+        == await snapshots.trimmable("c")
+        == 4
     )
-    assert await snapshots.load("c") == Snapshot(8, b"state 8")
+    assert await snapshots.load("c") == Snapshot(8, (b"state 8",))
     keys = [info.key for info in bucket.list(JOURNAL_SNAPSHOTS_PREFIX)]
     part = bucket.load(keys[-1])
     bucket.replace(keys[-1], b"state x", part.etag)
-    assert await snapshots.load("c") == Snapshot(4, b"state 4")
+    assert await snapshots.load("c") == Snapshot(4, (b"state 4",))
     bucket.delete([keys[1]])
     with pytest.raises(JournalCorrupt, match=r"position 4 is incomplete: .*part-000000 is missing"):
         await snapshots.load("c")
@@ -839,70 +843,68 @@ async def test_a_snapshot_with_a_wrong_index(
     bucket: FaultyBucket, index: bytes, error: type[JournalError]
 ) -> None:
     snapshots = BucketSnapshots(bucket, BUCKET)
-    await snapshots.store(Snapshot(4, b"state 4"), "c")
+    await snapshots.store(Snapshot(4, (b"state 4",)), "c")
     [key] = [info.key for info in bucket.list() if info.key.endswith("index")]
     bucket.replace(key, index, bucket.load(key).etag)
     with pytest.raises(error, match="position 4"):
         await snapshots.load("c")
 
 
-async def test_a_large_snapshot_lies_in_parts(
-    bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lacuna.controlplane.journal.bucket_snapshots._PART_BYTES", 1000)
+async def test_a_large_snapshot_is_stored_part_by_part(bucket: FaultyBucket) -> None:
     snapshots = BucketSnapshots(bucket, BUCKET)
     state = bytes(range(250)) * 18
-    assert [await snapshots.store(Snapshot(at, state), "c") for at in (3, 5, 9)] == [0, 3, 5]
-    assert await snapshots.load("c") == Snapshot(9, state)
+    parts = tuple(state[at : at + 1000] for at in range(0, len(state), 1000))
+    assert [await snapshots.store(Snapshot(at, iter(parts)), "c") for at in (3, 5, 9)] == [0, 3, 5]
+    assert await snapshots.load("c") == Snapshot(9, parts)
     assert len(list(bucket.list(JOURNAL_SNAPSHOTS_PREFIX))) == 2 * 6
-    await snapshots.store(Snapshot(11, b""), "c")
-    assert await snapshots.load("c") == Snapshot(11, b"")
+    await snapshots.store(Snapshot(11, (b"",)), "c")
+    assert await snapshots.load("c") == Snapshot(11, (b"",))
 
 
 async def test_a_snapshot_that_was_not_finished_does_not_count(bucket: FaultyBucket) -> None:
     snapshots = BucketSnapshots(bucket, BUCKET)
-    await snapshots.store(Snapshot(4, b"state 4"), "c")
+    await snapshots.store(Snapshot(4, (b"state 4",)), "c")
     bucket.choose = lambda operation, key: (
         BucketFault.REFUSED if operation == "create" and key.endswith("index") else None
     )
     with impatient(snapshots._bucket), pytest.raises(JournalUnreachable):
-        await snapshots.store(Snapshot(8, b"state 8"), "c")
+        await snapshots.store(Snapshot(8, (b"state 8",)), "c")
     bucket.heal()
-    assert await snapshots.load("c") == Snapshot(4, b"state 4")
-    assert await snapshots.store(Snapshot(9, b"state 9"), "c") == 4
-    assert await snapshots.store(Snapshot(10, b"state 10"), "c") == 9
+    assert await snapshots.load("c") == Snapshot(4, (b"state 4",))
+    assert await snapshots.store(Snapshot(9, (b"state 9",)), "c") == 4
+    assert await snapshots.store(Snapshot(10, (b"state 10",)), "c") == 9
     assert not any("/0000000000000008-" in info.key for info in bucket.list())
 
 
 async def test_a_snapshot_that_is_deleted_while_it_is_loaded(bucket: FaultyBucket) -> None:
     """Newer ones have been stored then, and are loaded instead."""
     snapshots = BucketSnapshots(bucket, BUCKET)
-    await snapshots.store(Snapshot(4, b"state 4"), "c")
+    await snapshots.store(Snapshot(4, (b"state 4",)), "c")
     old = [info.key for info in bucket.list()]
 
     def replace(operation: str, key: str) -> None:
         if operation == "load" and key in old:
             bucket.before = None
             stored = MemoryStore()
-            asyncio.run(BucketSnapshots(stored, BUCKET).store(Snapshot(6, b"state 6"), "c"))
+            asyncio.run(BucketSnapshots(stored, BUCKET).store(Snapshot(6, (b"state 6",)), "c"))
             bucket.delete(old)
             for info in stored.list():
                 bucket.create(info.key, bytes(stored.get_all(info.key)))
 
     bucket.before = replace
-    assert await snapshots.load("c") == Snapshot(6, b"state 6")
+    assert await snapshots.load("c") == Snapshot(6, (b"state 6",))
 
 
 async def test_a_snapshot_says_of_which_cluster_it_is(bucket: FaultyBucket) -> None:
     """Nobody loads, deletes or writes anything where another cluster's are."""
     ours, theirs = BucketSnapshots(bucket, BUCKET), BucketSnapshots(bucket, POSTGRESQL)
     for position in (4, 8):
-        await ours.store(Snapshot(position, b"ours"), "ours")
+        await ours.store(Snapshot(position, (b"ours",)), "ours")
     before = list(bucket.list())
     for snapshots in (ours, theirs):
         for refused in (
             snapshots.load("theirs"),
-            snapshots.store(Snapshot(99, b"theirs"), "theirs"),
+            snapshots.store(Snapshot(99, (b"theirs",)), "theirs"),
             snapshots.trimmable("theirs"),
             snapshots.check("theirs"),
             snapshots.check(None),
@@ -912,7 +914,7 @@ async def test_a_snapshot_says_of_which_cluster_it_is(bucket: FaultyBucket) -> N
     assert list(bucket.list()) == before
     await ours.check("ours")
     # A manifest that was lost does not say whose the journal is.
-    assert await ours.load(None) == Snapshot(8, b"ours")
+    assert await ours.load(None) == Snapshot(8, (b"ours",))
 
 
 async def test_two_journals_of_a_cluster_leave_each_others_snapshots_alone(
@@ -920,13 +922,13 @@ async def test_two_journals_of_a_cluster_leave_each_others_snapshots_alone(
 ) -> None:
     in_bucket, in_database = BucketSnapshots(bucket, BUCKET), BucketSnapshots(bucket, POSTGRESQL)
     for position in (4, 8):
-        await in_bucket.store(Snapshot(position, b"bucket"), "c")
+        await in_bucket.store(Snapshot(position, (b"bucket",)), "c")
     assert await in_database.load("c") is None
     for position in (12, 16, 20):
-        await in_database.store(Snapshot(position, b"database"), "c")
-    assert await in_bucket.load("c") == Snapshot(8, b"bucket")
+        await in_database.store(Snapshot(position, (b"database",)), "c")
+    assert await in_bucket.load("c") == Snapshot(8, (b"bucket",))
     assert await in_bucket.trimmable("c") == 4
-    assert await in_database.load("c") == Snapshot(20, b"database")
+    assert await in_database.load("c") == Snapshot(20, (b"database",))
     assert await in_database.trimmable("c") == 16
 
 
@@ -947,19 +949,19 @@ async def test_what_an_earlier_version_stored_is_loaded_and_kept(
 ) -> None:
     snapshots = BucketSnapshots(bucket, journal)
     old = [StateSnapshot(cluster_id="c", format_version=1).SerializeToString(), b""]
-    await snapshots.store(Snapshot(4, old[1]), "c")
-    await snapshots.store(Snapshot(8, old[0]), "c")
+    await snapshots.store(Snapshot(4, (old[1],)), "c")
+    await snapshots.store(Snapshot(8, (old[0],)), "c")
     make_old(bucket)
     kept = list(bucket.list())
-    assert await snapshots.load("c") == Snapshot(8, old[0])
+    assert await snapshots.load("c") == Snapshot(8, (old[0],))
     assert await snapshots.trimmable("c") == 4
     with pytest.raises(JournalForeign, match="belongs to cluster c"):
         await snapshots.load("other")
     # Whose they are is not known, so a new one comes beside them.
-    assert await snapshots.store(Snapshot(12, b"12"), "c") == 8
-    assert await snapshots.load("c") == Snapshot(12, b"12")
-    assert await snapshots.store(Snapshot(16, b"16"), "c") == 12
-    assert await snapshots.store(Snapshot(20, b"20"), "c") == 16
+    assert await snapshots.store(Snapshot(12, (b"12",)), "c") == 8
+    assert await snapshots.load("c") == Snapshot(12, (b"12",))
+    assert await snapshots.store(Snapshot(16, (b"16",)), "c") == 12
+    assert await snapshots.store(Snapshot(20, (b"20",)), "c") == 16
     assert {info.key for info in kept} < {info.key for info in bucket.list()}
 
 
@@ -981,9 +983,8 @@ async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
         await journal_of(bucket).check()
 
 
-async def test_a_snapshot_may_take_longer_than_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_snapshot_may_take_longer_than_a_lease() -> None:
     """Few parts are asked for at a time, so none waits for a thread, and the time of each is no part of a lease."""
-    monkeypatch.setattr("lacuna.controlplane.journal.bucket_snapshots._PART_BYTES", 10)
     reading, most, turn = 0, 0, threading.Lock()
 
     class Slow(MemoryStore):
@@ -1000,8 +1001,8 @@ async def test_a_snapshot_may_take_longer_than_a_lease(monkeypatch: pytest.Monke
     journal = BucketJournal(Slow(), lambda: "made", lease=3.0, answer_timeout=3.0)
     snapshots = journal._snapshots
     assert isinstance(snapshots, BucketSnapshots)
-    await snapshots.store(Snapshot(4, bytes(320)), "made")
-    assert await snapshots.load("made") == Snapshot(4, bytes(320))
+    await snapshots.store(Snapshot(4, (bytes(10),) * 32), "made")
+    assert await snapshots.load("made") == Snapshot(4, (bytes(10),) * 32)
     assert most <= 4
     assert snapshots._bucket._answer_timeout >= 10.0
 
@@ -1021,9 +1022,9 @@ async def test_a_takeover_on_s3(s3: ConditionalStore) -> None:
     with pytest.raises(JournalFenced):
         await old.renew(before.fencing_token)
     await new.append([b"b"], after.fencing_token)
-    await new.store_snapshot(Snapshot(1, b"one"))
-    await new.store_snapshot(Snapshot(2, b"two"))
-    assert await new.load_snapshot() == Snapshot(2, b"two")
+    await new.store_snapshot(Snapshot(1, (b"one",)))
+    await new.store_snapshot(Snapshot(2, (b"two",)))
+    assert await new.load_snapshot() == Snapshot(2, (b"two",))
     assert [batch.records for batch in await batches(new, 1)] == [[b"b"]]
     await asyncio.gather(old.close(), new.close())
 

@@ -144,7 +144,7 @@ class Race:
                 self.acknowledge(end, records)
                 log += records
                 if self.random.random() < 0.03:
-                    await journal.store_snapshot(Snapshot(end, b"".join(log)))
+                    await journal.store_snapshot(Snapshot(end, (b"".join(log),)))
                     self.trimmed += 1
                 if self.random.random() < 0.1:
                     await asyncio.sleep(self.random.expovariate(10))
@@ -226,7 +226,8 @@ async def replayed(journal: Journal) -> list[bytes]:
 
 
 def records_of(snapshot: Snapshot) -> list[bytes]:
-    return [snapshot.state[at : at + 8] for at in range(0, len(snapshot.state), 8)]
+    state = b"".join(snapshot.parts)
+    return [state[at : at + 8] for at in range(0, len(state), 8)]
 
 
 @pytest.mark.parametrize("seed", seeds(3, 16))

@@ -112,7 +112,7 @@ async def test_a_copy_has_everything_and_goes_on(
     assert opened.fencing_token == was.fencing_token
     record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
     assert await journal.append([record], opened.fencing_token) == copied.position + 1
-    await journal.store_snapshot(Snapshot(copied.position + 1, machine.snapshot(here.state)))
+    await journal.store_snapshot(Snapshot(copied.position + 1, (machine.snapshot(here.state),)))
     await journal.close()
     assert (await replayed(target.journal())).position == copied.position + 1
 
@@ -318,7 +318,7 @@ async def test_what_does_not_read_back_as_it_was_is_not_finished(golden: Place) 
     class Forgetful(Steps):
         async def read_back(self) -> Beginning:
             found = await super().read_back()
-            state = replace(found.snapshot, state=machine.snapshot(machine.State()))
+            state = replace(found.snapshot, parts=(machine.snapshot(machine.State()),))
             return replace(found, snapshot=state)
 
     with pytest.raises(JournalCorrupt, match="does not give back what was written"):
@@ -344,7 +344,7 @@ async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
     bucket = make_place("bucket", request)
     async with golden.source() as source:
         cluster_id = source.opened.cluster_id
-    await BucketSnapshots(bucket.bucket, BUCKET).store(Snapshot(99, b"state"), cluster_id)
+    await BucketSnapshots(bucket.bucket, BUCKET).store(Snapshot(99, (b"state",)), cluster_id)
     with pytest.raises(JournalForeign, match=r"a snapshot at position 99 .* ends at 22: is this"):
         await copy_journal(golden.source(), bucket.target())
     with pytest.raises(JournalUnfinished):
@@ -376,7 +376,7 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
         written = journal()
         opened = await written.open(None)
         await written.append([record], opened.fencing_token)
-        await written.store_snapshot(Snapshot(position, machine.snapshot(replica.state)))
+        await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
         await written.close()
     assert await in_database.newest() == 0
     assert (await replayed(journal())).position == 24
@@ -406,7 +406,7 @@ async def test_the_old_journal_stays_as_it_is_in_the_bucket_of_the_new_ones_snap
         written = journal()
         opened = await written.open(None)
         await written.append([record], opened.fencing_token)
-        await written.store_snapshot(Snapshot(position, machine.snapshot(replica.state)))
+        await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
         await written.close()
     assert (await replayed(journal())).position == 25
     assert machine.snapshot((await replayed(old.journal())).state) == machine.snapshot(before)

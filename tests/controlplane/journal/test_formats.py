@@ -139,7 +139,7 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     opened = await journal.open(None)
     record = JournalRecord(now_ms=1, leases_ended=LeasesEnded())
     position = await journal.append([record.SerializeToString()], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(position, state.SerializeToString()))
+    await journal.store_snapshot(Snapshot(position, (state.SerializeToString(),)))
     await journal.close()
     with pytest.raises(
         JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 3"

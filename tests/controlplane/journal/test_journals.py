@@ -152,12 +152,12 @@ async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
     for position in range(1, 301):
         await journal.append([b"%d" % position], opened.fencing_token)
         if position in (100, 290):
-            await journal.store_snapshot(Snapshot(position, b"state %d" % position))
+            await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
     await journal.close()
     journal = kept.journal()
     assert (await journal.open(None)).position == 300
     snapshot = await journal.load_snapshot()
-    assert snapshot == Snapshot(290, b"state 290")
+    assert snapshot == Snapshot(290, (b"state 290",))
     assert [batch.position for batch in await batches(journal, 290)] == list(range(291, 301))
     await journal.close()
 
@@ -166,15 +166,15 @@ async def test_a_position_outlives_the_records_that_it_counts(kept: Kept) -> Non
     journal = kept.journal()
     opened = await journal.open(None)
     await journal.append([b"a", b"b"], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(2, b""))
+    await journal.store_snapshot(Snapshot(2, (b"",)))
     await journal.append([b"c"], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(3, b"state"))
-    await journal.store_snapshot(Snapshot(3, b"state"))
+    await journal.store_snapshot(Snapshot(3, (b"state",)))
+    await journal.store_snapshot(Snapshot(3, (b"state",)))
     await journal.close()
     journal = kept.journal()
     again = await journal.open(None)
     assert again.position == 3
-    assert await journal.load_snapshot() == Snapshot(3, b"state")
+    assert await journal.load_snapshot() == Snapshot(3, (b"state",))
     assert await journal.append([b"d"], again.fencing_token) == 4
     await journal.close()
 

@@ -41,7 +41,7 @@ async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
             position = await journal.append(records, opened.fencing_token)
             acknowledged.append(position)
             if number in SNAPSHOTS:
-                await journal.store_snapshot(Snapshot(position, state(position)))
+                await journal.store_snapshot(Snapshot(position, (state(position),)))
         await journal.close()
 
 
@@ -61,7 +61,7 @@ async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random)
             return "the journal is gone"
         snapshot = await journal.load_snapshot()
         position = 0 if snapshot is None else snapshot.position
-        if snapshot is not None and snapshot.state != state(position):
+        if snapshot is not None and snapshot.parts != (state(position),):
             return "the snapshot is another"
         async for batch in journal.read(position):
             first = batch.position - len(batch.records) + 1

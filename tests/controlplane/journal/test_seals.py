@@ -156,7 +156,7 @@ class Kept:
             on_fatal=lambda _: None,
         )
         await plane.start(None)
-        state = machine.restore(plane.serialized_state())
+        state = machine.restore((plane.serialized_state(),))
         await plane.close()
         return state
 
@@ -380,7 +380,7 @@ async def test_a_database_does_not_go_on_with_the_snapshots_of_another(
     await one.append(histories.common)
     await one.snapshot(monkeypatch)
     await copied(one, other)
-    assert same(await other.followed(), machine.restore(machine.snapshot(await one.led())))
+    assert same(await other.followed(), machine.restore((machine.snapshot(await one.led()),)))
     await other.append(histories.lost[:2])
     await other.snapshot(monkeypatch)
     assert same(await other.followed(), (await other.led()))

@@ -207,9 +207,9 @@ async def test_rows_are_trimmed_behind_the_older_of_two_snapshots(path: str) -> 
     await written(path, 200)
     journal = SqliteJournal(path, lambda: "made")
     opened = await journal.open(None)
-    await journal.store_snapshot(Snapshot(150, b"first"))
+    await journal.store_snapshot(Snapshot(150, (b"first",)))
     assert [batch.position async for batch in journal.read(0)] == list(range(1, 201))
-    trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(200, b"second")))
+    trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(200, (b"second",))))
     assert await journal.append([b"between"], opened.fencing_token) == 201
     await trimming
     assert [batch.position async for batch in journal.read(150)] == list(range(151, 202))
@@ -223,10 +223,10 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(path: str) -> None:
     journal = SqliteJournal(path, lambda: "made")
     await journal.open(None)
     for position in (4, 8):
-        await journal.store_snapshot(Snapshot(position, b"state %d" % position))
-    assert await journal.load_snapshot() == Snapshot(8, b"state 8")
+        await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
+    assert await journal.load_snapshot() == Snapshot(8, (b"state 8",))
     change(snapshots_path(path), "UPDATE snapshots SET state=x'00' WHERE position=8")
-    assert await journal.load_snapshot() == Snapshot(4, b"state 4")
+    assert await journal.load_snapshot() == Snapshot(4, (b"state 4",))
     assert [batch.position async for batch in journal.read(4)] == list(range(5, 11))
     change(snapshots_path(path), "UPDATE snapshots SET parts=2 WHERE position=4")
     with pytest.raises(JournalCorrupt, match="position 4 is incomplete"):
@@ -237,7 +237,7 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(path: str) -> None:
 async def test_snapshots_of_another_cluster_are_refused(path: str) -> None:
     await written(path)
     database = SnapshotDatabase(snapshots_path(path), "other")
-    database.store(Snapshot(3, b"theirs"))
+    database.store(Snapshot(3, (b"theirs",)))
     database.close()
     journal = SqliteJournal(path, lambda: "made")
     await journal.open(None)
@@ -246,15 +246,17 @@ async def test_snapshots_of_another_cluster_are_refused(path: str) -> None:
     await journal.close()
 
 
-async def test_a_large_snapshot_lies_in_parts(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lacuna.controlplane.journal.snapshots._PART_BYTES", 1000)
+async def test_a_large_snapshot_is_stored_part_by_part(path: str) -> None:
     database = SnapshotDatabase(path, "made")
     state = random.Random(1).randbytes(4500)
+    parts = tuple(state[at : at + 1000] for at in range(0, len(state), 1000))
     for position in (3, 5, 9):
-        database.store(Snapshot(position, state))
+        database.store(Snapshot(position, iter(parts)))
     assert database.positions() == [9, 5]
     assert database.trimmable() == 5
-    assert database.load() == Snapshot(9, state)
+    assert database.load() == Snapshot(9, parts)
+    database.store(Snapshot(9, parts[:2]))
+    assert database.load() == Snapshot(9, parts[:2])
     database.close()
 
 
@@ -276,13 +278,13 @@ async def test_another_process_makes_the_snapshot(path: str) -> None:
     before = await history(rig, 20)
     process = SnapshotProcess(journal)
     await process.make(23)
-    assert await journal.load_snapshot() == Snapshot(23, before)
+    assert await journal.load_snapshot() == Snapshot(23, (before,))
     client = rig.client()
     topic_id = client.cluster.topics_by_name["a"].topic_id
     for _ in range(5):
         await client.call(commit(topic_id))
     await process.make(28)
-    after = Snapshot(28, rig.plane.serialized_state())
+    after = Snapshot(28, (rig.plane.serialized_state(),))
     assert await journal.load_snapshot() == after
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT min(position) FROM batches").fetchone() == (24,)
@@ -291,7 +293,7 @@ async def test_another_process_makes_the_snapshot(path: str) -> None:
         await process.make(99)
     await process.close()
     await rig.restart()
-    assert rig.plane.serialized_state() == after.state
+    assert (rig.plane.serialized_state(),) == after.parts
     await rig.plane.close()
 
 
@@ -326,7 +328,7 @@ async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str)
     )
     _, said = await snapshot.communicate(path.encode())
     assert (snapshot.returncode, said) == (0, b"")
-    assert await rig.journal.load_snapshot() == Snapshot(8, before)
+    assert await rig.journal.load_snapshot() == Snapshot(8, (before,))
     await rig.plane.close()
 
 
@@ -336,7 +338,7 @@ async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
     before = await history(rig, 5)
     assert snapshotter.make_snapshot(path, 3) == 8
     assert snapshotter.make_snapshot(path, 8) == 8
-    assert await rig.journal.load_snapshot() == Snapshot(8, before)
+    assert await rig.journal.load_snapshot() == Snapshot(8, (before,))
     await rig.plane.close()
 
 

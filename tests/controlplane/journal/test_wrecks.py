@@ -155,7 +155,7 @@ async def test_a_whole_journal_begins_a_new_era_too(place: Place) -> None:
 async def test_a_snapshot_beyond_the_end_is_gone_on_with(place: Place) -> None:
     """A database that was restored from a dump, with snapshots in the bucket that are newer."""
     state = (await replayed(place.journal())).state
-    snapshot = Snapshot(40, machine.snapshot(state))
+    snapshot = Snapshot(40, (machine.snapshot(state),))
     if place.url:
         await PostgresqlSnapshots(place.url).store(snapshot, state.cluster_id)
     else:
@@ -201,7 +201,7 @@ async def test_nobody_leads_meanwhile(place: Place) -> None:
         with pytest.raises(JournalInUse):
             await place.patient().open(None)
         state = machine.snapshot(found.state)
-        beginning = Beginning(found.cluster_id, found.fencing_token, Snapshot(ERA, state))
+        beginning = Beginning(found.cluster_id, found.fencing_token, Snapshot(ERA, (state,)))
         await held.begin(beginning)
     journal = place.patient()
     assert (await journal.open(None)).position == ERA
@@ -214,7 +214,7 @@ async def test_what_somebody_has_taken_over_is_left_alone(place: Place) -> None:
         found = await held.salvage()
         journal = place.journal()
         await journal.open(None)
-        beginning = Beginning(found.cluster_id, found.fencing_token, Snapshot(ERA, b""))
+        beginning = Beginning(found.cluster_id, found.fencing_token, Snapshot(ERA, (b"",)))
         with pytest.raises(JournalFenced, match="taken over"):
             await held.begin(beginning)
     await journal.close()

@@ -199,7 +199,7 @@ async def test_time_never_goes_back(rig: Rig) -> None:
 async def test_time_of_a_snapshot_counts_too(rig: Rig) -> None:
     later = rig.clock.now_ms()
     await iterations()
-    await rig.memory.store_snapshot(Snapshot(1, rig.plane.serialized_state()))
+    await rig.memory.store_snapshot(Snapshot(1, (rig.plane.serialized_state(),)))
     rig.clock.set(-60_000)
     await rig.restart()
     await rig.client().call(create_topic("a"))
@@ -480,7 +480,9 @@ class Maker:
         if failure is not None:
             raise failure
         plane = self.rig.plane
-        await self.rig.journal.store_snapshot(Snapshot(plane._position, plane.serialized_state()))
+        await self.rig.journal.store_snapshot(
+            Snapshot(plane._position, (plane.serialized_state(),))
+        )
 
     async def close(self) -> None:
         self.is_closed = True
@@ -582,7 +584,7 @@ async def test_a_record_of_a_later_version_is_no_damage(rig: Rig) -> None:
 async def test_a_snapshot_that_is_ahead_of_its_journal_is_refused(rig: Rig) -> None:
     """As after restoring one file of two from a backup: positions would be given twice."""
     await iterations()
-    await rig.memory.store_snapshot(Snapshot(9, rig.plane.serialized_state()))
+    await rig.memory.store_snapshot(Snapshot(9, (rig.plane.serialized_state(),)))
     with pytest.raises(JournalCorrupt, match="position 9 and the journal to 1; restore both"):
         await rig.restart()
 

@@ -151,7 +151,7 @@ class Cluster:
         for data in self.journal:
             machine.replay(replayed, JournalRecord.FromString(data))
         assert machine.snapshot(replayed) == now
-        assert machine.snapshot(machine.restore(now)) == now
+        assert machine.snapshot(machine.restore((now,))) == now
 
 
 class Unchecked(Cluster):

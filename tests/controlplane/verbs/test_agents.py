@@ -73,7 +73,7 @@ def test_after_a_restart_every_lease_has_its_full_duration() -> None:
     cluster = Cluster()
     cluster.tick()
     cluster.tick(LEASE_DURATION_MS - 1)
-    cluster.state = machine.restore(machine.snapshot(cluster.state))
+    cluster.state = machine.restore((machine.snapshot(cluster.state),))
     assert cluster.tick(LEASE_DURATION_MS) == []
     assert cluster.tick(LEASE_DURATION_MS - 1) == []
     assert cluster.tick(1) == ["leases_ended"]
@@ -104,7 +104,7 @@ def test_a_commit_again_gets_the_same_verdicts_and_an_old_one_an_error() -> None
     for _ in range(63):
         cluster.put("a-0")
     assert cluster.do("commit_segment", command) == first
-    cluster.state = machine.restore(machine.snapshot(cluster.state))
+    cluster.state = machine.restore((machine.snapshot(cluster.state),))
     assert cluster.do("commit_segment", command) == first
     cluster.put("a-0")
     before = machine.snapshot(cluster.state)

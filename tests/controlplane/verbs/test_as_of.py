@@ -200,7 +200,7 @@ def test_a_snapshot_of_an_earlier_version_begins_a_history(is_open: bool) -> Non
     for topic in old.topics:
         for partition in topic.partitions:
             partition.ClearField("history")
-    past.state = machine.restore(old.SerializeToString())
+    past.state = machine.restore((old.SerializeToString(),))
     begun = past.now_ms
     past.now_ms += 60_000
     past.put("a-0", 2)
@@ -208,7 +208,7 @@ def test_a_snapshot_of_an_earlier_version_begins_a_history(is_open: bool) -> Non
     assert not past.read(begun, "a-0").as_of_ms
     assert past.ends(begun + 1_000, "a-0") == [3]
     assert past.ends(past.now_ms, "a-0") == [3 if is_open else 5]
-    assert machine.snapshot(machine.restore(machine.snapshot(past.state))) == machine.snapshot(
+    assert machine.snapshot(machine.restore((machine.snapshot(past.state),))) == machine.snapshot(
         past.state
     )
 

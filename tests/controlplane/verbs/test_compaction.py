@@ -305,12 +305,12 @@ def test_what_was_compacted_is_known_after_a_restart_and_to_older_snapshots_is_n
     cluster = put(run(COMPACTED), "LL")
     compact(cluster, again_ms=77)
     message = StateSnapshot.FromString(machine.snapshot(cluster.state))
-    cluster.state = machine.restore(message.SerializeToString())
+    cluster.state = machine.restore((message.SerializeToString(),))
     found = cluster.found("a-0")
     assert (found.compacted_to, found.compact_again_ms) == (2, 77)
     message.topics[0].partitions[0].ClearField("compacted_to")
     message.topics[0].partitions[0].ClearField("compact_again_ms")
-    cluster.state = machine.restore(message.SerializeToString())
+    cluster.state = machine.restore((message.SerializeToString(),))
     assert ranges(cluster) == [(0, 2)]
 
 

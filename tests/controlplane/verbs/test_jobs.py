@@ -74,7 +74,7 @@ def test_after_a_restart_a_job_has_its_full_duration() -> None:
     cluster = Cluster(agents=0)
     open_lease(cluster, HOUR_MS)
     cluster.tick(HOUR_MS - 1)
-    cluster.state = machine.restore(machine.snapshot(cluster.state))
+    cluster.state = machine.restore((machine.snapshot(cluster.state),))
     assert cluster.tick(HOUR_MS) == []
     assert cluster.tick(HOUR_MS - 1) == []
     assert cluster.tick(1) == ["leases_ended"]
@@ -145,7 +145,7 @@ def test_a_snapshot_from_before_there_were_jobs_gives_agents_their_duration() ->
     message = StateSnapshot.FromString(machine.snapshot(cluster.state))
     for lease in message.leases:
         lease.ClearField("duration_ms")
-    cluster.state = machine.restore(message.SerializeToString())
+    cluster.state = machine.restore((message.SerializeToString(),))
     assert cluster.tick() == []
     assert cluster.tick(LEASE_DURATION_MS - 1) == []
     assert cluster.tick(1) == ["leases_ended"]
@@ -168,7 +168,7 @@ def test_a_pin_that_goes_on_holds_what_was_alive_at_its_start() -> None:
         cluster.now_ms += HOUR_MS - 2
         assert pin(cluster, HOUR_MS, pin_id) == (pin_id, ErrorCode.NONE)
         assert collect(cluster) == []
-        cluster.state = machine.restore(machine.snapshot(cluster.state))
+        cluster.state = machine.restore((machine.snapshot(cluster.state),))
     cluster.check()
     cluster.now_ms += HOUR_MS
     assert collect(cluster) == [1]

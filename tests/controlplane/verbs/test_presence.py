@@ -233,7 +233,7 @@ def test_after_a_restart_nobody_is_hidden_before_he_could_connect_again() -> Non
     sessions.end(11)
     sessions.pass_ms(SESSION_GRACE_MS)
     cluster = sessions.cluster
-    cluster.state = machine.restore(machine.snapshot(cluster.state))
+    cluster.state = machine.restore((machine.snapshot(cluster.state),))
     assert sessions.shown() == [1, 2]
     sessions.pass_ms(0)
     sessions.pass_ms(RECONNECT_GRACE_MS - 1)

@@ -71,7 +71,7 @@ def test_changes_are_kept_and_told_and_survive_a_snapshot() -> None:
     kept = cluster.state.security
     assert list(kept.acls) == [AclEntry(2, "t", 3, "User:alice", "*", 3, 3)]
     assert kept.quotas == {(("user", None),): {"rate": 5.0}, (("user", ""),): {"rate": 1.0}}
-    restored = machine.restore(machine.snapshot(cluster.state))
+    restored = machine.restore((machine.snapshot(cluster.state),))
     assert held(kept) == held(copy) == held(restored.security) == held(agents_copy(cluster))
     cluster.check()
 

@@ -202,7 +202,7 @@ def test_a_journal_from_before_names_one_segment() -> None:
     done = PartitionSwap(partition=command.partitions[0].partition, swap=command.partitions[0].swap)
     record = ExtentsReplaced(segment=new.segment, object_size=new.object_size, partitions=[done])
     data = JournalRecord(now_ms=cluster.now_ms, extents_replaced=record).SerializeToString()
-    old, now = machine.restore(machine.snapshot(cluster.state)), cluster.state
+    old, now = machine.restore((machine.snapshot(cluster.state),)), cluster.state
     machine.replay(old, JournalRecord.FromString(data))
     assert swap(cluster, command) == ["NONE"]
     assert machine.snapshot(old) == machine.snapshot(now)

@@ -129,7 +129,7 @@ def test_groups_keep_no_more_than_they_may(steps: list[tuple[str, str, int]]) ->
         groups = clients.cluster.state.groups
         # What a member, a group or a configuration takes beside what its client chooses is counted afterwards.
         assert groups.kept_bytes <= MOST + 4096
-    again = machine.restore(machine.snapshot(clients.cluster.state)).groups
+    again = machine.restore((machine.snapshot(clients.cluster.state),)).groups
     groups = clients.cluster.state.groups
     assert (again.size, again.offsets.size) == (groups.size, groups.offsets.size)
     assert again.sizes == groups.sizes
