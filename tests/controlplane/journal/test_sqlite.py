@@ -396,7 +396,7 @@ async def test_a_disk_that_is_full_is_that_of_the_snapshots(path: str) -> None:
     database._connection.execute("PRAGMA max_page_count=20")
     said = r"\.snapshots cannot be read or written: database or disk is full"
     with errors_of(path), pytest.raises(JournalError, match=said):
-        database.store(Snapshot(3, b"a" * 1_000_000))
+        database.store(Snapshot(3, (b"a" * 1_000_000,)))
     database.close()
 
 
