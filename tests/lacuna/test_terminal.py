@@ -127,5 +127,5 @@ def test_an_audit_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path), "--metadata", "bucket", "--no-spark")
     verify = Terminal("-c", code, "verify", *options)
     verify.until("begun")
-    assert verify.interrupt() == 2
+    assert verify.interrupt() == 130
     assert "stopped before the end" in verify.shown
