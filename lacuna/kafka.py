@@ -6,6 +6,7 @@ join the answers.
 """
 
 import asyncio
+import os
 import ssl
 import struct
 from collections.abc import Sequence
@@ -99,7 +100,7 @@ class KafkaConnection:
             except ssl.SSLError as error:
                 raise NotAuthenticated(_why_no_tls(f"{host}:{port}", error)) from error
             except (OSError, TimeoutError) as error:
-                told = str(error) or "timed out"
+                told = plain(error)
                 if self._security.has_tls and isinstance(error, ConnectionError) and not error.args:
                     told = "it ended the TLS handshake: is this a listener with TLS?"
                 failures.append(f"{host}:{port} ({told})")
@@ -202,9 +203,7 @@ class KafkaConnection:
             raise NotAuthenticated(_why_no_tls("the agent", error)) from error
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             hint = self._hint() if isinstance(error, asyncio.IncompleteReadError) else ""
-            raise BootstrapUnavailable(
-                f"the agent closed the connection or did not answer: {error}{hint}"
-            ) from error
+            raise BootstrapUnavailable(f"{self._why(error)}{hint}") from error
         header_size = _CORRELATION_ID + answer.is_flexible(version)
         try:
             return answer.read(memoryview(body)[header_size:], version)
@@ -212,6 +211,13 @@ class KafkaConnection:
             raise BootstrapUnavailable(
                 f"the answer of the server cannot be read ({error}): is a Kafka server at this address?"
             ) from error
+
+    def _why(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"the agent did not answer within {self._timeout_seconds:g} s: is it overloaded?"
+        if isinstance(error, asyncio.IncompleteReadError):
+            return "the agent closed the connection without an answer"
+        return f"the connection to the agent broke: {plain(error)}"
 
     def _hint(self) -> str:
         """Return what may be missing if the agent closes the connection."""
@@ -247,6 +253,15 @@ async def ask_every_agent(
         async with KafkaConnection(agent) as connection:
             responses.append(await connection.ask(form, answer, version, request))
     return responses
+
+
+def plain(error: BaseException) -> str:
+    """What an operating system's error says, without its number and Python's words."""
+    if isinstance(error, TimeoutError) and not error.errno:
+        return "timed out"
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _why_no_tls(address: str, error: ssl.SSLError) -> str:

@@ -9,7 +9,7 @@ altered. All client metrics subscriptions show the same values.
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.security.listeners import DEFAULT_NAME
@@ -18,6 +18,7 @@ from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, ConfigType
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
+from lacuna.logstore.compiled import interpreted
 from lacuna.setting import LARGEST_INT, Setting, as_text, settings_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _LOG4J = (
     (logging.INFO, "INFO"),
     (logging.DEBUG, "DEBUG"),
 )
+
+#: A config of our own.
+KERNEL: Final = "lacuna.kernel"
 
 # Kafka shows no broker synonym for these: there is no broker config, or one in hours, or one without a value.
 _OF_TOPICS_ALONE = frozenset(
@@ -114,6 +118,12 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
             "What decides who may do what: ACLs by the rules of Kafka's StandardAuthorizer, or nothing.",
         ),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),
+        _static(
+            KERNEL,
+            ConfigType.STRING,
+            "interpreted" if interpreted() else "compiled",
+            "Whether what works on records is compiled; interpreted, it is much slower.",
+        ),
         _static(
             "log.dirs", ConfigType.STRING, LOG_DIR, "The object store, which all agents share."
         ),

@@ -1,10 +1,12 @@
 """Turns the error codes of agents' answers into one line that says what to do."""
 
+from typing import Final
+
 from lacuna.cli.errors import fail
 from lacuna.controlplane.shared.errors import ErrorCode
 
 _DENIED = "ACLs do not allow it; somebody who may can allow it with `lacuna acls add`"
-_HINTS = {
+HINTS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
@@ -20,11 +22,29 @@ _HINTS = {
     "`lacuna transactions list` shows the ones that exist",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the control plane does not answer; is it running?",
     ErrorCode.NOT_COORDINATOR: "the control plane does not answer; is it running?",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the control plane does not answer; is it running?",
 }
+#: For answers that have no message of their own.
+_WITHOUT_MESSAGE: Final = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "this cannot be the name of a topic: use 1 to 249 of ASCII letters, digits, "
+    "dots, underscores and hyphens, and not . or .. alone",
+    ErrorCode.INVALID_GROUP_ID: "this cannot be the id of a group: it is empty",
+    ErrorCode.CORRUPT_MESSAGE: "what the object store has of it is damaged; `lacuna verify` finds where and which "
+    "records that affects",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the object store could not be read or written; the agent's log says why",
+    ErrorCode.REQUEST_TIMED_OUT: "it took too long; it may still happen: look, and try again",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "an error of the agent's own; its log has it",
+}
+
+
+def _named(code: ErrorCode) -> str:
+    return f"the agent answered {code.name}; its log may say why"
 
 
 def check(error_code: int, subject: str, message: str | None = None) -> None:
     """Raises UserError if an answer about `subject` carries an error code; `message` is the agent's, if it sent one."""
     code = ErrorCode(error_code)
     if code is not ErrorCode.NONE:
-        fail(f"{subject}: {_HINTS.get(code) or message or code.name.lower().replace('_', ' ')}")
+        fail(
+            f"{subject}: {HINTS.get(code) or message or _WITHOUT_MESSAGE.get(code) or _named(code)}"
+        )

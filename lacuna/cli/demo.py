@@ -38,6 +38,7 @@ def demo(
     try:
         from confluent_kafka import KafkaException
 
+        from lacuna.cli.records.told import told
         from lacuna.demo import SCENARIOS
     except ImportError:
         fail("the demo needs a Kafka client: pip install 'lacuna-log[demo]'")
@@ -54,7 +55,7 @@ def demo(
             try:
                 scenario = tell(address, suffix)
             except KafkaException as error:
-                fail(f"the client failed: {error.args[0].str()}")
+                fail(f"the client failed: {told(error.args[0])}")
             explanation = None
             if cluster is not None:
                 explanation = cluster.explain(scenario.topic, 0)

@@ -19,6 +19,9 @@ from lacuna.agent.descriptors import raise_limit
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.cli.console import err
 from lacuna.cli.notifying import SERVING, STOPPING, notify
+from lacuna.logstore.compiled import interpreted
+
+log = logging.getLogger("lacuna")
 
 READY = "bootstrap: "
 CONTROL_READY = "control plane: "
@@ -152,3 +155,10 @@ def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
     logging.getLogger("lacuna").setLevel(logging.INFO if verbose else logging.WARNING)
     logging.getLogger("lacuna.authorizer").setLevel(logging.INFO)
+    if (slow := interpreted()) and not os.environ.get(SUPERVISED):
+        log.warning(
+            "%s and %d more that should be compiled run as Python, which is much slower: install a C compiler and then "
+            "Lacuna anew, or a wheel for this platform",
+            slow[0],
+            len(slow) - 1,
+        )

@@ -9,6 +9,7 @@ from lacuna.agent.housekeeping import Housekeeping
 from lacuna.agent.metrics import DURATIONS
 from lacuna.agents import RunningAgent
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.logstore.compiled import interpreted
 from lacuna.logstore.objects.store import StoreMetrics
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
@@ -42,6 +43,7 @@ def add_agent(families: Families, context: AgentContext, budget_taken: int) -> N
             "address": f"{lease.host}:{lease.port}",
             "zone": context.settings.zone,
             "cluster_id": cluster.cluster_id,
+            "kernel": "interpreted" if interpreted() else "compiled",
         },
     )
     families.gauge(

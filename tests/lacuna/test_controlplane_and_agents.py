@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from lacuna.testing.ports import lasting_ports
 from tests.clients.librd import eventually
 from tests.clients.probing import Target
 
@@ -78,3 +80,21 @@ def brokers(bootstrap: str) -> list[str]:
         "describe_cluster", 0, include_cluster_authorized_operations=False
     )
     return sorted(f"{broker['host']}:{broker['port']}" for broker in asked["brokers"])
+
+
+def test_status_without_a_control_plane_lists_the_agents(tmp_path: Path, lacuna: Command) -> None:
+    (port,) = lasting_ports(1)
+    control = f"127.0.0.1:{port}"
+    options = ("--control", control, "--objects", str(tmp_path / "objects"))
+    with ExitStack() as stack:
+        plane = ("control plane: ", "controlplane", "--listen", control, "--data", str(tmp_path))
+        with running(*plane):
+            agent = stack.enter_context(
+                running("bootstrap: ", "agent", "--listen", "127.0.0.1:0", *options)
+            )
+            assert lacuna("status", "-b", agent).code == 0
+        told = lacuna("status", "-b", agent, "--json")
+    assert told.code == 1
+    assert "the control plane does not answer; is it running?" in told.err
+    (shown,) = json.loads(told.out)["agents"]
+    assert (shown["agent"], shown["address"]) == (1, agent)

@@ -63,7 +63,8 @@ def test_a_topic_id_has_one_spelling(ask: Command, lacuna_cluster: Cluster) -> N
     assert ["spelled", "1", topic_id] in ask("topics", "list").rows
     admin = AdminClient({"bootstrap.servers": lacuna_cluster.bootstrap})
     described = admin.describe_topics(TopicCollection(["spelled"]))["spelled"].result()
-    assert str(described.topic_id) == topic_id
+    # librdkafka writes + and / where Kafka writes - and _.
+    assert str(described.topic_id).translate(str.maketrans("+/", "-_")) == topic_id
     with served(lacuna_cluster) as browser:
         assert f"Topic id <code>{topic_id}</code>" in browser.get("/topics/spelled").text
 

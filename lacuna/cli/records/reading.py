@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from lacuna.cli.answers import check
 from lacuna.cli.errors import print_error
 from lacuna.cli.records.points import Kind, Point
+from lacuna.cli.records.told import told
 from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import (
     EARLIEST,
@@ -246,5 +247,5 @@ def _ends(topic: str, portion: Sequence[Any]) -> Iterator[tuple[int, int]]:
                 f"topic {topic} was deleted; `lacuna topics list` shows the topics that exist"
             )
         if error.code() != KafkaError._PARTITION_EOF:
-            raise UserError(f"partition {each.partition()} of {topic}: {error.str()}")
+            raise UserError(f"partition {each.partition()} of {topic}: {told(error)}")
         yield each.partition(), each.offset()

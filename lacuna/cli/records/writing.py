@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from lacuna.cli.answers import check
 from lacuna.cli.records.reading import check_partition
+from lacuna.cli.records.told import told
 from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import topic_configs, topic_metadata
 from lacuna.errors import UserError
@@ -238,4 +239,4 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _explained(error: KafkaError) -> str:
-    return _HINTS.get(error.code()) or error.str()
+    return _HINTS.get(error.code()) or told(error)

@@ -1,0 +1,19 @@
+"""Whether what is meant to be compiled is: without a C compiler the same sources run as Python, and are much slower."""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+
+from lacuna.logstore.records.build_kernel import SERVING
+
+
+@cache
+def interpreted(modules: tuple[str, ...] = SERVING) -> Sequence[str]:
+    """Return those of the modules, by default of a server, that are not compiled."""
+    return [each for each in modules if not _is_compiled(each)]
+
+
+def _is_compiled(module: str) -> bool:
+    spec = find_spec(module)
+    return spec is not None and (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES))

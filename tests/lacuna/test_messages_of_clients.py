@@ -1,0 +1,34 @@
+"""What librdkafka and agents say is told in words that say what to do."""
+
+import errno
+import socket
+
+import pytest
+from confluent_kafka import KafkaError
+
+from lacuna.cli.answers import check
+from lacuna.cli.records.told import told
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.errors import UserError
+from lacuna.kafka import plain
+
+
+def test_damage_names_verify() -> None:
+    assert "`lacuna verify`" in told(KafkaError(KafkaError.INVALID_MSG))
+    assert "`lacuna topics list`" in told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert told(KafkaError(KafkaError._INVALID_ARG)) == "Invalid argument or configuration"
+
+
+@pytest.mark.parametrize("code", [each for each in ErrorCode if each is not ErrorCode.NONE])
+def test_no_code_is_told_as_bare_words(code: ErrorCode) -> None:
+    with pytest.raises(UserError) as raised:
+        check(code, "it")
+    assert str(raised.value) != f"it: {code.name.lower().replace('_', ' ')}"
+
+
+def test_errors_of_the_system_are_told_without_numbers() -> None:
+    assert plain(ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('::1', 1)")) == (
+        "connection refused"
+    )
+    assert plain(TimeoutError()) == "timed out"
+    assert plain(socket.gaierror(-2, "Name or service not known")) == "Name or service not known"
