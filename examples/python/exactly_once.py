@@ -52,7 +52,8 @@ def main(bootstrap: str) -> None:
     producer.init_transactions(SECONDS)  # from now on whoever had this id before is refused
     consumer.subscribe(["orders"])
     is_stopped = []
-    signal.signal(signal.SIGTERM, lambda *_: is_stopped.append(True))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: is_stopped.append(True))
     while not is_stopped:
         orders = [each for each in consumer.consume(100, 0.5) if not each.error()]
         if not orders:

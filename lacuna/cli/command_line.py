@@ -4,6 +4,7 @@ A thin layer over click. typer does the same, but it brings pydantic: seven pack
 """
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import (
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.config_file import key_of, use_file
+from lacuna.cli.config_file import check_variables, key_of, use_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -99,8 +100,11 @@ class Command(click.Command):
     """A command with our help page, whose options may have values from the config file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line, with the config file for what is not in it."""
+        """Parse the command line, with the config file for what is not in it. Says which variables are unknown."""
         use_file(ctx)
+        if not ctx.resilient_parsing:
+            for line in check_variables(ctx, os.environ):
+                click.echo(f"lacuna: {line}", err=True)
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's

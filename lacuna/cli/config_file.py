@@ -4,6 +4,7 @@ A key is the command and the option as they are typed, with dots: `groups.reset.
 share has a key without a command, after its variable: `bootstrap` is that of LACUNA_BOOTSTRAP.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,25 @@ from lacuna.errors import UserError
 #: Where the root context keeps the file, for all commands below it.
 _FILE: Final = "lacuna.config"
 _PREFIX: Final = "LACUNA_"
+#: Variables of many commands: a command that does not know one need not import all others to know that it is right.
+_SHARED: Final = frozenset(
+    f"LACUNA_{name}"
+    for name in (
+        "BOOTSTRAP", "COMMAND_CONFIG", "CONFIG", "CONTROL", "DATA", "ENCRYPTION_KEYS", "ENCRYPTION_KEY_COMMAND",
+        "SPARK_MASTER", "STORE",
+    )
+)  # fmt: skip
+#: What Kubernetes calls the address of a service whose name begins so.
+_OF_KUBERNETES: Final = re.compile(
+    r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$"
+)
+#: What a supervisor tells its workers.
+_INTERNAL: Final = (
+    "LACUNA_SUPERVISED",
+    "LACUNA_WORKER",
+    "LACUNA_WORKERS_FOLDER",
+    "LACUNA_WORKER_NAME",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +111,30 @@ def read_file(path: Path) -> ConfigFile:
         raise UserError(f"the config file {path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UserError(f"the config file {path} is not TOML: {error}") from error
+
+
+def check_variables(context: click.Context, environment: Mapping[str, str]) -> Iterator[str]:
+    """Return a line for each variable that begins as ours do and is none of any command: it may be mistyped.
+
+    Kubernetes makes such variables of services, of which nothing is said.
+    """
+    own = {variable_of(option, context) for option in keys_of(context).values()}
+    given = {
+        name
+        for name in environment
+        if name.startswith(_PREFIX) and not _OF_KUBERNETES.search(name) and name not in _INTERNAL
+    }
+    if not given - own - _SHARED:
+        return
+    from lacuna.cli.configuration import all_variables, variables
+
+    if not given - own - _SHARED - variables():
+        return
+    known = all_variables()
+    for name in sorted(given - known):
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`lacuna config COMMAND` lists a command's"
+        yield f"ignoring the variable {name}, which no command knows: {hint}"
 
 
 def unknown(key: str, known: Iterable[str]) -> str:

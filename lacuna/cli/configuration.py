@@ -116,13 +116,30 @@ def all_keys() -> set[str]:
     return {*TABLES["up"], *_keys_below(app, root)}
 
 
+def all_variables() -> set[str]:
+    """The environment variables of all settings and of the options of all commands."""
+    from lacuna.cli.app import app
+
+    root = click.Context(app, info_name="lacuna", **app.context_settings)
+    return variables() | {
+        variable_of(option, context)
+        for context in _contexts_below(app, root)
+        for option in keys_of(context).values()
+    }
+
+
 def _keys_below(group: click.Group, context: click.Context) -> Iterator[str]:
+    for below in _contexts_below(group, context):
+        yield from keys_of(below)
+
+
+def _contexts_below(group: click.Group, context: click.Context) -> Iterator[click.Context]:
     for name, child in group.commands.items():
         command = group.entries[name].load(name) if isinstance(group, LazyGroup) else child
         below = click.Context(command, parent=context, info_name=name)
-        yield from keys_of(below)
+        yield below
         if isinstance(command, click.Group):
-            yield from _keys_below(command, below)
+            yield from _contexts_below(command, below)
 
 
 def keyed_options() -> Iterator[Option]:

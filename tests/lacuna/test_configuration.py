@@ -509,3 +509,20 @@ def test_config_of_no_command(refused: Refusal) -> None:
     assert refused("config", "groups", "nope") == (
         "there is no command groups nope: `lacuna --help` lists them"
     )
+
+
+def test_variables_that_no_command_knows(lacuna: Command, tmp_path: Path) -> None:
+    """They may be mistyped; those of other commands, and those that Kubernetes makes of services, are none."""
+    fine = {
+        "LACUNA_NUM_PARTITIONS": "3",
+        "LACUNA_GROUPS_RESET_TO": "end",
+        "LACUNA_DATA": str(tmp_path),
+        "LACUNA_SERVICE_HOST": "10.0.0.1",
+        "LACUNA_PORT_9092_TCP_ADDR": "10.0.0.1",
+    }
+    assert lacuna("doctor", **fine).err == ""
+    ran = lacuna("doctor", **fine, LACUNA_BOOTSTRP="x", LACUNA_NUM_PARTITION="3")
+    assert ran.code == 0
+    first, second = ran.err.splitlines()
+    assert first.endswith("LACUNA_BOOTSTRP, which no command knows: did you mean LACUNA_BOOTSTRAP?")
+    assert second.endswith("did you mean LACUNA_NUM_PARTITIONS?")

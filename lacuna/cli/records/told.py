@@ -7,7 +7,9 @@ from confluent_kafka import KafkaError
 from lacuna.cli.answers import HINTS
 from lacuna.controlplane.shared.errors import ErrorCode
 
-_DAMAGED: Final = "what the object store has of it is damaged; `lacuna verify` finds where and which records that affects"
+_DAMAGED: Final = (
+    "what the object store has of it is damaged; `lacuna verify` finds where, and what that affects"
+)
 _HINTS: Final = {
     KafkaError.INVALID_MSG: _DAMAGED,
     KafkaError._BAD_MSG: _DAMAGED,
