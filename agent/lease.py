@@ -218,14 +218,21 @@ class AgentLease:
             self._session = cluster.sessions
             self._wake.set()
             self.trust.is_replaced = False
+            if self.lease_id not in (NO_LEASE, *cluster.lease_ids):
+                # It has ended, so clients were sent to other agents long ago.
+                self._give_up_unsent()
+                self.report_expired(self.lease_id)
         is_hidden = self.lease_id in cluster.hidden_lease_ids
         if is_hidden and not self._is_hidden and not self._is_leaving:
             self._wake.set()
-            self._control.give_up_unsent(
-                "the agent was cut off, and its clients were sent to other agents"
-            )
+            self._give_up_unsent()
             self.on_lost()
         self._is_hidden = is_hidden
+
+    def _give_up_unsent(self) -> None:
+        self._control.give_up_unsent(
+            "the agent was cut off, and its clients were sent to other agents"
+        )
 
     async def renew(self) -> None:
         """Renew the lease once, trying until there is a reply; if it has expired, have the agent register again."""

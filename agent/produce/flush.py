@@ -436,6 +436,8 @@ class Flusher:
         deadline = loop.time() + self._settings.commit_timeout_ms / 1000
         pause = _FIRST_RETRY_SECONDS
         while True:
+            sessions = self._control.cluster.sessions
+            reply: SegmentCommitted | None = None
             try:
                 reply = (
                     await self._control.call(Command(commit_segment=command))
@@ -461,6 +463,9 @@ class Flusher:
                 log.error(
                     "segment %s: the control plane refused the commit: %s", _name(command), error
                 )
+            # In a new session the client sends again what was not answered in the one before.
+            flight.is_repeated |= self._control.cluster.sessions != sessions
+            if reply is None:
                 return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
             if reply.error_code == ErrorCode.NONE:
                 return reply

@@ -250,6 +250,8 @@ class ClusterView:
         self.hidden_agents: tuple[Agent, ...] = ()  # agents that clients are not sent to
         self.leaving_node_ids: frozenset[int] = frozenset()  # those of them that are about to stop
         self.hidden_lease_ids: frozenset[int] = frozenset()
+        #: The leases that agents had when the session began.
+        self.lease_ids: frozenset[int] = frozenset()
         #: The numbers of the internal topics that have records.
         self.internal_topics: frozenset[int] = frozenset()
         self.sessions = 0  # how many sessions have sent a snapshot
@@ -290,6 +292,7 @@ class ClusterView:
             self.peer_secret = delta.peer_secret
             self.principal = delta.principal
             self.internal_topics = frozenset()
+            self.lease_ids = frozenset(delta.lease_ids)
             self.security.clear()
             self.sessions += 1
         for topic_id in delta.deleted_topic_ids:

@@ -222,6 +222,8 @@ class State:
             security=self.security.snapshot(),
         )
         self.put_agents(delta)
+        agents = (each for each in self.leases.values() if each.node_id != NO_NODE)
+        delta.lease_ids.extend(sorted(each.lease_id for each in agents))
         return delta
 
     def put_agents(self, delta: ClusterDelta) -> None:

@@ -108,7 +108,13 @@ def snapshot(*topics: Topic, agents: tuple[Agent, ...] = ()) -> ClusterDelta:
     """The delta of a whole cluster with these topics and agents (by default, one agent with node id 1)."""
     live = agents or (Agent(node_id=1, host="127.0.0.1", port=9092),)
     return ClusterDelta(
-        version=1, is_snapshot=True, cluster_id="c", topics=topics, has_agents=True, agents=live
+        version=1,
+        is_snapshot=True,
+        cluster_id="c",
+        topics=topics,
+        has_agents=True,
+        agents=live,
+        lease_ids=range(1, 100),
     )
 
 

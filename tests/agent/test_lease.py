@@ -143,6 +143,21 @@ async def test_each_new_session_is_renewed_over_at_once() -> None:
 
 
 @on_virtual_time
+async def test_who_comes_back_without_its_lease_drops_what_clients_asked_before() -> None:
+    """It was cut off for longer than its lease: a commit of offsets would replace later ones by now."""
+    made = Setup(lease_duration_ms=3_600_000)
+    dropped = []
+    made.lease.on_lost = lambda: dropped.append(made.control.given_up)
+    await made.lease.start(9092)
+    without = snapshot()
+    without.lease_ids.remove(7)
+    made.control.cluster.apply(without)
+    assert dropped == [1], "before the client sends anything in the new session"
+    await made.until(lambda: made.lease.lease_id == 8)
+    await made.lease.stop_renewing()
+
+
+@on_virtual_time
 async def test_who_was_hidden_renews_and_drops_what_clients_asked_before() -> None:
     made = Setup(lease_duration_ms=3_600_000)
     dropped = []

@@ -31,6 +31,7 @@ from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts, RunningAgent
 from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client.views import ClusterView
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, LEASE_DURATION_MS
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
@@ -440,6 +441,12 @@ class CommitLink:
         """The position of the agent's client."""
         position: int = self._inner.journal_position
         return position
+
+    @property
+    def cluster(self) -> ClusterView:
+        """The view of the agent's client."""
+        view: ClusterView = self._inner.cluster
+        return view
 
     def wait_for_try(self) -> None:
         """Waits until a commit is tried, or returns at once for one that nobody waited for yet."""

@@ -15,6 +15,7 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
 from lacuna.logstore.objects import Part
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.crc import crc32c
@@ -462,6 +463,26 @@ async def test_a_control_plane_that_stays_away_fails_the_flush_for_a_retry() -> 
         assert (await log.produce(batch)).error_code == ErrorCode.REQUEST_TIMED_OUT
         lossy.is_away = False
         assert (await log.produce(batch)).base_offset == 0
+
+
+async def test_an_expired_lease_does_not_deny_what_was_sent_in_an_earlier_session() -> None:
+    """The client sent the commit in two sessions: the first time, its lease had not ended yet."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        call = log.control.call
+
+        async def call_twice(command: Command) -> Reply:
+            reply = await call(command)
+            if command.HasField("commit_segment"):
+                assert not reply.segment_committed.error_code
+                log.control.cluster.sessions += 1
+                expired = SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED)
+                return Reply(segment_committed=expired)
+            return reply
+
+        log.control.call = call_twice  # type: ignore[method-assign]
+        answer = await log.produce(make_batch(b"a"))
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 async def test_an_expired_lease_fails_the_flush_and_is_given_up() -> None:
