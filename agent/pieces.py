@@ -7,6 +7,7 @@ come: together, as values, they would take many times the memory.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
@@ -43,14 +44,14 @@ def pieces_of(api: Api[Any, Any], request: Any, count: int) -> Pieces | None:
         if getattr(request, each.asked[0]):
             return each if count > each.most else None
     if api.pieces and count > api.most_whole:
-        _check(count_of(request) - 1, api.most_whole)
+        _check(count_of(request, api.most_whole + 1) - 1, api.most_whole)
     return None
 
 
 def _check(count: int, most: int) -> None:
     if count > most:
         raise MalformedRequest(
-            f"it has {count} elements that belong together, more than the {most} that are taken"
+            f"more than {most} of its elements belong together, which is the most that are taken"
         )
 
 
@@ -68,7 +69,7 @@ def _cut(
     run: list[Any] = []
     left = most
     for element in elements:
-        count = count_of(element)
+        count = count_of(element, most if inner else MOST_WHOLE)
         if count > left and run:
             yield run, 0
             run, left = [], most
@@ -90,13 +91,25 @@ def _cut_one(element: Any, inner: Sequence[str], most: int) -> Iterator[tuple[Se
         is_first = False
 
 
-def count_of(value: Any) -> int:
-    """Return how many elements a value stands for: those of its arrays, and itself unless it is an array."""
-    if type(value) is tuple:
-        return sum(map(count_of, value)) if value and isinstance(value[0], tuple) else len(value)
-    if not isinstance(value, tuple):
-        return 1
-    return 1 + sum(count_of(field) for field in value if isinstance(field, tuple))
+def count_of(value: Any, most: int = sys.maxsize) -> int:
+    """Return how many elements a value stands for: those of its arrays, and itself unless it is an array.
+
+    Beyond `most` they need not all be counted."""
+    if type(value) is not tuple:
+        arrays = [field for field in value if isinstance(field, tuple)] if _is_row(value) else ()
+        return 1 + sum(count_of(field, most) for field in arrays)
+    if not value or not _is_row(value[0]):
+        return len(value)
+    count = 0
+    for element in value:
+        count += count_of(element, most)
+        if count > most:
+            break
+    return count
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, tuple)
 
 
 class Joined:

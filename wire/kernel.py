@@ -5,7 +5,7 @@
 A plan describes the bytes of one struct at one version: it has a code for each field of a named tuple, in order.
 `lacuna.wire.layout` makes plans. This source is compiled by Cython, or run by Python as it is; `kernel.pyi` has the
 types that callers see. Every length is compared with the bytes that are left before memory is allocated for it. An
-array of more than LONGEST_ARRAY elements and a message of more than MOST_TAGS tagged fields are malformed, as in
+array of more than LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in
 Kafka. Long arrays let other threads run now and then, so a message may be read or written in a thread.
 """
 
@@ -52,7 +52,7 @@ LONGEST_ARRAY = 1_000_000
 MOST_ELEMENTS = 2 * LONGEST_ARRAY
 """Elements of all arrays of a message that is read."""
 MOST_TAGS = 10_000
-"""Tagged fields of a message that is read, or of a request's header."""
+"""Tagged fields of a struct that is read, or of a request's header; each counts as an element too."""
 
 _ERROR_CODE = "error_code"
 _KIND = cython.declare(cython.int, 15)
@@ -141,7 +141,7 @@ class Plan:
 class _Source:
     """The bytes of a message, and the position of the next one to read.
 
-    `elements` of arrays and `tags` have been read; `most` elements are allowed.
+    `elements` of arrays, and tagged fields, have been read; `most` are allowed.
     """
 
     body: object
@@ -150,14 +150,12 @@ class _Source:
     end: cython.Py_ssize_t
     most: cython.Py_ssize_t
     elements: cython.Py_ssize_t
-    tags: cython.Py_ssize_t
 
     def __init__(self, body: memoryview, most: cython.Py_ssize_t = 0) -> None:
         self.body = body
         self.at = 0
         self.most = most
         self.elements = 0
-        self.tags = 0
         if cython.compiled:
             self.data = view_data(body, cython.address(self.end))  # noqa: F821 - kernel.pxd
         else:
@@ -552,9 +550,9 @@ def _read_tags(plan: Plan, row: object, source: _Source) -> cython.int:
     i: cython.Py_ssize_t
     size: cython.longlong
     left: cython.longlong = _read_uvarint(source)
-    source.tags += left
-    if source.tags > _MOST_TAGS:
-        raise _too_many_tags(source.tags)
+    source.elements += left
+    if left > _MOST_TAGS or source.elements > source.most:
+        raise _too_many_tags(left)
     while left > 0:
         left -= 1
         tag: cython.longlong = _read_uvarint(source)

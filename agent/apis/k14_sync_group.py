@@ -58,7 +58,7 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
-    most_whole=100_000,
+    most_whole=20_000,
     moved=ErrorCode.NOT_COORDINATOR,
     waits=True,
 )

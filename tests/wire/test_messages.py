@@ -14,7 +14,14 @@ from lacuna.wire import kernel
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.end_txn import END_TXN_REQUEST, EndTxnRequest, EndTxnResponse
-from lacuna.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from lacuna.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from lacuna.wire.messages.find_coordinator import FindCoordinatorRequest
 from lacuna.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from lacuna.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -316,7 +323,7 @@ def test_a_reader_may_take_fewer_elements(forms: list[Messages]) -> None:
 
 
 @pytest.mark.parametrize("count", [kernel.MOST_TAGS, kernel.MOST_TAGS + 1])
-def test_a_message_has_so_many_tagged_fields(forms: list[Messages], count: int) -> None:
+def test_a_struct_has_so_many_tagged_fields(forms: list[Messages], count: int) -> None:
     varint = bytes([count & 0x7F | 0x80, count >> 7])
     for messages in forms:
         read = messages["LIST_PARTITION_REASSIGNMENTS_REQUEST"].read
@@ -326,6 +333,19 @@ def test_a_message_has_so_many_tagged_fields(forms: list[Messages], count: int) 
         else:
             with pytest.raises(MalformedMessage, match="tagged fields, more than the 10000"):
                 read(body, 0)
+
+
+def test_each_of_many_structs_may_have_tagged_fields(forms: list[Messages]) -> None:
+    """Their number is bounded with that of the elements, and not as that of one struct."""
+    topics = [FetchTopic("t", partitions=[FetchPartition(replica_directory_id=bytes(15) + b"1")])]
+    asked = FetchRequest(topics=topics * (kernel.MOST_TAGS + 1))
+    for messages in forms:
+        message = messages["FETCH_REQUEST"]
+        written = memoryview(message.write(asked, 17))
+        assert len(message.read(written, 17).topics) == kernel.MOST_TAGS + 1
+        assert message.codec.elements == 3 * (kernel.MOST_TAGS + 1)
+        with pytest.raises(MalformedMessage):
+            message.read(written, 17, 3 * kernel.MOST_TAGS)
 
 
 @pytest.mark.parametrize("name", MESSAGES)
