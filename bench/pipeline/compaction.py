@@ -21,6 +21,7 @@ from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.settings import CompactionSettings
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.workers import Workers
 
 SHARES = (0, 50)
 INPUT = Figure("MB/s a core", Better.MORE)
@@ -57,7 +58,7 @@ def _compact(pipeline: PipelineBench, target: Lacuna, share: int, measured: Meas
             control,
             location.store,
             CompactionSettings(),
-            lambda: pipeline.spark.session,
+            Workers(lambda: pipeline.spark.session),
         )
         with Meter(WithSpark(target, pipeline.spark)) as meter:
             report = job.run([topic])

@@ -72,7 +72,7 @@ ENTRIES: Final = {
     ),
     "compact": Entry(
         "lacuna.cli.compact:compact",
-        "Rewrites the bucket with Spark: few large objects, without aborted or superseded records.",
+        "Rewrites the bucket: few large objects, without aborted or superseded records.",
     ),
     "export": Entry(
         "lacuna.cli.export:export",

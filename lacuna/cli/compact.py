@@ -1,11 +1,10 @@
-"""`lacuna compact`: rewrites small and aborted extents as few large ones, on Spark."""
+"""`lacuna compact`: rewrites small and aborted extents as few large ones."""
 
 from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ import click
 from lacuna.cli.command_line import option
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail
+from lacuna.cli.job_workers import UseSpark, check_spark_options, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, JobKeys, Master, SparkConf, Store
 from lacuna.cli.report_files import check_report_file
@@ -21,8 +21,6 @@ from lacuna.cli.sizes import parse_size, show_size
 from lacuna.logstore.records.layout import Codec
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lacuna.pipeline.compaction.settings import CompactionSettings
 
 _WHAT = "What to rewrite"
@@ -131,6 +129,7 @@ PriceFile = Annotated[
 
 
 def compact(
+    context: click.Context,
     topic: Topics = None,
     rewrite_all: All = False,
     small_bytes: Small = "512KiB",
@@ -149,22 +148,22 @@ def compact(
     data: Data = None,
     store: Store = None,
     encryption_keys: JobKeys = None,
+    spark: UseSpark = None,
     master: Master = DEFAULT_MASTER,
     conf: SparkConf = None,
 ) -> None:
-    """Rewrites the bucket with Spark: few large objects, without aborted or superseded records.
+    """Rewrites the bucket: few large objects, without aborted or superseded records.
 
     Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and
     timestamps do not change, and consumers can read all the time. A partition that changes during its rewrite
-    is left as it was, for the next run. Needs `pip install 'lacuna-log[spark]'` and Java 17 or 21.
+    is left as it was, for the next run. Up to 1 GiB is rewritten by this process, more by Spark, which needs
+    `pip install 'lacuna-log[spark]'` and Java 17 or 21.
     """
     from lacuna.cli.compaction import show_plan, show_report, watching
     from lacuna.cli.progress import bytes_done
     from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.control import ControlPlane
-    from lacuna.pipeline.master import check_master
     from lacuna.pipeline.prices import Prices
-    from lacuna.pipeline.session import parse_settings, spark_session
     from lacuna.pipeline.spark_errors import job_errors
 
     pause = parse_duration(interval, "--interval")
@@ -174,24 +173,17 @@ def compact(
     settings = replace(settings, rewrites_all=rewrite_all, threshold=threshold)
     check_report_file("--json", json)
     table = Prices.load(prices)
-    spark_settings = parse_settings(conf or ())
+    check_spark_options(context, spark, conf)
     location = locate(data, control, store, encryption_keys)
     has_prices = prices is not None or location.store.startswith("s3://")
-    if not dry_run:
-        check_master(spark_settings.get("spark.master", master))
     with job_errors(), ExitStack() as stack:
         _interrupt_on_sigterm()
-        plane = stack.enter_context(ControlPlane(location.require_control()))
         progress = stack.enter_context(bytes_done(lambda size: f"rewriting {show_size(size)}"))
-
-        @cache
-        def open_spark() -> SparkSession:
-            progress.stage(f"starting Spark on {master}")
-            session = stack.enter_context(spark_session("lacuna compact", master, spark_settings))
-            progress.stage("rewriting")
-            return session
-
-        job = Compaction(plane, location.store, settings, open_spark, progress)
+        uses_spark = False if dry_run else spark
+        given = (master, conf or ())
+        workers = choose_workers("lacuna compact", uses_spark, given, progress, stack)
+        plane = stack.enter_context(ControlPlane(location.require_control()))
+        job = Compaction(plane, location.store, settings, workers, progress)
         if dry_run:
             plans = job.plan(topic or ())
             progress.end()

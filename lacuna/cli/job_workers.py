@@ -63,6 +63,8 @@ def choose_workers(
     @cache
     def open_spark() -> "SparkSession":
         progress.stage(f"starting Spark on {master}")
-        return stack.enter_context(spark_session(name, master, settings))
+        session = stack.enter_context(spark_session(name, master, settings))
+        progress.stage("working on Spark")
+        return session
 
     return Workers(open_spark, SPARK_FROM_BYTES if uses_spark is None else 0)

@@ -2,17 +2,18 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from itertools import count, islice
+from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PlanCompaction
 from lacuna.pipeline.compaction.committing import UnitOutcome, commit
+from lacuna.pipeline.compaction.here import LocalRunner
 from lacuna.pipeline.compaction.planning import (
     FoundRange,
     PlannedRange,
@@ -27,17 +28,19 @@ from lacuna.pipeline.compaction.report import (
     changes,
     sum_work,
 )
+from lacuna.pipeline.compaction.rewriting import MAX_ATTEMPTS
 from lacuna.pipeline.compaction.settings import CompactionSettings
+from lacuna.pipeline.compaction.unit_tasks import TaskMaker
 from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.progress import Progress
 from lacuna.pipeline.stores import check_store
+from lacuna.pipeline.workers import Workers
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+#: Attempts in this process have other numbers than those of Spark, which counts from 0.
+_FIRST_LOCAL_ATTEMPT: Final = MAX_ATTEMPTS // 2
 #: How many partitions one request to the control plane names.
 _PARTITIONS_AT_ONCE: Final = 1_000
 
@@ -60,7 +63,7 @@ class RewritePlan:
 class Compaction:
     """Compacts partitions of one cluster; `run` may be called repeatedly.
 
-    `open_spark` returns a Spark session and is called only if there is something to rewrite.
+    `workers` say what runs the tasks: Spark, once so much was read that it is worth it, or this process.
     """
 
     def __init__(
@@ -68,13 +71,15 @@ class Compaction:
         control: ControlPlane,
         store_url: str,
         settings: CompactionSettings,
-        open_spark: "Callable[[], SparkSession]",
+        workers: Workers,
         progress: Progress | None = None,
     ) -> None:
         self._control = control
         self._store_url = store_url
         self._settings = settings
-        self._open_spark = open_spark
+        self._workers = workers
+        self._attempts = count(_FIRST_LOCAL_ATTEMPT)
+        self._rewritten_bytes = 0
         self._progress = progress or Progress()
         check_store(store_url, control.cluster_id)
 
@@ -210,7 +215,7 @@ class Compaction:
     def _rewrite(
         self, units: Sequence[Unit], plan: RewritePlan, hold: JobHold
     ) -> Iterator[UnitOutcome]:
-        """Rewrites the units and yields their outcomes as they come. Units without live records need no Spark."""
+        """Rewrites the units and yields their outcomes as they come. Units without live records have no tasks."""
         self._progress.expect(sum(unit.live_bytes for unit in units))
         for unit in units:
             if not unit.tasks:
@@ -218,14 +223,23 @@ class Compaction:
         units = [unit for unit in units if unit.tasks]
         if not units:
             return
-        spark = self._open_spark()
-        from lacuna.pipeline.compaction.running import UnitRunner
-
-        settings = self._settings.rewrite
-        runner = UnitRunner(spark, self._control, hold, self._store_url, settings, plan.now_ms)
-        for unit, outcome in runner.run(units):
+        self._rewritten_bytes += sum(unit.live_bytes for unit in units)
+        for unit, outcome in self._run(units, plan.now_ms, hold):
             self._progress.advance(unit.live_bytes)
             yield outcome
+
+    def _run(
+        self, units: Sequence[Unit], now_ms: int, hold: JobHold
+    ) -> Iterator[tuple[Unit, UnitOutcome]]:
+        maker = TaskMaker(
+            self._store_url, self._control.cluster_id, hold.lease_id, self._settings.rewrite
+        )
+        spark = self._workers.spark_for(self._rewritten_bytes)
+        if spark is None:
+            return LocalRunner(self._control, hold, maker, now_ms, self._attempts).run(units)
+        from lacuna.pipeline.compaction.running import UnitRunner
+
+        return UnitRunner(spark, self._control, hold, maker, now_ms).run(units)
 
     def _sizes(self, partitions: Topics) -> Sizes:
         """The sizes of the partitions that still exist; topics may be deleted meanwhile."""

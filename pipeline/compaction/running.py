@@ -14,13 +14,12 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import SparkSession
 
 from lacuna.pipeline.compaction.cleaning import clean
-from lacuna.pipeline.compaction.committing import UnitOutcome, commit, troubles
+from lacuna.pipeline.compaction.committing import UnitOutcome, commit
 from lacuna.pipeline.compaction.planning import Unit
 from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
-from lacuna.pipeline.compaction.settings import RewriteSettings
+from lacuna.pipeline.compaction.unit_tasks import TaskMaker, failed
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.holding import JobHold
-from lacuna.pipeline.spark_errors import explain_spark_error
 from lacuna.pipeline.spark_tasks import run_tasks
 from lacuna.pipeline.stores import shared_store
 
@@ -48,15 +47,13 @@ class UnitRunner:
         spark: SparkSession,
         control: ControlPlane,
         hold: JobHold,
-        store_url: str,
-        settings: RewriteSettings,
+        maker: TaskMaker,
         now_ms: int,
     ) -> None:
         self._spark = spark
         self._control = control
         self._hold = hold
-        self._store_url = store_url
-        self._settings = settings
+        self._maker = maker
         self._now_ms = now_ms
         self._tag = f"lacuna-compact-{uuid.uuid4().hex}"
 
@@ -107,7 +104,7 @@ class UnitRunner:
                 if error is not None and len(some) == 1:
                     for number, unit in owed.items():
                         del units[number]
-                        yield unit, _failed(unit, error)
+                        yield unit, failed(unit, error)
                 elif error is not None:
                     for number, unit in owed.items():
                         found.pop(number, None)
@@ -124,7 +121,7 @@ class UnitRunner:
     def _run_job(self, units: _Units, tell: Callable[[_Arrival], Any]) -> None:
         context = self._spark.sparkContext
         context.addJobTag(self._tag)
-        tasks = {number: self._tasks(unit) for number, unit in units.items()}
+        tasks = {number: self._maker.tasks(unit) for number, unit in units.items()}
         number, unit = next(iter(units.items()))
         if unit.is_cleaned:
             for result in clean(self._spark, tasks[number], self._now_ms):
@@ -132,18 +129,6 @@ class UnitRunner:
         else:
             given = [(number, task) for number, some in tasks.items() for task in some]
             run_tasks(context, given, _rewrite, lambda at, result: tell((given[at][0], result)))
-
-    def _tasks(self, unit: Unit) -> list[RewriteTask]:
-        return [
-            RewriteTask(
-                store_url=self._store_url,
-                cluster_id=self._control.cluster_id,
-                lease_id=self._hold.lease_id,
-                settings=self._settings,
-                shares=shares,
-            )
-            for shares in unit.tasks
-        ]
 
 
 def _rewrite(numbered: tuple[int, RewriteTask], attempt_id: int) -> TaskResult:
@@ -160,11 +145,3 @@ def _as_jobs(units: Sequence[Unit]) -> Iterator[_Units]:
     for number, unit in numbered:
         if unit.is_cleaned:
             yield {number: unit}
-
-
-def _failed(unit: Unit, error: BaseException) -> UnitOutcome:
-    """The outcome of a unit whose job failed. Raises the error itself if it cannot be explained."""
-    reason = explain_spark_error(error)
-    if reason is None:
-        raise error
-    return UnitOutcome(failed=troubles((found, reason) for found in unit.ranges))

@@ -20,14 +20,17 @@ from tests.pipeline.forked_python import forked_python
 UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40))
 
 
+#: Tests that kill processes or import pyiceberg.
+_SLOW = ("test_crashes.py", "test_iceberg.py")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what uses Spark as slow, unless it is marked as smoke."""
+    """Marks what uses Spark or is in _SLOW as slow, unless it is marked as smoke."""
     for item in items:
-        if (
-            "quick_python" in getattr(item, "fixturenames", ())
-            and item.get_closest_marker("smoke") is None
-        ):
+        fixtures = getattr(item, "fixturenames", ())
+        is_slow = "quick_python" in fixtures or "workers" in fixtures or item.path.name in _SLOW
+        if is_slow and item.get_closest_marker("smoke") is None:
             item.add_marker("slow")
 
 

@@ -149,6 +149,7 @@ def test_what_spark_compacted_and_wrote_is_sound(compacting: Bucket, spark: Spar
     """Keys below the compacted offset are as many as records; aborted ones are gone."""
     from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.compaction.settings import CompactionSettings
+    from lacuna.pipeline.workers import Workers
 
     cluster = compacting.cluster
     keyed = cluster.create_topic("keyed", 2, {"cleanup.policy": "compact"})
@@ -157,7 +158,7 @@ def test_what_spark_compacted_and_wrote_is_sound(compacting: Bucket, spark: Spar
         compacting.produce(topic, [True, False, True, True, False], records=6)
     with compacting.control() as control:
         settings = CompactionSettings(rewrites_all=True)
-        job = Compaction(control, cluster.store_url, settings, lambda: spark)
+        job = Compaction(control, cluster.store_url, settings, Workers(lambda: spark))
         job.run([keyed, plain])
         topic_id = control.topics()[keyed].topic_id
         logs = control.partition_logs([(topic_id, 0), (topic_id, 1)])

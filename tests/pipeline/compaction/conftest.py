@@ -1,5 +1,6 @@
 """A compaction of the test's cluster, and what a consumer reads of it."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -7,14 +8,15 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
-from pyspark.sql import SparkSession
 
+from lacuna.moto import CREDENTIALS
 from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.report import CompactionReport
 from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.progress import Progress
+from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.pipeline.conftest import UNMERGED
 
@@ -83,7 +85,7 @@ class Compactor:
     """`run` compacts topics of the cluster with settings that fit small tests."""
 
     cluster: Cluster
-    spark: SparkSession
+    workers: Workers
     progress: Progress = field(default_factory=Progress)
 
     def job(self, control: ControlPlane, **settings: Any) -> Compaction:
@@ -94,7 +96,7 @@ class Compactor:
             control,
             self.cluster.store_url,
             CompactionSettings(rewrite=RewriteSettings(**rewrite), **settings),
-            lambda: self.spark,
+            self.workers,
             self.progress,
         )
 
@@ -140,14 +142,24 @@ class Meanwhile(Progress):
             work()
 
 
+@pytest.fixture(params=["here", "spark"])
+def workers(request: pytest.FixtureRequest) -> Workers:
+    """This process, or Spark."""
+    os.environ.update(CREDENTIALS)
+    if request.param == "here":
+        return Workers()
+    session = request.getfixturevalue("spark")
+    return Workers(lambda: session)
+
+
 @pytest.fixture
-def compactor(cluster: Cluster, spark: SparkSession) -> Compactor:
+def compactor(cluster: Cluster, workers: Workers) -> Compactor:
     """For the cluster of the session."""
-    return Compactor(cluster, spark)
+    return Compactor(cluster, workers)
 
 
 @pytest.fixture
-def timed(spark: SparkSession) -> Iterator[Compactor]:
+def timed(workers: Workers) -> Iterator[Compactor]:
     """For a cluster of its own, whose time a test may move."""
     with Cluster(parts=UNMERGED) as cluster:
-        yield Compactor(cluster, spark)
+        yield Compactor(cluster, workers)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,8 +12,9 @@ from confluent_kafka import admin as kafka_admin
 from lacuna.controlplane.shared.log.pieces import Piece
 from lacuna.logstore.records.batch import read_batches
 from lacuna.logstore.records.layout import Codec
-from lacuna.pipeline.compaction import cleaning
+from lacuna.pipeline.compaction import cleaning, cleaning_here
 from lacuna.pipeline.compaction.report import metadata_of
+from lacuna.pipeline.compaction.superseding import scan_task
 from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
@@ -242,11 +242,11 @@ def _damage(cluster: Cluster, compactor: Compactor, topic: str) -> tuple[Piece, 
     piece = next(log.pieces(0, 1))
     with compactor.control() as control:
         key = piece.key(control.cluster_id)
-    path = Path(cluster.data) / "objects" / key
-    data = bytearray(path.read_bytes())
+    store = shared_store(cluster.store_url)
+    data = bytearray(store.get_all(key))
     data[piece.position + piece.size // 2] ^= 1
-    path.chmod(0o600)
-    path.write_bytes(data)
+    store.delete([key])
+    store.put(key, [bytes(data)])
     return piece, key
 
 
@@ -307,22 +307,22 @@ def test_keys_that_could_not_be_read_fail_their_partition(
     (log,) = compactor.logs("some-keys")
     with compactor.control() as control:
         key = next(log.pieces(0, 1)).key(control.cluster_id)
-    path = Path(cluster.data) / "objects" / key
+    url = cluster.store_url
     real = cleaning._scanner
 
-    def scanner(now_ms: int) -> Any:
-        scan = real(now_ms)
+    def without_it(scan: Any) -> Any:
+        store = shared_store(url)
+        data = bytes(store.get_all(key))
+        store.delete([key])
+        try:
+            yield from scan
+        finally:
+            store.put(key, [data])
 
-        def without_it(batches: Any) -> Any:
-            away = path.rename(path.with_suffix(".away"))
-            try:
-                yield from scan(batches)
-            finally:
-                away.rename(path)
-
-        return without_it
-
-    monkeypatch.setattr(cleaning, "_scanner", scanner)
+    monkeypatch.setattr(
+        cleaning, "_scanner", lambda now_ms: lambda batches: without_it(real(now_ms)(batches))
+    )
+    monkeypatch.setattr(cleaning_here, "scan_task", lambda *task: without_it(scan_task(*task)))
     (failed,) = compactor.run(*topics).failed
     assert (failed.topic, failed.partition) == ("some-keys", 0)
     assert key in failed.reason

@@ -21,7 +21,7 @@ from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Read, read_partition
 from tests.pipeline.conftest import UNMERGED
 
-_SPARK = ["--conf", "spark.driver.memory=512m"]
+_SPARK = ["--spark", "--conf", "spark.driver.memory=512m"]
 WAIT_SECONDS = 240.0
 
 

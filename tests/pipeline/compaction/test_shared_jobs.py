@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
 from lacuna.logstore.records.layout import Codec
@@ -36,6 +37,7 @@ def _object_of(cluster: Cluster, compactor: Compactor, topic: str) -> Path:
     return Path(cluster.data) / "objects" / key
 
 
+@pytest.mark.parametrize("workers", ["spark"], indirect=True)
 def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
     compactor: Compactor, cluster: Cluster
 ) -> None:
@@ -62,6 +64,7 @@ def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
     assert [read_partition(cluster, topic) for topic in topics] == before
 
 
+@pytest.mark.parametrize("workers", ["spark"], indirect=True)
 def test_a_task_that_fails_costs_its_unit_alone(compactor: Compactor, cluster: Cluster) -> None:
     """Spark ends the job with the task; what the job owes is run again, each unit for itself."""
     topics = [f"shared-{number}" for number in range(4)]

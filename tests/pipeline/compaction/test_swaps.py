@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
@@ -18,6 +17,7 @@ from lacuna.logstore.records.layout import Codec
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import (
     Compactor,
@@ -179,13 +179,13 @@ def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
 
 
 def test_the_embedded_merge_and_a_compaction_at_a_time(
-    spark: SparkSession, transact: Callable[..., Any]
+    workers: Workers, transact: Callable[..., Any]
 ) -> None:
     """Whoever comes second is refused; nothing is lost, and in the end all is compact."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, merge=merge))
     with Cluster(parts=parts) as cluster:
-        compactor = Compactor(cluster, spark)
+        compactor = Compactor(cluster, workers)
         topic = cluster.create_topic("both", 2)
         housekeeping = cluster.embedded.agents[0].housekeeping
         assert housekeeping is not None

@@ -12,8 +12,6 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import committed_files
 from lacuna.testing import Cluster
 
-pytestmark = pytest.mark.slow
-
 _MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 
 

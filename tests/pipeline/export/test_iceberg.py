@@ -22,8 +22,6 @@ from lacuna.testing import Cluster
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-pytestmark = pytest.mark.slow
-
 _MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 _DAYS = {"format": "iceberg", "layout": Layout(partition_by="day")}
 
@@ -50,7 +48,12 @@ def _expected(rows: list[Any]) -> list[Any]:
 
 @pytest.mark.smoke
 def test_three_runs_are_three_snapshots(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+    cluster: Cluster,
+    topic: Any,
+    export_on_spark: Any,
+    consume: Any,
+    transact: Any,
+    tmp_path: Path,
 ) -> None:
     from lacuna.pipeline.export import tables
 
@@ -58,7 +61,7 @@ def test_three_runs_are_three_snapshots(
     for count in (1, 2, 3):
         transact(cluster, name, _MIXED)
         transact(cluster, name, _MIXED[2:], partition=1)
-        report = export(name, to=str(tmp_path), **_DAYS)
+        report = export_on_spark(name, to=str(tmp_path), **_DAYS)
         table = _table(tmp_path, name)
         assert report.records == 32
         assert report.target == f"lacuna.{name}"
@@ -66,7 +69,7 @@ def test_three_runs_are_three_snapshots(
         assert _rows(table) == _expected(consume(name, 2))
         assert tables.offsets_of(table) == {0: 41 * count, 1: count}
     assert [field.name for field in table.spec().fields] == ["timestamp_day"]
-    assert export(name, to=str(tmp_path), **_DAYS).run is None
+    assert export_on_spark(name, to=str(tmp_path), **_DAYS).run is None
     assert len(_table(tmp_path, name).snapshots()) == 3
 
 
