@@ -20,6 +20,13 @@ def pin(metadata: MetadataSource, seconds: float) -> int | None:
     return reply.pin_id
 
 
+def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> None:
+    """Keeps a pin for this many seconds from now. It may have ended already, which its tasks will notice."""
+    if isinstance(metadata, ControlPlane):
+        renewed = PinReads(duration_ms=int(seconds * 1000), pin_id=pin_id)
+        metadata.call(Command(pin_reads=renewed))
+
+
 def unpin(metadata: MetadataSource, pin_id: int) -> None:
     """Ends a pin. It may have expired already, or been ended by an earlier call whose answer was lost."""
     if isinstance(metadata, ControlPlane):

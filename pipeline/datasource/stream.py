@@ -1,7 +1,9 @@
 """Reads a stream: one process gets the offsets and plans each micro-batch, and tasks read it."""
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.pipeline.datasource.bounds import (
     EARLIEST,
     LATEST,
@@ -30,7 +32,7 @@ from lacuna.pipeline.datasource.filters import Condition
 from lacuna.pipeline.datasource.limits import Gate, limited
 from lacuna.pipeline.datasource.offsets import Logs, Resolver, report_loss, selected_logs
 from lacuna.pipeline.datasource.options import Options
-from lacuna.pipeline.datasource.pinning import pin, unpin
+from lacuna.pipeline.datasource.pinning import pin, prolong, unpin
 from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, ReadTask, plan_tasks
 from lacuna.pipeline.datasource.positions import Position
 from lacuna.pipeline.datasource.reading_options import ReadOptions, read_options
@@ -42,6 +44,9 @@ Offsets = Mapping[TopicPartition, int]
 #: A position as Spark keeps it in a checkpoint.
 Json = dict[str, dict[str, Any]]
 
+#: For how many seconds a pin is held at a time. The query prolongs it while it runs, so a query that was killed holds
+#: nothing for long.
+PIN_SECONDS: Final = 120.0
 #: The most pins of unfinished batches to keep; there are more only if Spark plans a batch repeatedly.
 _MAX_PINS: Final = 4
 
@@ -62,7 +67,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_available_now = False
         #: The offsets up to which trigger(availableNow=True) reads.
         self._target: Position | None = None
-        self._pins: list[int] = []
+        #: The pins of unfinished batches, and until when (monotonic, in seconds) each is prolonged.
+        self._pins: list[tuple[int, float]] = []
+        #: Ends the thread that prolongs them. It is made with the first pin: before that, Spark pickles the reader.
+        self._end: threading.Event | None = None
 
     @cached_property
     def _options(self) -> ReadOptions:
@@ -162,8 +170,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Ends the pins, because the batch is done."""
         self._unpin(0)
 
+    def prolong_pins(self) -> None:
+        """Prolongs the pins of unfinished batches that are not older than the option `pin`."""
+        seconds = min(PIN_SECONDS, self._options.pin)
+        for pin_id, until in list(self._pins):
+            if time.monotonic() < until:
+                with suppress(ControlPlaneUnavailable, CommandRefused):  # tried again soon
+                    self._connection.use_now(partial(prolong, pin_id=pin_id, seconds=seconds))
+
     def stop(self) -> None:
         """Ends the pins and the connection, if there is one."""
+        if self._end is not None:
+            self._end.set()
         if "_connection" in vars(self):
             self._unpin(0)
             self._connection.close()
@@ -260,16 +278,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report_loss(message, is_failing=self._options.fail_on_data_loss)
 
     def _pin(self, metadata: MetadataSource) -> None:
-        pin_id = pin(metadata, self._options.pin)
-        if pin_id is not None:
-            self._pins.append(pin_id)
-            self._unpin(_MAX_PINS)
+        seconds = self._options.pin
+        pin_id = pin(metadata, min(PIN_SECONDS, seconds))
+        if pin_id is None:
+            return
+        self._pins.append((pin_id, time.monotonic() + seconds))
+        self._unpin(_MAX_PINS)
+        if self._end is None:
+            self._end = threading.Event()
+            threading.Thread(
+                target=self._prolong_on, args=(self._end,), name="pins", daemon=True
+            ).start()
+
+    def _prolong_on(self, end: threading.Event) -> None:
+        while not end.wait(PIN_SECONDS / 4):
+            self.prolong_pins()
 
     def _unpin(self, keep: int) -> None:
         """Ends all but the newest `keep` pins."""
         while len(self._pins) > keep:
             try:
-                self._connection.use_now(partial(unpin, pin_id=self._pins[0]))
+                self._connection.use_now(partial(unpin, pin_id=self._pins[0][0]))
             except ControlPlaneUnavailable:
                 return  # it is ended with the next batch's pin, or expires
             del self._pins[0]

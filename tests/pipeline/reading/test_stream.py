@@ -311,7 +311,9 @@ def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
             housekeeping = cluster.embedded.agents[0].housekeeping
             assert housekeeping is not None
             cluster.run(housekeeping.merge())
-            cluster.advance(30 * 60_000)
+            for _ in range(30):
+                cluster.advance(60_000)
+                reader.prolong_pins()  # as its thread does
             cluster.run(housekeeping.collect())
             with nullcontext() if pin == "1h" else pytest.raises(DataLossError):
                 batches = [batch for task in tasks for batch in reader.read(task)]
@@ -319,6 +321,31 @@ def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
             reader.commit(end)
         finally:
             reader.stop()
+
+
+def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
+    """It prolongs its pins only while it runs, and no longer than asked for."""
+    with Cluster(parts=_merging()) as cluster:
+        topic = cluster.create_topic("killed")
+        transact(cluster, topic, [(True, [(b"k", b"v")])])
+        pins = cluster.embedded.running.plane._state.segments.pins
+        before = set(pins)
+        reader = StreamReader(Options(options_of(cluster, topic, pin="1h")), RECORD_COLUMNS)
+        brief = StreamReader(Options(options_of(cluster, topic, pin="1s")), RECORD_COLUMNS)
+        try:
+            for each in (reader, brief):
+                end = each.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
+                each.partitions({topic: {"0": 0}}, end)
+            first = min(set(pins) - before)
+            cluster.advance(100_000)
+            reader.prolong_pins()
+            cluster.advance(100_000)
+            assert set(pins) - before == {first}
+            cluster.advance(100_000)
+            assert set(pins) <= before
+        finally:
+            reader.stop()
+            brief.stop()
 
 
 def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
