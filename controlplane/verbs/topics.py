@@ -161,8 +161,12 @@ def _check_name(name: str) -> None:
 
 
 def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
-    """Delete topics by id. Each one succeeds or fails on its own; an id that is repeated fails the second time."""
-    results = []
+    """Delete topics by id. Each one succeeds or fails on its own; an id that is repeated fails the second time.
+
+    Those that would delete more than MAX_NEW_PARTITIONS partitions at once are left out, to be asked for again.
+    """
+    results: list[TopicResult] = []
+    left = MAX_NEW_PARTITIONS
     removed: dict[bytes, None] = {}
     for topic_id in command.topic_ids:
         topic = turn.state.topics.get(topic_id)
@@ -171,8 +175,11 @@ def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
             code = ErrorCode.POLICY_VIOLATION if is_internal else ErrorCode.UNKNOWN_TOPIC_ID
             results.append(TopicResult(topic_id=topic_id, error_code=code))
             continue
-        removed[topic_id] = None
         count = len(topic.partitions)
+        if removed and count > left:
+            break
+        removed[topic_id] = None
+        left -= count
         results.append(TopicResult(name=topic.name, topic_id=topic_id, partition_count=count))
     if removed:
         turn.journal(JournalRecord(topics_removed=TopicsRemoved(topic_ids=removed)))
@@ -296,19 +303,20 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
 def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> None:
     """Remove topics and everything about them (S6).
 
-    Ticks release what is large: the references of their extents, and the offsets that groups have committed in them.
-    Ongoing transactions keep their partitions, which their ends pass over.
+    Ticks release the references of many extents. Ongoing transactions keep their partitions; their ends pass over them.
     """
     delta = state.cluster_changed()
     gone: list[References] = []
+    names: dict[bytes, str] = {}
     for topic_id in record.topic_ids:
         topic = state.topics.pop(topic_id)
+        names[topic_id] = topic.name
         del state.topics_by_name[topic.name]
         del state.topics_by_plain_name[plain(topic.name)]
         gone += [_remove_partition(state, partition) for partition in topic.partitions]
-        state.groups.forget_topic(topic_id, topic.name, now_ms)
         state.rewriting.topics.pop(topic_id, None)
         delta.deleted_topic_ids.append(topic_id)
+    state.groups.forget_topics(names, now_ms)
     state.segments.release(gone, now_ms)
 
 

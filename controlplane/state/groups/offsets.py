@@ -1,7 +1,8 @@
 """Committed offsets, and offsets pending until the outcome of a transaction; both are durable (S26, S4, S6)."""
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import chain
 from typing import Final
 
@@ -18,6 +19,9 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 
+#: How many offsets get tombstones when a group or topics are deleted. Every control plane on a journal needs the same
+#: number.
+MOST_BURIED: Final = 10_000
 #: How many offsets are serialized at once.
 _PIECE_OFFSETS: Final = 10_000
 
@@ -155,23 +159,45 @@ class Offsets:
         """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""
         offsets = self.committed.pop(group_id, {})
         self.size -= _sum(offsets)
-        for key in sorted(offsets):
-            self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
+        self._bury(group_id, offsets, name_of, now_ms, MOST_BURIED)
         for producer_id in list(self.pending_producers.get(group_id, ())):
             self._drop_pending(producer_id, group_id)
 
-    def forget_topic(self, topic_id: bytes, name: str, now_ms: int) -> None:
-        """Drop a deleted topic's offsets, including the pending ones (S6). The topic was called `name`."""
-        for group_id, offsets in sorted(self.committed.items()):
-            for key in self._drop_topic(offsets, topic_id):
-                self.internal.drop_offset(group_id, key, name, now_ms)
+    def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
+        """Drop the offsets of deleted topics, including the pending ones (S6). `names` has what the ids were called."""
+        left = MOST_BURIED
+        found = ((each, _of_topics(offsets, names)) for each, offsets in self.committed.items())
+        for group_id, gone in sorted((each, keys) for each, keys in found if keys):
+            offsets = self.committed[group_id]
+            for key in gone:
+                self._drop(offsets, key)
+            left = self._bury(group_id, gone, names.__getitem__, now_ms, left)
             if not offsets:
                 del self.committed[group_id]
         for producer_id, groups in list(self.pending.items()):
             for group_id, offsets in list(groups.items()):
-                self._drop_topic(offsets, topic_id)
+                for key in _of_topics(offsets, names):
+                    self._drop(offsets, key)
                 if not offsets:
                     self._drop_pending(producer_id, group_id)
+
+    def _bury(
+        self,
+        group_id: str,
+        keys: Collection[PartitionKey],
+        name_of: Callable[[bytes], str],
+        now_ms: int,
+        most: int,
+    ) -> int:
+        """Write tombstones for the first of these offsets; return how many more may be written.
+
+        The rest get none: of very many, the oldest would be forgotten at once.
+        """
+        for key in nsmallest(most, keys):
+            self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
+        if len(keys) > most:
+            self.internal.partition_of_group(group_id).newest = None  # it lists what is gone
+        return max(0, most - len(keys))
 
     def expire(
         self,
@@ -263,12 +289,6 @@ class Offsets:
             self.size -= dropped.size
         return dropped is not None
 
-    def _drop_topic(self, offsets: OffsetsOfGroup, topic_id: bytes) -> list[PartitionKey]:
-        dropped = sorted(key for key in offsets if key[0] == topic_id)
-        for key in dropped:
-            self._drop(offsets, key)
-        return dropped
-
     def _pending_of(self, producer_id: int, group_id: str) -> OffsetsOfGroup:
         self.pending_producers.setdefault(group_id, {})[producer_id] = None
         return self.pending.setdefault(producer_id, {}).setdefault(group_id, {})
@@ -289,6 +309,10 @@ class Offsets:
         del producers[producer_id]
         if not producers:
             del self.pending_producers[group_id]
+
+
+def _of_topics(offsets: OffsetsOfGroup, topic_ids: Container[bytes]) -> list[PartitionKey]:
+    return [key for key in offsets if key[0] in topic_ids]
 
 
 def _sum(offsets: OffsetsOfGroup) -> int:

@@ -1,6 +1,6 @@
 """All groups and their offsets: the durable state and the volatile state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lacuna.controlplane.shared.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
@@ -108,9 +108,9 @@ class Groups:
         """Commit a producer's pending offsets, or drop them. Part of replaying the outcome."""
         self.offsets.end_transaction(producer_id, committed)
 
-    def forget_topic(self, topic_id: bytes, name: str, now_ms: int) -> None:
-        """Drop all offsets of a deleted topic (S6). Part of replaying the deletion."""
-        self.offsets.forget_topic(topic_id, name, now_ms)
+    def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
+        """Drop all offsets of deleted topics (S6). Part of replaying the deletion."""
+        self.offsets.forget_topics(names, now_ms)
 
     def hold_back(self, now_ms: int) -> None:
         """Have nothing be written after `now_ms`, to which the time was set back."""

@@ -4,6 +4,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.settings import OFFSETS_PER_TICK
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord
@@ -100,9 +101,18 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 
 
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
-    """Delete groups that have no members, with their offsets."""
+    """Delete groups that have no members, with their offsets.
+
+    Those that come after some ten thousand offsets are left out, to be asked for again.
+    """
     deleted: set[str] = set()
-    error_codes = [_delete(turn, group_id, deleted) for group_id in command.group_ids]
+    error_codes: list[ErrorCode] = []
+    left = OFFSETS_PER_TICK
+    for group_id in command.group_ids:
+        error_codes.append(_delete(turn, group_id, deleted))
+        left -= len(turn.groups.offsets.committed.get(group_id, ()))
+        if left <= 0:
+            break
     return Reply(groups_deleted=GroupsDeleted(error_codes=error_codes))
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import partition_of
 from lacuna.controlplane.shared.topic_configs import (
     TOPIC_CONFIGS,
     InvalidConfig,
@@ -12,6 +13,7 @@ from lacuna.controlplane.shared.topic_configs import (
     effective,
 )
 from lacuna.controlplane.state import segments
+from lacuna.controlplane.state.groups import offsets
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     ClusterDelta,
@@ -21,8 +23,11 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     DeleteTopics,
+    TopicPartition,
 )
-from lacuna.controlplane.verbs import housekeeping
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, DeleteGroups, OffsetCommit
+from lacuna.controlplane.v1.internal_pb2 import InternalPosition, ReadInternal
+from lacuna.controlplane.verbs import housekeeping, topics
 from tests.controlplane.verbs.cluster import Cluster, Unchecked
 
 NAME_LIMIT = "n" * 249
@@ -106,6 +111,49 @@ def test_delete_topics() -> None:
     assert list(delta.deleted_topic_ids) == [topic_id]
     assert cluster.state.partitions == {}
     assert cluster.create("a") != topic_id
+    cluster.check()
+
+
+def test_many_partitions_are_deleted_by_several_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    sizes = {"a": 5, "b": 3, "c": 1, "d": 1}
+    ids = [cluster.create(name, count) for name, count in sizes.items()]
+    monkeypatch.setattr(topics, "MAX_NEW_PARTITIONS", 4)
+    told = []
+    while ids:
+        results = cluster.do("delete_topics", DeleteTopics(topic_ids=ids)).topics
+        told.append([result.name for result in results])
+        ids = ids[len(results) :]
+    assert told == [["a"], ["b", "c"], ["d"]]
+    assert not cluster.state.topics
+
+
+def test_very_many_offsets_that_go_get_no_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are they listed any more to those who read __consumer_offsets."""
+    monkeypatch.setattr(offsets, "MOST_BURIED", 3)
+    cluster = Cluster()
+    topic_ids = [cluster.create(name, 4) for name in "ab"]
+    for group_id in ("g", "h"):
+        committed = [
+            CommittedOffset(partition=TopicPartition(topic_id=each, partition=index), offset=1)
+            for each in topic_ids
+            for index in range(4)
+        ]
+        commit = OffsetCommit(group_id=group_id, generation_id=-1, offsets=committed)
+        cluster.do("offset_commit", commit)
+    position = InternalPosition(partition=partition_of("g"), max_bytes=9_999)
+
+    def read() -> list[tuple[str, bool]]:
+        message = ReadInternal(positions=[position], max_bytes=9_999)
+        entries = cluster.do("read_internal", message).partitions[0].entries
+        return [(each.key.topic, each.HasField("committed")) for each in entries]
+
+    assert read() == [("a", True)] * 4 + [("b", True)] * 4
+    cluster.do("delete_topics", DeleteTopics(topic_ids=topic_ids[:1]))
+    assert read() == [("b", True)] * 4 + [("a", False)] * 3
+    cluster.do("delete_groups", DeleteGroups(group_ids=["g", "h"]))
+    assert read() == [("a", False)] * 3 + [("b", False)] * 3
+    assert cluster.state.groups.offsets.size == 0
     cluster.check()
 
 

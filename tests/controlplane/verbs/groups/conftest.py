@@ -386,7 +386,7 @@ class Bench:
         topic_id = topic.encode() * 16
         self.delete_partitions(topic_id)
         now_ms = self.now_ms
-        self.outcome(lambda state: state.groups.forget_topic(topic_id, topic, now_ms))
+        self.outcome(lambda state: state.groups.forget_topics({topic_id: topic}, now_ms))
         return ""
 
     def do_fetch(self, *words: str) -> str:
