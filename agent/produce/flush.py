@@ -420,11 +420,12 @@ class Flusher:
         code = answer.error_codes[index]
         if code == ErrorCode.NONE:
             self._moves.went_on(batch)
-        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
-            flight.is_repeated or batch.flags & FLAG_FOLLOWS
+        elif code == ErrorCode.UNKNOWN_PRODUCER_ID or (
+            code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            and (flight.is_repeated or batch.flags & FLAG_FOLLOWS)
         ):
             # The missing batch may have come through another agent since.
-            self._moves.tell(batch)
+            self._moves.tell(batch, is_known=code != ErrorCode.UNKNOWN_PRODUCER_ID)
             return NOT_PERSISTED
         return Verdict(
             code, answer.base_offsets[index], answer.append_times[index], answer.log_start_offset

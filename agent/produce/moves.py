@@ -8,7 +8,8 @@ gap, the missing batch may be acknowledged, so that the client seems to be at fa
 So for a while after agents have come or gone, or after this one was without a session, the first batch of a producer
 in a partition must follow the last one that the control plane knows. If it does not, the client is told to send it
 again, for as long as another agent may repeat a commit. Most clients do so once everything in flight is answered, and
-then it follows. After that time the client gets the control plane's error.
+then it follows. After that time the client gets the control plane's error. A producer id of which a window may have
+expired need not wait for as long: what is not known of it was most likely forgotten (adr/0060).
 """
 
 import asyncio
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # The longest that clients take to notice a change: metadata.max.age.ms and the like are five minutes.
 _HEARING_SECONDS: Final = 300.0
 _MAX_PRODUCERS: Final = 10_000
+# A client that was idle for a day has hardly anything in flight; a commit takes less than this.
+_IDLE_SECONDS: Final = 1.0
 
 
 class Moves:
@@ -73,11 +76,15 @@ class Moves:
                 self._settled.clear()
             self._settled.add(batch.producer_key)
 
-    def tell(self, batch: PendingBatch) -> None:
-        """Remember that the batch's client is told to send it again, and until when it may be."""
+    def tell(self, batch: PendingBatch, *, is_known: bool = True) -> None:
+        """Remember that the batch's client is told to send it again, and until when it may be.
+
+        `is_known` says that the control plane knows the producer in that partition, or may come to know it.
+        """
         if len(self._told) >= _MAX_PRODUCERS:
             self._told.clear()
-        until = asyncio.get_running_loop().time() + self._patience
+        patience = self._patience if is_known else _IDLE_SECONDS
+        until = asyncio.get_running_loop().time() + patience
         self._told.setdefault(batch.producer_key, until)
 
     def _is_unsettled(self) -> bool:

@@ -124,6 +124,8 @@ def _pieces(state: State) -> Iterator[StateSnapshot]:
         ended_lease_ids=state.ended_leases.keys(),
         ended_lease_ms=state.ended_leases.values(),
         pins=_pins(state.segments),
+        id_hours=state.id_ages.hours,
+        id_firsts=state.id_ages.firsts,
         security=state.security.snapshot(),
     )
     for name in _COUNTERS:
@@ -149,6 +151,8 @@ def _read_part(state: State, message: StateSnapshot) -> None:
     for lease in message.leases:
         state.leases[lease.lease_id] = _read_lease(lease)
     state.ended_leases.update(zip(message.ended_lease_ids, message.ended_lease_ms, strict=True))
+    state.id_ages.hours.extend(message.id_hours)
+    state.id_ages.firsts.extend(message.id_firsts)
     if message.HasField("security"):
         state.security.apply(message.security)
     for topic in message.topics:

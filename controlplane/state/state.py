@@ -11,6 +11,7 @@ from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
+from lacuna.controlplane.state.id_ages import IdAges
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.merges_under_way import MergesUnderWay
 from lacuna.controlplane.state.partition import Partition, deleted_delta
@@ -118,6 +119,7 @@ class State:
 
         self.transactional_ids: dict[str, TransactionalId] = {}
         self.producers: dict[int, TransactionalId] = {}  # by current producer id
+        self.id_ages = IdAges()
         self.segments = SegmentTable()
         self.groups = Groups()
         self.security = Security()
@@ -166,6 +168,12 @@ class State:
         """Remove one that is there, and return it."""
         self.transactional_id_bytes -= size_of_transactional_id(transactional_id)
         return self.transactional_ids.pop(transactional_id)
+
+    def give_producer_id(self, producer_id: int, now_ms: int) -> None:
+        """Note that a producer id is given out now, if it is a new one."""
+        if producer_id >= self.next_producer_id:
+            self.next_producer_id = producer_id + 1
+            self.id_ages.note(producer_id, now_ms)
 
     def file_window(self, partition: Partition, producer_id: int, hour: int) -> None:
         """Note the hour in which an idempotence window was used, so that it can expire."""

@@ -230,7 +230,7 @@ def go_on_as(
     if producer_id != found.producer_id:
         state.producers.pop(found.producer_id, None)
         state.producers[producer_id] = found
-        state.next_producer_id = max(state.next_producer_id, producer_id + 1)
+        state.give_producer_id(producer_id, now_ms)
     found.producer_id = producer_id
     found.producer_epoch = producer_epoch
     found.last_update_ms = now_ms

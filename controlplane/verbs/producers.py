@@ -133,7 +133,7 @@ def _fill(
 
 def replay_producer_initialized(state: State, record: ProducerInitialized, now_ms: int) -> None:
     """Store a producer id and epoch; an ongoing transaction of the transactional id is aborted."""
-    state.next_producer_id = max(state.next_producer_id, record.producer_id + 1)
+    state.give_producer_id(record.producer_id, now_ms)
     if not record.has_transactional_id:
         return
     found = state.transactional_ids.get(record.transactional_id)

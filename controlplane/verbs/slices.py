@@ -67,6 +67,7 @@ _HOUR_MS = cython.declare(cython.longlong, HOUR_MS)
 _FENCED = cython.declare(cython.longlong, int(ErrorCode.INVALID_PRODUCER_EPOCH))
 _MAPPING = cython.declare(cython.longlong, int(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
 _OUT_OF_ORDER = cython.declare(cython.longlong, int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
+_UNKNOWN_PRODUCER = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_PRODUCER_ID))
 _TXN_STATE = cython.declare(cython.longlong, int(ErrorCode.INVALID_TXN_STATE))
 _UNKNOWN_ID = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_ID))
 _UNKNOWN = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -562,7 +563,7 @@ class _Draft:
             if window is not None:
                 code = _check_sequence(window.producer_epoch, window.batches, batch)
             elif batch.flags & (_ADDS_PARTITION | _FOLLOWS) and batch.base_sequence != 0:
-                code = _OUT_OF_ORDER
+                code = self.refuse_unknown(batch)
         if code or batch.is_repeated or batch.flags & _TRANSACTIONAL:
             return code
         if producer_id in self.partition.ongoing or (
@@ -570,6 +571,19 @@ class _Draft:
         ):
             return _TXN_STATE
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def refuse_unknown(self, batch: _Batch) -> cython.longlong:
+        """Return the error for a batch that is not its producer's first, where that is not known.
+
+        If its window may have expired, a batch that must follow one that is known gets an error of its own, by which
+        the agent knows that hardly anything is missing.
+        """
+        if batch.flags & _ADDS_PARTITION:
+            return _OUT_OF_ORDER
+        is_old = self.state.id_ages.is_old(batch.producer_id, self.state.clock_ms)
+        return _UNKNOWN_PRODUCER if is_old else _OUT_OF_ORDER
 
     @cython.cfunc
     @cython.exceptval(-1)

@@ -6,6 +6,7 @@ hears of when all before is acknowledged ends it: fatal OUT_OF_ORDER_SEQUENCE_NU
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -229,6 +230,19 @@ def test_who_sends_its_first_sequence_for_long_gets_in(impatient: Two) -> None:
     other = two.two.idempotent()
     assert sent_until_told(two, 7, other) == "NONE"
     assert two.send(two.two, 8, other) == "NONE"
+
+
+def test_who_was_idle_for_a_day_goes_on_soon(two: Two) -> None:
+    """S12: what the control plane has forgotten of an old producer id is not in flight anywhere."""
+    two.lose_the_third()
+    ages = two.stage.control.state().id_ages
+    ages.hours[:] = array("q", (hour - 26 for hour in ages.hours))
+    assert two.send(two.two, 7) == AGAIN
+    began = two.stage.loop.time()
+    while two.send(two.two, 7) == AGAIN:
+        two.stage.advance(0.1)
+    assert two.stage.loop.time() - began < 2.0
+    assert two.values == [b"7"]
 
 
 def test_nothing_is_held_up_where_no_agent_has_gone(two: Two) -> None:

@@ -18,7 +18,7 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId, SegmentSlice
 
-LOG_APPEND_TIME, TRANSACTIONAL, ADDS_PARTITION = 1, 4, 8
+LOG_APPEND_TIME, FOLLOWS, TRANSACTIONAL, ADDS_PARTITION = 1, 2, 4, 8
 
 
 class Cluster:

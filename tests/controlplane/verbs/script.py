@@ -1,6 +1,6 @@
 """Text tables: a command, an arrow, what is expected. Comments and blank lines divide them.
 
-topic NAME PARTITIONS [config=value]     put PARTITION xCOUNT [PID/EPOCH@SEQ [txn|tv2]] [lat=MS]
+topic NAME PARTITIONS [config=value]     put PARTITION xCOUNT [PID/EPOCH@SEQ [txn|tv2|follows]] [lat=MS]
 init ID|- [timeout=MS] [from=PID/EPOCH]  end1|end2 ID PID/EPOCH commit|abort   (TV1 | TV2)
 add|verify ID PID/EPOCH PARTITION…       offsets ID PID/EPOCH GROUP
 commit-offset|commit-offset2 ID PID/EPOCH GROUP PARTITION=OFFSET    fetch-offset GROUP PARTITION
@@ -33,6 +33,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 )
 from tests.controlplane.verbs.cluster import (
     ADDS_PARTITION,
+    FOLLOWS,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     Cluster,
@@ -84,6 +85,8 @@ def _put(cluster: Cluster, partition: str, count: str, *words: str) -> str:
             given["flags"] |= TRANSACTIONAL
         elif word == "tv2":
             given["flags"] |= TRANSACTIONAL | ADDS_PARTITION
+        elif word == "follows":
+            given["flags"] |= FOLLOWS
         elif word.startswith("lat="):
             given["flags"] |= LOG_APPEND_TIME
             given["timestamp"] = int(word[4:])

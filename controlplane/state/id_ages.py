@@ -1,0 +1,35 @@
+"""How old producer ids are, to the hour."""
+
+from array import array
+from bisect import bisect_right
+
+from lacuna.controlplane.state.settings import HOUR_MS, PRODUCER_ID_EXPIRATION_MS
+
+_HOURS_KEPT = PRODUCER_ID_EXPIRATION_MS // HOUR_MS + 2
+
+
+class IdAges:
+    """The first producer id of each hour in which some were given out, as columns; of the last day and little more."""
+
+    __slots__ = ("firsts", "hours")
+
+    def __init__(self) -> None:
+        self.hours: array[int] = array("q")
+        self.firsts: array[int] = array("q")
+
+    def note(self, producer_id: int, now_ms: int) -> None:
+        """Note that a producer id, higher than all before it, was given out."""
+        hour = now_ms // HOUR_MS
+        if self.hours and hour <= self.hours[-1]:
+            return
+        self.hours.append(hour)
+        self.firsts.append(producer_id)
+        gone = bisect_right(self.hours, hour - _HOURS_KEPT)
+        del self.hours[:gone], self.firsts[:gone]
+
+    def is_old(self, producer_id: int, now_ms: int) -> bool:
+        """Whether a producer id was given out so long ago that an idempotence window of it may have expired."""
+        row = bisect_right(self.firsts, producer_id) - 1
+        if row < 0:
+            return True
+        return (self.hours[row] + 1) * HOUR_MS + PRODUCER_ID_EXPIRATION_MS <= now_ms
