@@ -65,22 +65,22 @@ from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# The row must still be as it was seen: of two takeovers at a time one finds it changed, as does one that is beside a
-# renewal. The condition is judged once the row's lock is there.
+# All must still be as it was seen: of two takeovers at a time one finds the row changed, and one that is beside a
+# renewal finds another number. It is read once the row's lock is there, since its query depends on the locked row.
 _TAKE_OVER: Final = """
-    UPDATE lacuna.leader SET epoch = epoch + 1, address = $1, renewed_at = clock_timestamp()
-    WHERE epoch = $2 AND renewed_at = $3 RETURNING epoch"""
+    WITH locked AS MATERIALIZED (SELECT epoch FROM lacuna.leader WHERE epoch = $2 FOR UPDATE)
+    UPDATE lacuna.leader SET epoch = leader.epoch + 1, address = $1 FROM locked
+    WHERE leader.epoch = locked.epoch
+        AND (SELECT last_value FROM lacuna.renewals WHERE locked.epoch IS NOT NULL) = $3
+    RETURNING leader.epoch"""
 _TAKE_FREE: Final = """
-    UPDATE lacuna.leader SET epoch = epoch + 1, address = $1, renewed_at = clock_timestamp()
-    WHERE address IS NULL RETURNING epoch"""
-_SEIZE: Final = """
-    UPDATE lacuna.leader SET epoch = epoch + 1, address = $1, renewed_at = clock_timestamp()
-    RETURNING epoch"""
-# Two renewals within one tick of the clock differ, too.
+    UPDATE lacuna.leader SET epoch = epoch + 1, address = $1 WHERE address IS NULL RETURNING epoch"""
+_SEIZE: Final = "UPDATE lacuna.leader SET epoch = epoch + 1, address = $1 RETURNING epoch"
+# A sequence is changed in place. A row that is updated leaves a dead version each time, and while an old transaction is
+# open in the database, each append would read all of them.
 _RENEW: Final = """
-    UPDATE lacuna.leader
-    SET renewed_at = greatest(clock_timestamp(), renewed_at + interval '1 microsecond')
-    WHERE epoch = $1"""
+    WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
+    SELECT nextval('lacuna.renewals') FROM fence"""
 _RELEASE: Final = "UPDATE lacuna.leader SET address = NULL WHERE epoch = $1"
 _END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) FROM lacuna.journal"
 _APPEND: Final = """
@@ -229,7 +229,7 @@ class PostgresqlJournal:
         elif found[0].silent >= self.lease:
             row = found[1]
             epoch = await connection.fetchval(
-                _TAKE_OVER, self._address, row["epoch"], row["renewed_at"]
+                _TAKE_OVER, self._address, row["epoch"], row["renewals"]
             )
         if epoch is None:
             where = "" if found is None else f" at {found[0].address}"
@@ -266,9 +266,9 @@ class PostgresqlJournal:
         """
         async with self._turn_at_connection() as connection:
             self._warning = ""
-            renewed = await connection.execute(_RENEW, fencing_token, timeout=self._answer_timeout)
+            renewed = await connection.fetchval(_RENEW, fencing_token, timeout=self._answer_timeout)
             self._check_replicated()
-        if renewed != "UPDATE 1":
+        if renewed is None:
             raise self._fenced(fencing_token)
 
     async def confirm(self, fencing_token: int) -> None:

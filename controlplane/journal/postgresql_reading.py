@@ -54,7 +54,8 @@ _FIT: Final = """
         trimmed, greatest(trimmed, (SELECT last FROM lacuna.appends ORDER BY first DESC LIMIT 1)) AS last
     FROM lacuna.journal"""
 _LEADER: Final = """
-    SELECT epoch, address, renewed_at, format_version FROM lacuna.leader, lacuna.journal"""
+    SELECT epoch, address, last_value AS renewals, format_version
+    FROM lacuna.leader, lacuna.renewals, lacuna.journal"""
 _READ_SECONDS: Final = 5.0
 
 Connected = Callable[[], AbstractAsyncContextManager[Connection]]

@@ -2,6 +2,7 @@
 
 journal    one row: format version, cluster id, and up to where records were trimmed
 leader     one row: the epoch, which is the fencing token, of the last writer, and where it serves
+renewals   a sequence, of which each renewal of the leader takes a number
 appends    one row for each append, with the positions of its first and its last record
 snapshots  the parts of snapshots, and before the first one, from format 2 on, the seal of the last append it covers
 """
@@ -24,8 +25,9 @@ _TABLES: Final = (
     )""",
     """CREATE TABLE lacuna.leader (
         is_only_row boolean PRIMARY KEY DEFAULT true CHECK (is_only_row),
-        epoch bigint NOT NULL, address text, renewed_at timestamptz NOT NULL
+        epoch bigint NOT NULL, address text
     )""",
+    "CREATE SEQUENCE lacuna.renewals",
     """CREATE TABLE lacuna.appends (
         first bigint PRIMARY KEY, last bigint NOT NULL, crc bigint NOT NULL, records bytea NOT NULL
     )""",
@@ -35,7 +37,9 @@ _TABLES: Final = (
         PRIMARY KEY (position, part)
     )""",
 )
-_ADD_LEADER: Final = "INSERT INTO lacuna.leader (epoch, renewed_at) VALUES ($1, clock_timestamp())"
+_ADD_LEADER: Final = "INSERT INTO lacuna.leader (epoch) VALUES ($1)"
+# The first number of a new sequence is the one that it has already.
+_BEGIN_RENEWALS: Final = "SELECT setval('lacuna.renewals', 1)"
 _ADD_JOURNAL: Final = (
     "INSERT INTO lacuna.journal (format_version, cluster_id, trimmed) VALUES ($1, $2, $3)"
 )
@@ -122,4 +126,5 @@ async def make_tables(
     for statement in _TABLES:
         await connection.execute(statement)
     await connection.execute(_ADD_LEADER, epoch)
+    await connection.execute(_BEGIN_RENEWALS)
     await connection.execute(_ADD_JOURNAL, format_version, cluster_id, position)

@@ -61,8 +61,7 @@ class Tables:
     trimmed: int = 0
     epoch: int = 0
     address: str | None = None
-    #: In microseconds of the server's clock.
-    renewed_at: int = 0
+    renewals: int = 1
     appends: list[Append] = field(default_factory=list)
 
     @property
@@ -337,10 +336,10 @@ class _Server:
         """Whether the leader's row has this epoch."""
         return self._tables.epoch == epoch
 
-    async def take_over(self, address: str, epoch: int, renewed_at: int) -> Answer:
+    async def take_over(self, address: str, epoch: int, renewals: int) -> Answer:
         tables = self._tables
         return await self._become(
-            address, lambda: (tables.epoch, tables.renewed_at) == (epoch, renewed_at)
+            address, lambda: (tables.epoch, tables.renewals) == (epoch, renewals)
         )
 
     async def take_free(self, address: str) -> Answer:
@@ -356,17 +355,20 @@ class _Server:
                 return "UPDATE 0", []
             await self._commit()
             tables.epoch += 1
-            tables.address, tables.renewed_at = address, self._clock()
+            tables.address = address
             return "UPDATE 1", [Row(epoch=tables.epoch)]
 
     async def renew(self, epoch: int) -> Answer:
         tables = self._tables
-        async with self._lock.held(is_shared=False):
+        async with self._lock.held(is_shared=True):
             if tables.epoch != epoch:
-                return "UPDATE 0", []
+                return "SELECT 0", []
+            # A sequence is not part of the transaction.
+            tables.renewals += 1
             await self._commit()
-            tables.renewed_at = max(self._clock(), tables.renewed_at + 1)
-        return "UPDATE 1", []
+            if self._host.is_standby_cut:
+                return Warned(_one(tables.renewals))
+            return _one(tables.renewals)
 
     async def release(self, epoch: int) -> Answer:
         async with self._lock.held(is_shared=False):
@@ -391,7 +393,7 @@ class _Server:
         row = Row(
             epoch=tables.epoch,
             address=tables.address,
-            renewed_at=tables.renewed_at,
+            renewals=tables.renewals,
             format_version=postgresql_schema.FORMAT_VERSION,
         )
         return "SELECT 1", [row]
@@ -436,14 +438,11 @@ class _Server:
             await asyncio.sleep(_CANCELLED_SECONDS)
         host.commits()
 
-    def _clock(self) -> int:
-        return self._process.now_ms() * 1000
-
 
 _first: Final = attrgetter("first")
 
 
-def _one(value: object) -> Answer:
+def _one(value: object) -> Done:
     return "SELECT 1", [Row(value=value)]
 
 

@@ -25,7 +25,7 @@ __all__ = ["database", "kept_database", "postgresql"]
 T = TypeVar("T")
 
 ROW = (7, b"seven")
-#: (what it is asked, statement, arguments); SEEN is when the leader was renewed, as it was read last.
+#: (what it is asked, statement, arguments); SEEN is the number of the leader's last renewal, as it was read last.
 SEEN = "seen"
 Step = tuple[str, str, tuple[object, ...]]
 SCRIPT: list[Step] = [
@@ -42,9 +42,9 @@ SCRIPT: list[Step] = [
     ("rows", _READ, (0, 10, 1)),
     ("rows", _READ, (3, 10, 1 << 20)),
     ("row", _LEADER, ()),
-    ("do", statements._RENEW, (2,)),
+    ("val", statements._RENEW, (2,)),
     ("val", statements._TAKE_OVER, ("two:1", 2, SEEN)),
-    ("do", statements._RENEW, (1,)),
+    ("val", statements._RENEW, (1,)),
     ("val", statements._TAKE_OVER, ("two:1", 1, SEEN)),
     ("row", _LEADER, ()),
     ("val", statements._TAKE_OVER, ("two:1", 1, SEEN)),
@@ -69,7 +69,7 @@ SCRIPT: list[Step] = [
 
 
 async def answers(connection: Any) -> list[object]:
-    """What a database says to each step. How long ago something was is left out."""
+    """What a database says to each step."""
     seen: object = None
     found: list[object] = []
     for how, text, given in SCRIPT:
@@ -83,7 +83,7 @@ async def answers(connection: Any) -> list[object]:
                 found.append([tuple(row) for row in await connection.fetch(text, *arguments)])
             else:
                 row = dict((await connection.fetchrow(text, *arguments)).items())
-                seen = row.pop("renewed_at")
+                seen = row["renewals"]
                 found.append(row)
         except asyncpg.PostgresError as error:
             found.append(type(error).__name__)

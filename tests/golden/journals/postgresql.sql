@@ -61,9 +61,20 @@ CREATE TABLE lacuna.leader (
     is_only_row boolean DEFAULT true NOT NULL,
     epoch bigint NOT NULL,
     address text,
-    renewed_at timestamp with time zone NOT NULL,
     CONSTRAINT leader_is_only_row_check CHECK (is_only_row)
 );
+
+
+--
+-- Name: renewals; Type: SEQUENCE; Schema: lacuna; Owner: -
+--
+
+CREATE SEQUENCE lacuna.renewals
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 
 
 --
@@ -97,7 +108,14 @@ INSERT INTO lacuna.journal VALUES (true, 1, 'bqwL78qekq5rkJSrLp-9nw', 21);
 -- Data for Name: leader; Type: TABLE DATA; Schema: lacuna; Owner: -
 --
 
-INSERT INTO lacuna.leader VALUES (true, 1, '127.0.0.1:35221', '2026-11-25 09:28:13.557878+00');
+INSERT INTO lacuna.leader VALUES (true, 1, '127.0.0.1:35221');
+
+
+--
+-- Name: renewals; Type: SEQUENCE SET; Schema: lacuna; Owner: -
+--
+
+SELECT pg_catalog.setval('lacuna.renewals', 1, true);
 
 
 --
