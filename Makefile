@@ -59,7 +59,7 @@ compiled: setup
 	@ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python -m pytest --collect-only -q tests >/dev/null || true
 
 # Most mistakes show in a property's first examples; .ci/run, which sets this to nothing, tries all of them.
-test: export LACUNA_MOST_EXAMPLES ?= 20
+test: export MOST_EXAMPLES ?= 20
 
 # Lint and the tests at a time: what one of them leaves of two cores the other takes.
 test: compiled   ## check lint, types and import contracts, and run the tests

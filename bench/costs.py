@@ -2,7 +2,7 @@
 
 Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on how much arrives per second,
 since a flush takes whatever has accumulated; so records are written at a fixed rate, which is part of the row's name.
-Prices come from pipeline/prices.py, or from the file that LACUNA_BENCH_PRICES names.
+Prices come from pipeline/prices.py, or from the file that BENCH_PRICES names.
 """
 
 import os
@@ -22,7 +22,7 @@ from bench.scale import Agents
 from bench.topics import PARTITIONS, Topics
 from lacuna.pipeline.prices import Prices
 
-PRICES_VARIABLE = "LACUNA_BENCH_PRICES"
+PRICES_VARIABLE = "BENCH_PRICES"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "moto",
     "AWS_SECRET_ACCESS_KEY": "moto",
@@ -56,7 +56,7 @@ AMOUNTS = {
 
 
 def load_prices() -> Prices:
-    """The built-in prices, or those of the file that LACUNA_BENCH_PRICES names."""
+    """The built-in prices, or those of the file that BENCH_PRICES names."""
     path = os.environ.get(PRICES_VARIABLE)
     return Prices.load(Path(path) if path else None)
 

@@ -25,8 +25,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Caps the examples of property tests if LACUNA_MOST_EXAMPLES says so, and orders the files."""
-    if most := os.environ.get("LACUNA_MOST_EXAMPLES"):
+    """Caps the examples of property tests if MOST_EXAMPLES says so, and orders the files."""
+    if most := os.environ.get("MOST_EXAMPLES"):
         _cap_examples(items, int(most))
     _put_long_files_first(items)
     # Of pytest-xdist only the main process knows its options.

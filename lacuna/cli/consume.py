@@ -109,9 +109,10 @@ def consume(
     comes, until Ctrl-C. It joins no group and commits no offsets. With --at, the end is where it was then.
     """
     try:
+        from lacuna.cli.records.finding import find
         from lacuna.cli.records.formats import parse_format, render_json
         from lacuna.cli.records.points import Kind, Point, parse_at, parse_from, parse_until
-        from lacuna.cli.records.reading import find, read
+        from lacuna.cli.records.reading import read
     except ImportError:
         fail("consume needs a Kafka client: pip install 'lacuna-log[demo]'")
     if as_json and is_typed(context, "format"):

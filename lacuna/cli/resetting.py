@@ -9,8 +9,8 @@ from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.records.finding import find
 from lacuna.cli.records.points import Kind, Point, parse_from
-from lacuna.cli.records.reading import find
 from lacuna.cli.sizes import show_count
 from lacuna.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages.list_groups import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -417,6 +418,21 @@ def test_without_a_kafka_client() -> None:
         )
         expected = f"lacuna: {command} needs a Kafka client: pip install 'lacuna-log[demo]'\n"
         assert (ran.stderr, ran.returncode) == (expected, 1)
+
+
+def test_other_commands_need_no_kafka_client(lacuna_cluster: Cluster) -> None:
+    """Nor does the search for what a mistyped variable may have meant, which loads all commands."""
+    script = (
+        "import sys; sys.modules['confluent_kafka'] = None; from lacuna.cli import main; main()"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, "groups", "list", "-b", lacuna_cluster.bootstrap],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"LACUNA_BOOTSTRP": "x"},
+    )
+    assert ran.returncode == 0
+    assert "did you mean LACUNA_BOOTSTRAP?" in ran.stderr
 
 
 def test_reading_outlives_the_cluster(lacuna_private_cluster: Cluster, lacuna: Command) -> None:

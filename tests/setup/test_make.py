@@ -39,7 +39,7 @@ def unasked() -> dict[str, str]:
         "VENV",
         "LINTED",
         "WORKERS",
-        "LACUNA_MOST_EXAMPLES",
+        "MOST_EXAMPLES",
         "COVERED_APART",
     )
     return {name: value for name, value in os.environ.items() if name not in handed_on}

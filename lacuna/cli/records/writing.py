@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from lacuna.cli.answers import check
-from lacuna.cli.records.reading import check_partition
+from lacuna.cli.records.finding import check_partition
 from lacuna.cli.records.told import told
 from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import topic_configs, topic_metadata

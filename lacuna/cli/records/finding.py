@@ -1,0 +1,142 @@
+"""Turns points of a topic into the offsets at which reading starts and stops. Needs no Kafka client."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.cli.answers import check
+from lacuna.cli.errors import print_error
+from lacuna.cli.records.points import Kind, Point
+from lacuna.cli.sizes import show_count
+from lacuna.cli.topics import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    list_offsets,
+    topic_metadata,
+    topic_offsets,
+)
+from lacuna.controlplane.client import not_known
+from lacuna.controlplane.client.times import show_time
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.errors import UserError
+from lacuna.kafka import Agents, KafkaConnection
+
+#: A stop that no offset reaches.
+NEVER: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The offsets to print of a partition, from `first` to before `stop`, read from `start` on."""
+
+    partition: int
+    start: int
+    first: int
+    stop: int
+
+
+async def find(
+    bootstrap: Agents,
+    topic: str,
+    partitions: Sequence[int],
+    begin: Point,
+    until: Point,
+    *,
+    committed: bool,
+) -> list[Wanted]:
+    """Turns points into offsets, as of now or of the past time `until`; without `partitions`, of all of them.
+
+    Raises UserError for a topic or partition that does not exist, a time that is not known, and an offset that none of
+    the partitions has reached.
+    """
+    isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
+    async with KafkaConnection(bootstrap) as connection:
+        (found,) = await topic_metadata(connection, topic)
+        check(found.error_code, f"topic {topic}")
+        existing = sorted(each.partition_index for each in found.partitions)
+        for each in partitions:
+            check_partition(topic, each, len(existing))
+        indexes = sorted(set(partitions)) or existing
+
+        async def offsets(timestamp: int) -> dict[int, int]:
+            return await topic_offsets(connection, topic, indexes, timestamp, isolation)
+
+        starts = await offsets(EARLIEST)
+        ends, written = await _bounds(connection, topic, indexes, isolation, until)
+
+        async def resolve(point: Point) -> dict[int, int]:
+            match point.kind:
+                case Kind.EARLIEST:
+                    return starts
+                case Kind.END:
+                    return {each: max(ends[each] - point.value, 0) for each in indexes}
+                case Kind.OFFSET:
+                    return dict.fromkeys(indexes, point.value)
+                case Kind.TIME:
+                    at = await offsets(point.value)
+                    return {each: ends[each] if at[each] < 0 else at[each] for each in indexes}
+                case Kind.PAST:
+                    return ends
+                case Kind.NEVER:
+                    return dict.fromkeys(indexes, NEVER)
+
+        firsts, stops = await resolve(begin), await resolve(until)
+    _check_reached(topic, begin, firsts, written)
+    return [
+        Wanted(
+            each,
+            start=min(max(firsts[each], starts[each]), written[each]),
+            first=firsts[each],
+            stop=stops[each],
+        )
+        for each in indexes
+    ]
+
+
+async def _bounds(
+    connection: KafkaConnection, topic: str, indexes: list[int], isolation: int, until: Point
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Where the partitions end for readers, and for writers; at a past time, both are where readers got to."""
+    if until.kind is Kind.PAST:
+        then = await _ends_at(connection, topic, indexes, until.value)
+        return then, then
+    ends = await topic_offsets(connection, topic, indexes, LATEST, isolation)
+    return ends, await topic_offsets(connection, topic, indexes, LATEST, READ_UNCOMMITTED)
+
+
+async def _ends_at(
+    connection: KafkaConnection, topic: str, indexes: list[int], at_ms: int
+) -> dict[int, int]:
+    """Where the partitions ended at that time, or at the last before it that is known, which is then told.
+
+    Raises UserError.
+    """
+    answers = await list_offsets(connection, topic, indexes, -at_ms, READ_COMMITTED)
+    for each in answers:
+        if each.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise UserError(not_known(topic, each.timestamp))
+        check(each.error_code, f"partition {each.partition_index} of {topic}")
+    as_of_ms = answers[0].timestamp
+    if as_of_ms // 1000 < at_ms // 1000:
+        shown = show_time(as_of_ms)
+        print_error(f"{topic} is shown as of {shown}: of times that long ago only some are known")
+    return {each.partition_index: each.offset for each in answers}
+
+
+def _check_reached(topic: str, begin: Point, firsts: dict[int, int], ends: dict[int, int]) -> None:
+    if all(firsts[each] > ends[each] for each in ends):
+        raise UserError(
+            f"--from {begin.value}: {topic} ends before, at {max(ends.values())}; `lacuna topics describe {topic}` "
+            "shows its offsets"
+        )
+
+
+def check_partition(topic: str, partition: int, count: int) -> None:
+    """Raises UserError if the topic, which has `count` partitions, does not have this one."""
+    if partition >= count:
+        given = "give 0" if count == 1 else f"give 0 to {count - 1}"
+        raise UserError(
+            f"--partition {partition}: {topic} has {show_count(count, 'partition')}; {given}"
+        )
