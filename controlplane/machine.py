@@ -250,9 +250,9 @@ def tick(state: State, context: Context) -> Decision:
     outcomes.tick_transactions(turn)
     if not context.is_time_doubtful:
         producers.tick_transactional_ids(turn)
-        windows.tick_producers(turn)
         housekeeping.tick_pins(turn)
         securing.tick_tokens(turn)
+    windows.tick_producers(turn)
     retention.tick_retention(turn)
     housekeeping.tick_releases(turn)
     presence.tick_presence(turn)

@@ -35,6 +35,7 @@ from lacuna.controlplane.local_stream import local_stream
 from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.controlplane.shared_service import RunningNode, local_name, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
 from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
@@ -68,6 +69,7 @@ class ClusterSettings:
     parts: AgentParts = field(default_factory=AgentParts)
     service: ServiceSettings = field(default_factory=ServiceSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
+    producers: ProducerSettings = field(default_factory=ProducerSettings)
 
     def parts_of(self, number: int) -> AgentParts:
         """The settings of the agent `number`, counted from 0, which alone does merges and collection."""
@@ -166,7 +168,7 @@ class EmbeddedCluster:
         """Starts the control plane, and waits until it leads."""
         settings = self.settings
         address = socket_address(settings.data)
-        prepare = group_settings(settings.groups)
+        prepare = state_settings(settings.groups, settings.producers)
         if settings.journal is None:
             self.running = await serve(
                 address,
@@ -247,11 +249,14 @@ class EmbeddedCluster:
         return await explain_partition(self.control, topic, partition, first, end)
 
 
-def group_settings(settings: GroupSettings) -> Callable[[machine.State], None]:
-    """Returns a function that gives a state machine these settings of groups."""
+def state_settings(
+    groups: GroupSettings, producers: ProducerSettings
+) -> Callable[[machine.State], None]:
+    """Returns a function that gives a state machine these settings."""
 
     def prepare(state: machine.State) -> None:
-        state.groups.settings = settings
+        state.groups.settings = groups
+        state.windows.settings = producers
 
     return prepare
 

@@ -26,13 +26,22 @@ NO_SEQUENCE: Final = -1
 class ProducerWindow:
     """The idempotence window of one producer id in one partition (S10). `batches` has their numbers, oldest first."""
 
-    __slots__ = ("batches", "last_timestamp", "last_used_ms", "producer_epoch")
+    __slots__ = (
+        "batches",
+        "key",
+        "last_timestamp",
+        "last_used_ms",
+        "producer_epoch",
+        "producer_id",
+    )
 
-    def __init__(self, producer_epoch: int) -> None:
+    def __init__(self, key: PartitionKey, producer_id: int, producer_epoch: int) -> None:
+        self.key = key
+        self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.batches: array[int] = array("q")
         self.last_timestamp = -1
-        self.last_used_ms = -1  # not in any hour, even if the clock begins at 0
+        self.last_used_ms = -1  # not in any minute, even if the clock begins at 0
 
     @property
     def last_sequence(self) -> int:

@@ -25,7 +25,6 @@ from lacuna.controlplane.state.partition import (
 )
 from lacuna.controlplane.state.segments import Pin, References, SegmentRows, SegmentTable
 from lacuna.controlplane.state.settings import (
-    HOUR_MS,
     LEASE_DURATION_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
@@ -314,14 +313,14 @@ def _read_windows(state: State, partition: Partition, message: PartitionSnapshot
     )
     at = 0
     for producer_id, producer_epoch, last_timestamp, last_used_ms, count in rows:
-        window = ProducerWindow(producer_epoch)
+        window = ProducerWindow(partition.key, producer_id, producer_epoch)
         window.last_timestamp = last_timestamp
         window.last_used_ms = last_used_ms
         end = at + count * BATCH_NUMBERS
         window.batches = batches[at:end]
         at = end
         partition.producers[producer_id] = window
-        state.file_window(partition, producer_id, last_used_ms // HOUR_MS)
+        state.windows.add(window)
 
 
 # Transactional ids

@@ -20,6 +20,7 @@ from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
 from lacuna.controlplane.state.shares import Shares
 from lacuna.controlplane.state.transactional import TransactionalId
+from lacuna.controlplane.state.windows import Windows
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
@@ -128,8 +129,7 @@ class State:
         self.transactional_id_bytes = 0
         self.transaction_deadlines: Deadlines[int] = Deadlines()  # by producer id
         self.expirations: Deadlines[str] = Deadlines()  # of transactional ids
-        #: hour of the last use -> partition -> producer ids with a window there
-        self.window_hours: dict[int, dict[PartitionKey, set[int]]] = {}
+        self.windows = Windows()
 
         # Volatile: the watchers of partitions, the changes to tell them, and the deadlines of leases.
         self.watched: dict[PartitionKey, int] = {}
@@ -174,11 +174,6 @@ class State:
         if producer_id >= self.next_producer_id:
             self.next_producer_id = producer_id + 1
             self.id_ages.note(producer_id, now_ms)
-
-    def file_window(self, partition: Partition, producer_id: int, hour: int) -> None:
-        """Note the hour in which an idempotence window was used, so that it can expire."""
-        filed = self.window_hours.setdefault(hour, {})
-        filed.setdefault(partition.key, set()).add(producer_id)
 
     @property
     def internal(self) -> InternalTopics:

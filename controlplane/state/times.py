@@ -4,7 +4,7 @@ from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import Pin
-from lacuna.controlplane.state.settings import HOUR_MS, TRANSACTIONAL_ID_EXPIRATION_MS
+from lacuna.controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
 from lacuna.controlplane.state.state import State
 
 
@@ -27,7 +27,7 @@ def hold_back(state: State, now_ms: int) -> None:
     for pin_id, pin in state.segments.pins.items():
         if pin.starts_ms > now_ms:
             state.segments.pins[pin_id] = Pin(now_ms, now_ms + pin.ends_ms - pin.starts_ms)
-    state.window_hours.clear()
+    state.windows.clear()
     for partition in state.partitions.values():
         _hold_back_partition(state, partition, now_ms)
     _hold_back_transactions(state, now_ms)
@@ -38,9 +38,9 @@ def _hold_back_partition(state: State, partition: Partition, now_ms: int) -> Non
     partition.history.hold_back(now_ms)
     partition.settled_ms = partition.history.settled_ms
     partition.compact_again_ms = min(partition.compact_again_ms, now_ms)
-    for producer_id, window in partition.producers.items():
+    for window in partition.producers.values():
         window.last_used_ms = min(window.last_used_ms, now_ms)
-        state.file_window(partition, producer_id, window.last_used_ms // HOUR_MS)
+        state.windows.add(window)
 
 
 def _hold_back_transactions(state: State, now_ms: int) -> None:

@@ -13,6 +13,7 @@ from lacuna.controlplane.verbs.agents import used_late
 from lacuna.controlplane.verbs.slices import decide_slices, replay_slices
 from lacuna.controlplane.verbs.transactions import join_partitions, start_transaction
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.windows import make_room
 
 
 def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
@@ -37,6 +38,7 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
     segment = command.segment
     # What protobuf does not know it would write back: fields of a later version, and of the wrong kind.
     command.DiscardUnknownFields()
+    make_room(turn)
     recorded, verdicts, started, joined = decide_slices(
         turn.state,
         command.SerializeToString(),

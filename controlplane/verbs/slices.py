@@ -26,10 +26,10 @@ from lacuna.controlplane.shared.batches import (
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import EXTENT_ROW, LARGEST_EXTENT_BYTES
 from lacuna.controlplane.shared.history import next_second_ms
-from lacuna.controlplane.state.partition import BATCH_NUMBERS, REMEMBERED_BATCHES, ProducerWindow
+from lacuna.controlplane.state.partition import BATCH_NUMBERS, REMEMBERED_BATCHES
 from lacuna.controlplane.state.rows import BATCH_ROW
-from lacuna.controlplane.state.settings import HOUR_MS
 from lacuna.controlplane.state.transactional import LAST_EPOCH
+from lacuna.controlplane.state.windows import MINUTE_MS
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 
 __all__ = ["decide_slices", "replay_slices"]
@@ -62,7 +62,7 @@ _EXTENT_SIZE = cython.declare(cython.Py_ssize_t, EXTENT_ROW.size)
 _REMEMBERED_SIZE = cython.declare(cython.Py_ssize_t, BATCH_ROW.size)
 _NUMBERS = cython.declare(cython.Py_ssize_t, BATCH_NUMBERS)
 _MOST_NUMBERS = cython.declare(cython.Py_ssize_t, REMEMBERED_BATCHES * BATCH_NUMBERS)
-_HOUR_MS = cython.declare(cython.longlong, HOUR_MS)
+_MINUTE_MS = cython.declare(cython.longlong, MINUTE_MS)
 
 _FENCED = cython.declare(cython.longlong, int(ErrorCode.INVALID_PRODUCER_EPOCH))
 _MAPPING = cython.declare(cython.longlong, int(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
@@ -1009,7 +1009,7 @@ class _Replay:
             producer_id = batch.producer_id
             window = producers.get(producer_id)
             if window is None:
-                window = producers[producer_id] = ProducerWindow(batch.producer_epoch)
+                window = self.state.windows.open(partition, producer_id, batch.producer_epoch)
             batches = window.batches
             if batch.producer_epoch != cython.cast(cython.longlong, window.producer_epoch):
                 window.producer_epoch = batch.producer_epoch
@@ -1019,8 +1019,8 @@ class _Replay:
                 del batches[:_NUMBERS]
             window.last_timestamp = batch.max_timestamp
             last_used_ms: cython.longlong = window.last_used_ms
-            if last_used_ms // _HOUR_MS != self.now_ms // _HOUR_MS:
-                self.state.file_window(partition, producer_id, self.now_ms // _HOUR_MS)
+            if last_used_ms // _MINUTE_MS != self.now_ms // _MINUTE_MS:
+                self.state.windows.use(window, self.now_ms)
             window.last_used_ms = self.now_ms
             first += _REMEMBERED_SIZE
         return 0

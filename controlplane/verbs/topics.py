@@ -322,6 +322,7 @@ def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> N
 
 def _remove_partition(state: State, partition: Partition) -> References:
     del state.partitions[partition.key]
+    state.windows.forget(partition)
     if partition.key in state.watched:
         state.changes.append(deleted_delta(partition.key))
     return References(partition.extents.lease_ids, partition.extents.sequences)

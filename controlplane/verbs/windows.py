@@ -1,70 +1,119 @@
-"""Expires idempotence windows that were not used for long (S8, S10)."""
+"""Drops idempotence windows: those that were not used for long, and those that are too many (S8, S10)."""
+
+from collections.abc import Iterable
+from heapq import nsmallest
+from itertools import islice
+from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.partition import Partition, ProducerWindow
 from lacuna.controlplane.state.settings import HOUR_MS, MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.journal_pb2 import JournalRecord, ProducersExpired
+from lacuna.controlplane.v1.journal_pb2 import (
+    JournalRecord,
+    PartitionProducersExpired,
+    ProducersExpired,
+)
 from lacuna.controlplane.verbs.turn import Turn
+
+#: Which share of a full partition's windows is dropped at once, and of all windows, so that finding the oldest costs
+#: little for each new one.
+_SHARE_OF_PARTITION: Final = 16
+_SHARE_OF_ALL: Final = 256
+
+#: How many windows are looked at for each that is to go. Those of open transactions stay.
+_LOOKS: Final = 4
 
 
 def tick_producers(turn: Turn) -> None:
-    """Expire windows not used for producer.id.expiration.ms; they are filed by hour, so it can be an hour longer."""
-    state, record = turn.state, ProducersExpired()
-    left = MAX_PER_TICK
-    for hour in sorted(state.window_hours):
-        if (hour + 1) * HOUR_MS + PRODUCER_ID_EXPIRATION_MS > turn.now_ms or left <= 0:
-            break
-        expired, looked = _take_expired(state, hour, left)
-        left -= looked
-        for (topic_id, index), producer_id in expired:
-            last = record.partitions[-1] if record.partitions else None
-            if last is None or (last.partition.topic_id, last.partition.partition) != (
-                topic_id,
-                index,
-            ):
-                partition = TopicPartition(topic_id=topic_id, partition=index)
-                last = record.partitions.add()
-                last.partition.CopyFrom(partition)
-            last.producer_ids.append(producer_id)
-    if record.partitions:
-        turn.journal(JournalRecord(producers_expired=record))
+    """Drop windows that are too many, and expire those not used for producer.id.expiration.ms.
 
-
-def _take_expired(
-    state: State, hour: int, limit: int
-) -> tuple[list[tuple[PartitionKey, int]], int]:
-    """Remove up to `limit` windows from the file of that hour.
-
-    Return those that were not used later, as sorted (partition, producer id) pairs, and how many were looked at. A
-    window with an ongoing transaction is filed an hour later, to be looked at again.
+    Producer ids are as old as the hour in which they were given out, and so are windows; it can be an hour longer.
     """
-    filed = state.window_hours[hour]
-    expired: list[tuple[PartitionKey, int]] = []
-    looked = 0
-    while filed and looked < limit:
-        key, producer_ids = filed.popitem()
+    turn.state.windows.release(MAX_PER_TICK)
+    dropped = _surplus(turn.state)
+    if not turn.context.is_time_doubtful:
+        dropped.update(dict.fromkeys(_expired(turn)))
+    _drop(turn, dropped)
+
+
+def make_room(turn: Turn) -> None:
+    """Drop windows that are too many since the last commit. So they never exceed their bound by more than one adds."""
+    windows = turn.state.windows
+    if windows.grown:
+        _drop(turn, _surplus(turn.state))
+
+
+def _surplus(state: State) -> dict[ProducerWindow, None]:
+    """Return the windows to drop since a partition, or all of them together, have too many."""
+    windows, settings = state.windows, state.windows.settings
+    found: dict[ProducerWindow, None] = {}
+    for key in windows.take_grown():
         partition = state.partitions.get(key)
-        while producer_ids and looked < limit:
-            producer_id = producer_ids.pop()
-            looked += 1
-            window = partition.producers.get(producer_id) if partition else None
-            if partition is None or window is None or window.last_used_ms // HOUR_MS > hour:
-                continue
-            if producer_id in partition.ongoing:
-                state.file_window(partition, producer_id, hour + 1)
-            else:
-                expired.append((key, producer_id))
-        if producer_ids:
-            filed[key] = producer_ids
-    if not filed:
-        del state.window_hours[hour]
-    return sorted(expired), looked
+        if partition is not None:
+            found.update(
+                dict.fromkeys(_surplus_of(partition, settings.partition_producer_windows_max))
+            )
+    over = windows.count - len(found) - settings.producer_windows_max
+    if over > 0:
+        wanted = over + settings.producer_windows_max // _SHARE_OF_ALL
+        looked_at = islice(windows.oldest(), len(found) + _LOOKS * wanted)
+        others = (each for each in looked_at if each not in found and _is_idle(state, each))
+        found.update(dict.fromkeys(islice(others, wanted)))
+    return found
+
+
+def _surplus_of(partition: Partition, most: int) -> list[ProducerWindow]:
+    over = len(partition.producers) - most
+    if over <= 0:
+        return []
+    idle = (
+        each for each in partition.producers.values() if each.producer_id not in partition.ongoing
+    )
+    return nsmallest(over + most // _SHARE_OF_PARTITION, idle, key=_last_used)
+
+
+def _last_used(window: ProducerWindow) -> tuple[int, int]:
+    return window.last_used_ms, window.producer_id
+
+
+def _is_idle(state: State, window: ProducerWindow) -> bool:
+    """Whether a window's partition exists, and has no open transaction of its producer."""
+    partition = state.partitions.get(window.key)
+    return partition is not None and window.producer_id not in partition.ongoing
+
+
+def _expired(turn: Turn) -> Iterable[ProducerWindow]:
+    for window in islice(turn.state.windows.oldest(), MAX_PER_TICK):
+        hour = window.last_used_ms // HOUR_MS
+        if (hour + 1) * HOUR_MS + PRODUCER_ID_EXPIRATION_MS > turn.now_ms:
+            break
+        if _is_idle(turn.state, window):
+            yield window
+
+
+def _drop(turn: Turn, dropped: Iterable[ProducerWindow]) -> None:
+    by_partition: dict[PartitionKey, list[int]] = {}
+    for window in dropped:
+        by_partition.setdefault(window.key, []).append(window.producer_id)
+    if not by_partition:
+        return
+    record = ProducersExpired(
+        partitions=[
+            PartitionProducersExpired(
+                partition=TopicPartition(topic_id=topic_id, partition=index),
+                producer_ids=sorted(producer_ids),
+            )
+            for (topic_id, index), producer_ids in sorted(by_partition.items())
+        ]
+    )
+    turn.journal(JournalRecord(producers_expired=record))
 
 
 def replay_producers_expired(state: State, record: ProducersExpired, _now_ms: int) -> None:
-    """Remove expired idempotence windows."""
+    """Remove idempotence windows."""
     for each in record.partitions:
         partition = state.partitions[key_of(each.partition)]
         for producer_id in each.producer_ids:
-            del partition.producers[producer_id]
+            state.windows.drop(partition, producer_id)

@@ -29,6 +29,7 @@ from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.errors import UserError
 from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
 
@@ -43,7 +44,13 @@ AGENT: Final = (
     MergeSettings,
     ControlTlsSettings,
 )
-CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings, ControlTlsSettings, AuthorizerSettings)
+CONTROL_PLANE: Final = (
+    GroupSettings,
+    ProducerSettings,
+    RuntimeSettings,
+    ControlTlsSettings,
+    AuthorizerSettings,
+)
 
 #: The settings by command, key by key.
 TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -92,7 +99,7 @@ class Configuration:
         return replace(self, chosen={**self.chosen, key: Chosen(S3_FLUSH_INTERVAL_MS, _DEFAULT)})
 
     def service(self) -> ServiceSettings:
-        """The settings of the control plane's service; those of consumer groups are made separately."""
+        """The settings of the control plane's service; those of the state machine are made separately."""
         return ServiceSettings(
             runtime=self.make(RuntimeSettings),
             tls=self.make(ControlTlsSettings),

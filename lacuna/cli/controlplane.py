@@ -49,8 +49,9 @@ from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorize
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
-from lacuna.embedded import group_settings, make_folder
+from lacuna.embedded import make_folder, state_settings
 from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
@@ -182,7 +183,9 @@ async def _controlplane(
         str(data / JOURNAL_NAME),
         configuration.service(),
         pace=MeasuredPace(LoopLoad()),
-        prepare=group_settings(configuration.make(GroupSettings)),
+        prepare=state_settings(
+            configuration.make(GroupSettings), configuration.make(ProducerSettings)
+        ),
     )
     await _until_it_fails(running, configuration, health)
 
@@ -212,7 +215,9 @@ async def _one_of_several(
             make_journal,
             configuration.service(),
             advertised=advertise,
-            prepare=group_settings(configuration.make(GroupSettings)),
+            prepare=state_settings(
+                configuration.make(GroupSettings), configuration.make(ProducerSettings)
+            ),
         )
         await _until_it_fails(running, configuration, health)
 

@@ -72,6 +72,7 @@ from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
 from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.observing.agent import STARTING, observe_agent
@@ -247,6 +248,7 @@ def _cluster_settings(
         parts=options.parts(),
         service=options.configuration.service(),
         groups=options.configuration.make(GroupSettings),
+        producers=options.configuration.make(ProducerSettings),
     )
 
 

@@ -159,7 +159,12 @@ def _add_state(families: Families, state: State, sums: Totals) -> None:
     families.gauge(
         "lacuna_idempotent_producers",
         "Producers known in a partition, counted for each partition.",
-        sum(len(each.producers) for each in state.partitions.values()),
+        state.windows.count,
+    )
+    families.gauge(
+        "lacuna_idempotent_producers_limit",
+        "Those not used for longest are dropped beyond this (producer.windows.max).",
+        state.windows.settings.producer_windows_max,
     )
 
 

@@ -30,6 +30,7 @@ from lacuna.cli.up import _cluster_settings
 from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.embedded import EmbeddedCluster
 from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
 from lacuna.testing import ProcessCluster
@@ -75,6 +76,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
         yield configuration.service().tls
         yield configuration.service().authorizer
         yield configuration.make(GroupSettings)
+        yield configuration.make(ProducerSettings)
         return
     options = main.args[0]
     parts = options.parts()
@@ -88,6 +90,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
         yield made.service.tls
         yield made.service.authorizer
         yield made.groups
+        yield made.producers
 
 
 def values_of(parts: Iterator[object]) -> dict[str, Value]:
@@ -195,6 +198,7 @@ async def test_a_cluster_runs_with_what_the_file_says(
             housekeeping.merger._settings,
             plane._settings,
             plane._state.groups.settings,
+            plane._state.windows.settings,
         )
         assert values_of(iter(parts)) == wanted
     finally:

@@ -281,7 +281,7 @@ def _forgotten_windows() -> AbstractContextManager[Any]:
         state = restore(parts)
         for each in state.partitions.values():
             if not each.ongoing:
-                each.producers.clear()
+                state.windows.forget(each)
         return state
 
     return patch(machine, "restore", forget)
