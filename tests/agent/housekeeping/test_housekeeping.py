@@ -14,6 +14,7 @@ from lacuna.agent.housekeeping import (
     service,
 )
 from lacuna.agents import AgentParts
+from lacuna.controlplane.client import PartitionView
 from lacuna.logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
 from lacuna.testing import Cluster
 from tests.agent.harness import ScriptedControl, make_context
@@ -159,10 +160,14 @@ def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
     merge_all(cluster)
     assert read(cluster, topic, "read_committed") == committed
     assert read(cluster, topic, "read_uncommitted") == committed
-    view = cluster.embedded.control.partition(
-        cluster.embedded.control.cluster.topics_by_name[topic].topic_id, 0
-    )
-    cluster.run(view.ready())
+    control = cluster.embedded.control
+
+    async def ready_view() -> PartitionView:
+        view = control.partition(control.cluster.topics_by_name[topic].topic_id, 0)
+        await view.ready()
+        return view
+
+    view = cluster.run(ready_view())
     assert len(view.dead) == 0
     assert len(view.extents) <= 2
 

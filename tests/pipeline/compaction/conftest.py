@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics
+from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.moto import CREDENTIALS
 from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.report import CompactionReport
@@ -154,7 +156,10 @@ def workers(request: pytest.FixtureRequest) -> Workers:
 
 @pytest.fixture
 def compactor(cluster: Cluster, workers: Workers) -> Compactor:
-    """For the cluster of the session."""
+    """For the cluster of the module, without the topics of the test before it, which may have been the same one."""
+    control = cluster.embedded.control
+    topic_ids = [*control.cluster.topics_by_id]
+    cluster.run(control.call(Command(delete_topics=DeleteTopics(topic_ids=topic_ids))))
     return Compactor(cluster, workers)
 
 
