@@ -377,6 +377,11 @@ def add_store(families: Families, store: StoreMetrics, prices: Prices | None = N
         "Bytes read that lay between what was wanted.",
         store.bytes_between,
     )
+    families.counter(
+        "lacuna_store_second_attempts",
+        "Requests made again over a new connection, since the first one was not answered in time.",
+        store.second_attempts,
+    )
     families.gauge(
         "lacuna_store_connections_in_use",
         "Connections to the object store that carry a request.",

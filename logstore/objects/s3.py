@@ -447,6 +447,8 @@ class S3Store:
             self._answer_seconds + size / _SLOW_BYTES_S,
             _is_answer,
         )
+        if ended.were_two:
+            self.metrics.count_second_attempt()
         error = ended.call.exception()
         if ended.were_two and isinstance(error, ClientError):
             # A 412 may be because of our own other attempt, as after a repetition by botocore.

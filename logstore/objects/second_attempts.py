@@ -33,8 +33,6 @@ class SecondAttempts:
         self._threads = ThreadPoolExecutor(threads, "s3-request")
         self._lock = threading.Lock()
         self._allowed = _BURST
-        #: How many there were.
-        self.count = 0
 
     def call(
         self,
@@ -67,7 +65,6 @@ class SecondAttempts:
             if self._allowed < 1:
                 return False
             self._allowed -= 1
-            self.count += 1
             return True
 
 

@@ -208,12 +208,13 @@ class StoreMetrics:
     `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded.
     `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
     that lay between the parts of a `RangeRead`, so that nobody wanted them. `connections_in_use` carry a
-    request now, and at most `connections_kept` stay open without one.
+    request now, and at most `connections_kept` stay open without one. `second_attempts` counts requests
+    that were made again since the first one was not answered in time.
     """
 
     __slots__ = (
         "_clock_ahead_ms", "_lock", "bytes_between", "bytes_read", "bytes_written",
-        "connections_in_use", "connections_kept", "deletes", "gets", "lists", "puts", "sizes",
+        "connections_in_use", "connections_kept", "deletes", "gets", "lists", "puts", "second_attempts", "sizes",
     )  # fmt: skip
 
     def __init__(self, connections_kept: int = 0) -> None:
@@ -228,6 +229,7 @@ class StoreMetrics:
         self.sizes = 0
         self.lists = 0
         self.deletes = 0
+        self.second_attempts = 0
         self._clock_ahead_ms: float | None = None
 
     def dated(self, now_ms: int) -> None:
@@ -280,6 +282,10 @@ class StoreMetrics:
     def count_deletes(self, keys: int) -> None:
         with self._lock:
             self.deletes += keys
+
+    def count_second_attempt(self) -> None:
+        with self._lock:
+            self.second_attempts += 1
 
 
 @runtime_checkable

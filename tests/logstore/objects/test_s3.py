@@ -483,6 +483,7 @@ def test_a_put_on_a_silent_connection_is_made_again_on_a_new_one(
     scripted.put("k", [b"abc"])
     assert [method for method, *_ in script.requests] == ["PUT", "PUT"]
     assert script.requests[1][2]["Connection"] == "close"
+    assert scripted.metrics.second_attempts == 1
     silence.set()
 
 
