@@ -356,7 +356,7 @@ class Runtime:
         self._check_running()
         new = set(keys) - session.keys - session.unshown
         most = self._settings.max_subscriptions
-        if len(session.keys | session.unshown) + len(new) > most:
+        if len(session.keys) + len(session.unshown) + len(new) > most:
             raise ControlPlaneUnavailable(
                 f"a session may watch at most {most} partitions: unsubscribe from some"
             )

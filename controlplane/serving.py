@@ -1,6 +1,7 @@
 """Serves one Session stream, whatever carries it."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
@@ -28,6 +29,8 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 #: How often a client hears at least something.
 BEAT_SECONDS: Final = 1.0
+#: A message holds no more deltas and replies than so many, and those of one decision.
+MOST_TOLD: Final = 500
 
 
 class ServedPlane(Protocol):
@@ -157,12 +160,16 @@ def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:
 
 
 class _Outbox:
-    """The next message of a session's stream; it is collected while the one before is being written."""
+    """The next messages of a session's stream; they are collected while the one before is being written.
+
+    A message that has `MOST_TOLD` items gets no more, so that its reader takes many of them in small steps.
+    """
 
     def __init__(self, max_items: int, epoch: int) -> None:
         self._max_items = max_items
         self._items = 0
-        self._response = SessionResponse(contract=own_contract(), epoch=epoch)
+        self._responses = deque((SessionResponse(contract=own_contract(), epoch=epoch),))
+        self._told = 0  # items of the last one
         self._wake = asyncio.Event()
         self._lost: ControlPlaneUnavailable | None = None
 
@@ -175,16 +182,22 @@ class _Outbox:
     ) -> None:
         if self._lost is not None:
             return
-        self._items += len(partitions) + len(cluster) + len(replies)
+        items = len(partitions) + len(cluster) + len(replies)
+        self._items += items
         if self._items > self._max_items:
             self._items = 0
-            self._response = SessionResponse()
+            self._responses.clear()
             self.lost(ControlPlaneUnavailable("this client reads too slowly: connect again"))
             return
-        self._response.partitions.extend(partitions)
-        self._response.cluster.extend(cluster)
-        self._response.replies.extend(replies)
-        self._response.journal_position = position
+        if not self._responses or self._told >= MOST_TOLD:
+            self._responses.append(SessionResponse())
+            self._told = 0
+        response = self._responses[-1]
+        response.partitions.extend(partitions)
+        response.cluster.extend(cluster)
+        response.replies.extend(replies)
+        response.journal_position = position
+        self._told += items
         self._wake.set()
 
     def beat(self) -> None:
@@ -198,10 +211,10 @@ class _Outbox:
     async def take(self) -> SessionResponse:
         """Wait for the next message, which may be empty. Raises ControlPlaneUnavailable after the last one."""
         await self._wake.wait()
-        if self._lost is None:
-            self._wake.clear()
-        elif not self._items:
+        if not self._items and self._lost is not None:
             raise self._lost
-        response, self._response = self._response, SessionResponse()
-        self._items = 0
+        response = self._responses.popleft() if self._responses else SessionResponse()
+        self._items -= len(response.partitions) + len(response.cluster) + len(response.replies)
+        if not self._responses and self._lost is None:
+            self._wake.clear()
         return response

@@ -133,7 +133,8 @@ API = Api(
     waits=True,
     handle=handle,
     refuse=refuse,
-    most_whole=1_000_000,
+    # Each of 200,000 partitions, the most that a cluster has, in a topic of its own.
+    most_whole=400_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes=(

@@ -1,5 +1,6 @@
 """From plans to spans: takes pieces from the cache, and reads those that are missing together."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,6 +13,7 @@ from lacuna.agent.fetch.stretch import Span
 
 # A plan with a smaller limit gets batches as they were produced, whole ones up to the limit (KIP-74, S15).
 SMALLEST_COALESCED_ANSWER: Final = 2 * COALESCED_BATCH_BYTES
+_MOST_AT_ONCE: Final = 1000
 
 
 @dataclass(slots=True)
@@ -35,9 +37,21 @@ async def gather(
 ) -> list[PlanSpans]:
     """Return the spans of each plan, in order of the plans, or a read error if there was one.
 
-    What is missing is read at once for all plans, so that a fetch waits only for the slowest read. A plan with a small
-    limit is never coalesced.
+    What is missing is read at once for all plans, so that a fetch waits only for the slowest read; but for so many at a
+    time that others are served in between. A plan with a small limit is never coalesced.
     """
+    if len(plans) <= _MOST_AT_ONCE:
+        return await _gather(cache, plans, may_coalesce)
+    gathered: list[PlanSpans] = []
+    for start in range(0, len(plans), _MOST_AT_ONCE):
+        gathered += await _gather(cache, plans[start : start + _MOST_AT_ONCE], may_coalesce)
+        await asyncio.sleep(0)
+    return gathered
+
+
+async def _gather(
+    cache: ExtentCache, plans: Sequence[FetchPlan], may_coalesce: bool
+) -> list[PlanSpans]:
     missing: list[Run] = []
     found = []
     for plan in plans:

@@ -1,6 +1,7 @@
 """From interests to plans: looks at the views, and waits until there is enough to send (S7, S13).
 
 It never polls: a fetch that finds nothing listens to the views of its partitions, and plans those that changed again.
+A large fetch is planned in steps, between which others are served.
 
 While no control plane can be reached, plans are made from what was there before (adr/0034). These say nothing of what
 is not there: an offset out of range, an unknown partition and the end of the records are errors after which clients
@@ -11,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.plan import NOTHING, FetchPlan, plan_fetch, refuse
 from lacuna.agent.fetch.sessions import Interest, Opened, Watch
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 # A partition may take this much of an answer, even if others have records too.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
+#: How many views a large fetch may subscribe in one step: each takes ten times as long as a view that is there already.
+_MOST_SUBSCRIBED: Final = 100
 
 
 class Plans(NamedTuple):
@@ -150,17 +154,17 @@ class Planner:
         confirmed: set[Interest] = set()
         plans: dict[Interest, FetchPlan] = {}
         while True:
-            is_reading_on = await self._make_ready(watch)
+            is_reading_on, dirty = await self._make_ready(watch)
             left = max_bytes
-            waiting = len(watch.dirty)
-            for interest in watch.look():
+            for number, interest in enumerate(dirty):
+                if number and not number % MOST_OF_PIECE:
+                    await asyncio.sleep(0)
                 # Each gets a share, so that neighbours in the bucket are read together.
-                share = max(left // max(waiting, 1), SMALLEST_SHARE_BYTES)
-                waiting -= 1
+                share = max(left // (len(dirty) - number), SMALLEST_SHARE_BYTES)
                 plan = plans[interest] = self.plan_one(interest, is_committed, min(left, share))
                 left -= plan.promise
                 if plan is NOTHING:
-                    del watch.dirty[interest]
+                    watch.dirty.pop(interest, None)
                 if left <= 0:
                     break
             if is_reading_on:
@@ -178,37 +182,40 @@ class Planner:
             await self.confirm(one.view for one in suspects if one.view is not None)
             confirmed.update(suspects)
 
-    async def _make_ready(self, watch: Watch) -> bool:
+    async def _make_ready(self, watch: Watch) -> tuple[bool, list[Interest]]:
         """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7).
 
+        Return whether there is no control plane to ask, and these interests.
+
         While no control plane leads, views that were current when the session ended will do as long as they are
-        trusted, so that who reads what is there notices nothing of a takeover. After that, return True: they show what
-        was there, and no more.
+        trusted, so that who reads what is there notices nothing of a takeover. After that, they show what was there,
+        and no more.
         """
         cluster = self._control.cluster
         while True:
             if not cluster.is_current and self._trust.holds():
-                views = self._find_views(watch)
-                if len(views) == len(watch.dirty) and all(view.is_as_left for view in views):
-                    return False
+                dirty, views = await self._find_views(watch)
+                if len(views) == len(dirty) and all(view.is_as_left for view in views):
+                    return False, dirty
             elif self._trust.is_alone(READ_ON_SECONDS):
-                self._find_views(watch)
-                return True
+                dirty, _ = await self._find_views(watch)
+                return True, dirty
             while not cluster.is_current:
                 await cluster.ready()
-            views = self._find_views(watch)
+            dirty, views = await self._find_views(watch)
             stale = [view for view in views if not view.is_current]
             if not stale and self._trust.holds():
-                return False
-            await asyncio.gather(self._trust.restore(), *(view.ready() for view in stale))
+                return False, dirty
+            await asyncio.gather(self._trust.restore(), _all_ready(stale))
 
-    def _find_views(self, watch: Watch) -> "list[PartitionView]":
-        """Set and return the views of the dirty interests, whose topics may have been created or deleted.
+    async def _find_views(self, watch: Watch) -> "tuple[list[Interest], list[PartitionView]]":
+        """Set the views of the dirty interests, whose topics may have been created or deleted; return both.
 
         The watch listens to each at once, so that a view stays while those of a large fetch are still missing.
         """
         cluster = self._control.cluster
-        for interest in watch.dirty:
+        dirty = watch.look()
+        for number, interest in enumerate(dirty, 1):
             topic = topic_by_name(cluster, interest.name)
             if not interest.name:
                 topic = topic_by_id(cluster, interest.topic_id)
@@ -217,7 +224,16 @@ class Planner:
             else:
                 interest.view = self._control.partition(topic.topic_id, interest.partition)
             watch.listen_to(interest)
-        return [interest.view for interest in watch.dirty if interest.view is not None]
+            if not number % _MOST_SUBSCRIBED:
+                await asyncio.sleep(0)
+        return dirty, [interest.view for interest in dirty if interest.view is not None]
+
+
+async def _all_ready(views: "list[PartitionView]") -> None:
+    """Wait until all views are current; each is subscribed already."""
+    for view in views:
+        if not view.is_current:
+            await view.ready()
 
 
 def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:

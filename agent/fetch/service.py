@@ -6,8 +6,10 @@ The API files use `FetchService`; `FetchService.fetch` names the steps in their 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED, by_topic, failed, no_aborted, size_of
 from lacuna.agent.fetch.cache import ExtentCache
@@ -92,12 +94,12 @@ class FetchService:
         """Return the answer, of what `permission` lets the client read.
 
         Raises ControlPlaneUnavailable if a view cannot be obtained."""
-        opened = self.sessions.open(request, version, asyncio.get_running_loop().time())
+        opened = await self.sessions.open(request, version, asyncio.get_running_loop().time())
         if opened.error_code:
             return FetchResponse(error_code=opened.error_code)
         opened.watch.read_at(request.isolation_level)
         if permission is not None:
-            opened.watch.permit(permission)
+            await opened.watch.permit(permission)
         opened.watch.enter()
         try:
             plans, limit, is_reading_on = await self._planner.plan(request, opened)
@@ -108,7 +110,7 @@ class FetchService:
             if not is_reading_on:
                 # Reading may have taken long, and the bounds must be current.
                 await self._trust.restore()
-            answers = self._answers(request, opened, plans, records)
+            answers = await self._answers(request, opened, plans, records)
         finally:
             opened.watch.leave()
         session_id = opened.session.session_id if opened.session is not None else NO_SESSION
@@ -216,7 +218,7 @@ class FetchService:
 
     def _read_ahead(self, plans: Iterable[FetchPlan]) -> None:
         """Begin to read what the next fetch will want, at most `read_ahead_bytes` for all partitions together."""
-        going_on = [plan for plan in plans if plan.has_more]
+        going_on = [*islice((plan for plan in plans if plan.has_more), MOST_OF_PIECE)]
         limit = self.settings.read_ahead_bytes // max(len(going_on), 1)
         if limit:
             self.cache.read_ahead(
@@ -237,7 +239,7 @@ class FetchService:
         level = request.isolation_level
         at_least_one = not any(answer.records for answer in made.values())
         served = dict(made)
-        for interest, found in gathered.items():
+        for number, (interest, found) in enumerate(gathered.items(), 1):
             limit = min(interest.partition_max_bytes, left)
             answer = _records(interest, found, limit, at_least_one, level)
             if at_least_one and found.is_coalesced and size_of(answer) > limit:
@@ -247,9 +249,11 @@ class FetchService:
             served[interest] = answer
             left = max(left - size_of(answer), 0)
             at_least_one = at_least_one and not answer.records
+            if not number % MOST_OF_PIECE:
+                await asyncio.sleep(0)
         return served
 
-    def _answers(
+    async def _answers(
         self,
         request: FetchRequest,
         opened: Opened,
@@ -261,7 +265,7 @@ class FetchService:
         answers = []
         # Partitions that were not planned have not changed since the client was told of them.
         interests = plans if opened.is_incremental else opened.watch.interests.values()
-        for interest in tuple(interests):
+        for number, interest in enumerate(tuple(interests), 1):
             plan = plans.get(interest)
             error_code = plan.error_code if plan is not None else ErrorCode.NONE
             answer = self._answer(interest, error_code, served.get(interest), level)
@@ -269,6 +273,8 @@ class FetchService:
                 answers.append((interest, answer))
             if answer.records and opened.session is not None:
                 opened.watch.rotate(interest)
+            if not number % MOST_OF_PIECE:
+                await asyncio.sleep(0)
         return answers
 
     def _answer(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -130,14 +131,27 @@ class Watch:
             self._isolation_level = isolation_level
             self.dirty = dict.fromkeys(self.interests.values())
 
-    def permit(self, permission: Permission) -> None:
-        """Decide which interests may be read: the dirty ones, or all if the client or its rights have changed."""
+    async def permit(self, permission: Permission) -> None:
+        """Decide which interests may be read: the dirty ones, or all if the client or its rights have changed.
+
+        Topics are looked at in steps, and what is found holds at once for all partitions: a fetch that is under way in
+        the same session must not find some of them undecided."""
         whose, refusal = permission
+        asked = self.dirty if whose == self._permitted_to else self.interests.values()
+        refusals: dict[str | bytes, int] = {}
+        for topic in dict.fromkeys((interest.name, interest.topic_id) for interest in asked):
+            refusals[topic[0] or topic[1]] = refusal(*topic)
+            if not len(refusals) % MOST_OF_PIECE:
+                await asyncio.sleep(0)
         if whose != self._permitted_to:
             self._permitted_to = whose
             self.dirty = dict.fromkeys(self.interests.values())
         for interest in self.dirty:
-            interest.refusal = refusal(interest.name, interest.topic_id)
+            topic_key = interest.name or interest.topic_id
+            if topic_key in refusals:
+                interest.refusal = refusals[topic_key]
+            else:  # it has become dirty meanwhile
+                interest.refusal = refusal(interest.name, interest.topic_id)
 
     def forget(self, key: InterestKey) -> None:
         """Remove an interest, if it is there."""
@@ -173,7 +187,9 @@ class Watch:
         self.wake()
 
     def look(self) -> list[Interest]:
-        """Return the dirty interests, all of which the caller must plan before its next await."""
+        """Return the dirty interests, all of which the caller must plan.
+
+        A change from now on ends the next `wait`, also of one that is planned only after it."""
         self._has_changed = False
         return list(self.dirty)
 
@@ -218,9 +234,10 @@ class Watch:
     def _let_go(self) -> None:
         if self._fetches or not self._is_ended:
             return
-        for interest, view in self._listening.items():
-            view.remove_listener(interest.on_change)
-        self._listening.clear()
+        for interest in [*islice(self._listening, MOST_OF_PIECE)]:
+            self._unlisten(interest)
+        if self._listening:
+            asyncio.get_running_loop().call_soon(self._let_go)
 
     def _has(self, interest: Interest) -> bool:
         """Whether the session still has this interest: another fetch may have removed it meanwhile."""
@@ -242,6 +259,8 @@ class Session:
     watch: Watch
     began: float
     used: float
+    #: How many of its partitions count towards the bound.
+    partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,29 +297,29 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, request: FetchRequest, version: int, now: float) -> Opened:
+    async def open(self, request: FetchRequest, version: int, now: float) -> Opened:
         """Begin, continue or end the session that a request names, and apply the request to its watch.
 
-        `now` is the time of the event loop.
+        A large request is applied in steps. `now` is the time of the event loop.
         """
         has_topic_ids = version >= _FIRST_TOPIC_ID
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._end(request.session_id)
             watch = Watch()
-            _update(watch, request)
+            await _update(watch, request)
             is_wanted = request.session_epoch == INITIAL_EPOCH and watch.interests
             if is_wanted and self._make_room(len(watch.interests), now):
                 return Opened(0, watch, self._begin(watch, has_topic_ids, now))
             watch.end()
             return Opened(0, watch)
-        return self._go_on(request, has_topic_ids, now)
+        return await self._go_on(request, has_topic_ids, now)
 
     def close(self) -> None:
         """End all sessions."""
         for session_id in tuple(self._sessions):
             self._end(session_id)
 
-    def _go_on(self, request: FetchRequest, has_topic_ids: bool, now: float) -> Opened:
+    async def _go_on(self, request: FetchRequest, has_topic_ids: bool, now: float) -> Opened:
         session = self._sessions.get(request.session_id)
         if session is None:
             return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch())
@@ -308,13 +327,13 @@ class Sessions:
             return Opened(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, Watch())
         if session.epoch != request.session_epoch:
             return Opened(ErrorCode.INVALID_FETCH_SESSION_EPOCH, Watch())
-        self._take(session)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.used = now
-        _update(session.watch, request)
-        for topic in request.forgotten_topics_data:
-            for partition in topic.partitions:
-                session.watch.forget((topic.topic or topic.topic_id, partition))
+        await _update(session.watch, request)
+        await _forget(session.watch, request)
+        if self._sessions.get(session.session_id) is not session:  # it has ended meanwhile
+            return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch())
+        self._take(session)
         if not self._make_room(len(session.watch.interests), now):  # it has grown beyond the bound
             session.watch.end()
             return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch())
@@ -363,11 +382,12 @@ class Sessions:
     def _put(self, session: Session) -> None:
         """Add a session, as the one that was used last."""
         self._sessions[session.session_id] = session
-        self._partitions += len(session.watch.interests)
+        session.partitions = len(session.watch.interests)
+        self._partitions += session.partitions
 
     def _take(self, session: Session) -> None:
         del self._sessions[session.session_id]
-        self._partitions -= len(session.watch.interests)
+        self._partitions -= session.partitions
 
     def _end(self, session_id: int) -> None:
         session = self._sessions.get(session_id)
@@ -381,7 +401,21 @@ def _end(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def _update(watch: Watch, request: FetchRequest) -> None:
+async def _update(watch: Watch, request: FetchRequest) -> None:
+    count = 0
     for topic in request.topics:
         for asked in topic.partitions:
             watch.want(topic.topic, topic.topic_id, asked)
+            count += 1
+            if not count % MOST_OF_PIECE:
+                await asyncio.sleep(0)
+
+
+async def _forget(watch: Watch, request: FetchRequest) -> None:
+    count = 0
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            watch.forget((topic.topic or topic.topic_id, partition))
+            count += 1
+            if not count % MOST_OF_PIECE:
+                await asyncio.sleep(0)

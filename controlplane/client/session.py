@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from lacuna.controlplane.client.calls import Calls
@@ -32,19 +33,23 @@ _log = logging.getLogger("lacuna.controlplane.client")
 
 #: A message waits for further commands for at most so many iterations of the event loop.
 _MAX_ITERATIONS: Final = 4
+#: After a message that tells of more partitions, others are served before the next one is taken.
+_MANY_TOLD: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits(SearchLimits):
-    """Bounds on subscribed partitions, waiting calls, and the commands and bytes in a message. Times are in seconds.
+    """Bounds on subscribed partitions, waiting calls, and what a message holds. Times are in seconds.
 
-    A message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts
-    messages of that size.
+    `max_message_wishes` counts the partitions to subscribe and unsubscribe: both ends take them in small steps. A
+    message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts messages
+    of that size.
     """
 
     max_partitions: int = 10_000
     max_calls: int = 100_000
     max_message_commands: int = 1_000
+    max_message_wishes: int = 1_000
     max_message_bytes: int = 4 << 20
     max_command_bytes: int = 32 << 20
     give_up_after: float = 10.0
@@ -188,6 +193,8 @@ class SessionClient:
         try:
             while not self._is_older(response := await stream.read()):
                 self._receive(response)
+                if len(response.partitions) > _MANY_TOLD:  # the next message may have come too
+                    await asyncio.sleep(0)
             reason = self._why_older(address, response)
         except StreamBroken as error:
             reason = f"the session with the control plane at {address} has ended: {error}"
@@ -263,10 +270,9 @@ class SessionClient:
         if not self._is_introduced:
             self._is_introduced = True
             request.contract.CopyFrom(own_contract())
-        for (topic_id, partition), is_wanted in self._wishes.items():
-            keys = request.subscribe if is_wanted else request.unsubscribe
-            keys.append(TopicPartition(topic_id=topic_id, partition=partition))
-        self._wishes.clear()
+        for key in [*islice(self._wishes, self._limits.max_message_wishes)]:
+            keys = request.subscribe if self._wishes.pop(key) else request.unsubscribe
+            keys.append(TopicPartition(topic_id=key[0], partition=key[1]))
         size = 0
         now = asyncio.get_running_loop().time()
         while (
@@ -282,7 +288,7 @@ class SessionClient:
                 size += command_size
                 request.commands.append(command)
                 self._sent[command.command_id] = command, now
-        if not self._unsent:
+        if not self._unsent and not self._wishes:
             self._wake.clear()
         return request
 

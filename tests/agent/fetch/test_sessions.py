@@ -205,17 +205,16 @@ def opening(partitions: int) -> FetchRequest:
     return fetch_request({("t", partition): 0 for partition in range(partitions)}, session_epoch=0)
 
 
-def opened(sessions: Sessions, partitions: int, now: float) -> int:
+async def opened(sessions: Sessions, partitions: int, now: float) -> int:
     """The id of the session that such a fetch gets; 0 if it gets none."""
-    session = sessions.open(opening(partitions), 12, now).session
-    return session.session_id if session is not None else 0
+    opened = await sessions.open(opening(partitions), 12, now)
+    return opened.session.session_id if opened.session is not None else 0
 
 
-def go_on(sessions: Sessions, session_id: int, epoch: int, now: float) -> int:
+async def go_on(sessions: Sessions, session_id: int, epoch: int, now: float) -> int:
     """The error code of a session's next fetch."""
-    return sessions.open(
-        fetch_request({}, session_id=session_id, session_epoch=epoch), 12, now
-    ).error_code
+    follow = fetch_request({}, session_id=session_id, session_epoch=epoch)
+    return (await sessions.open(follow, 12, now)).error_code
 
 
 async def test_s21_beyond_the_bound_a_fetch_gets_no_session_and_no_other_ends() -> None:
@@ -234,40 +233,46 @@ async def test_s21_beyond_the_bound_a_fetch_gets_no_session_and_no_other_ends() 
         assert not view.is_in_use
 
 
-def test_s21_a_session_that_fell_silent_makes_room_after_two_minutes() -> None:
+async def test_s21_a_session_that_fell_silent_makes_room_after_two_minutes() -> None:
     sessions = Sessions(2, 1000, Random(1).randint)
-    silent, busy = opened(sessions, 5, 0.0), opened(sessions, 5, 1.0)
-    assert go_on(sessions, busy, 1, 100.0) == 0
-    assert opened(sessions, 1, EVICTION_SECONDS) == 0
-    assert opened(sessions, 1, EVICTION_SECONDS + 0.1) > 0
-    assert go_on(sessions, silent, 1, 121.0) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert go_on(sessions, busy, 2, 121.0) == 0
+    silent, busy = await opened(sessions, 5, 0.0), await opened(sessions, 5, 1.0)
+    assert await go_on(sessions, busy, 1, 100.0) == 0
+    assert await opened(sessions, 1, EVICTION_SECONDS) == 0
+    assert await opened(sessions, 1, EVICTION_SECONDS + 0.1) > 0
+    assert await go_on(sessions, silent, 1, 121.0) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert await go_on(sessions, busy, 2, 121.0) == 0
     assert sessions.evicted == 1
 
 
-def test_s21_a_larger_session_takes_the_place_of_a_smaller_one_that_is_two_minutes_old() -> None:
+async def test_s21_a_larger_session_takes_the_place_of_a_smaller_one_that_is_two_minutes_old() -> (
+    None
+):
     sessions = Sessions(2, 1000, Random(1).randint)
-    small, large = opened(sessions, 2, 0.0), opened(sessions, 9, 0.0)
+    small, large = await opened(sessions, 2, 0.0), await opened(sessions, 9, 0.0)
     for epoch, now in enumerate((60.0, 119.0, 121.0), 1):
-        assert go_on(sessions, small, epoch, now) == go_on(sessions, large, epoch, now) == 0
-    assert opened(sessions, 2, 121.0) == 0
-    assert opened(sessions, 3, 121.0) > 0
-    assert go_on(sessions, small, 4, 121.0) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert go_on(sessions, large, 4, 121.0) == 0
+        assert (
+            await go_on(sessions, small, epoch, now)
+            == await go_on(sessions, large, epoch, now)
+            == 0
+        )
+    assert await opened(sessions, 2, 121.0) == 0
+    assert await opened(sessions, 3, 121.0) > 0
+    assert await go_on(sessions, small, 4, 121.0) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert await go_on(sessions, large, 4, 121.0) == 0
 
 
-def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
+async def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
     """A session that is too large is none, and one cannot grow beyond the bound."""
     sessions = Sessions(1000, 5, Random(1).randint)
-    first, second = opened(sessions, 3, 0.0), opened(sessions, 2, 0.0)
+    first, second = await opened(sessions, 3, 0.0), await opened(sessions, 2, 0.0)
     assert (first > 0, second > 0) == (True, True)
-    assert [opened(sessions, partitions, 1.0) for partitions in (1, 3, 6)] == [0, 0, 0]
+    assert [await opened(sessions, partitions, 1.0) for partitions in (1, 3, 6)] == [0, 0, 0]
     offsets = {("t", partition): 0 for partition in range(4)}
     more = fetch_request(offsets, session_id=second, session_epoch=1)
-    assert sessions.open(more, 12, 1.0).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (await sessions.open(more, 12, 1.0)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 1
-    assert go_on(sessions, first, 1, 1.0) == 0
-    assert opened(sessions, 2, 1.0) > 0
+    assert await go_on(sessions, first, 1, 1.0) == 0
+    assert await opened(sessions, 2, 1.0) > 0
 
 
 async def test_s21_a_fetch_that_waits_in_a_session_that_ends_is_woken_all_the_same() -> None:

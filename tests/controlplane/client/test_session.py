@@ -103,3 +103,36 @@ async def test_nothing_is_sent_before_the_cluster_is_current() -> None:
     door.said.put_nowait(SessionResponse(replies=[Reply(command_id=command.command_id)]))
     assert (await calling).command_id == command.command_id
     await client.close()
+
+
+async def test_many_partitions_are_subscribed_and_unsubscribed_by_several_messages() -> None:
+    door = Door()
+
+    @asynccontextmanager
+    async def connect(_: str) -> AsyncIterator[Door]:
+        yield door
+
+    limits = SessionLimits(max_message_wishes=10, max_partitions=5)
+    client = SessionClient(["a"], connect, lambda: 0.5, limits)
+    client.start()
+    snapshot = ClusterDelta(is_snapshot=True, cluster_id="c", version=1)
+    door.said.put_nowait(SessionResponse(contract=own_contract(), epoch=1, cluster=[snapshot]))
+    await client.cluster.ready()
+    reading = [asyncio.ensure_future(client.partition(b"t" * 16, n).ready()) for n in range(25)]
+    asked: list[int] = []
+    while len(asked) < len(reading):
+        request = await door.heard.get()
+        assert len(request.subscribe) <= 10
+        asked += [each.partition for each in request.subscribe]
+    assert asked == [*range(25)]
+    for each in reading:  # so all but five are unsubscribed
+        each.cancel()
+    calling = asyncio.ensure_future(client.call(heartbeat()))
+    left: list[int] = []
+    while len(left) < 20:
+        request = await door.heard.get()
+        assert len(request.unsubscribe) <= 10
+        left += [each.partition for each in request.unsubscribe]
+    assert left == [*range(20)]
+    calling.cancel()
+    await client.close()

@@ -23,11 +23,13 @@ from lacuna.controlplane.service import (
     new_cluster_id,
     serve,
 )
+from lacuna.controlplane.serving import MOST_TOLD, serve_session
+from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.control_pb2 import SessionRequest
+from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 from tests.controlplane.grpcio_session import open_session
 from tests.controlplane.runtime.commands import commit, created, heartbeat, join
-from tests.controlplane.runtime.rig import await_members, mistaken
+from tests.controlplane.runtime.rig import Rig, await_members, mistaken
 
 Serve = Callable[..., Awaitable[RunningControlPlane]]
 
@@ -173,3 +175,27 @@ async def test_an_abort_ends_streams_without_an_answer(start: Serve) -> None:
     await client.close()
     again = await start()
     assert again.plane.cluster_id == running.plane.cluster_id
+
+
+async def test_many_partitions_are_shown_by_several_messages() -> None:
+    """So that neither end takes them all in one step, however slowly the client reads."""
+    rig = await Rig().start()
+    keys = [TopicPartition(topic_id=b"t" * 16, partition=each) for each in range(3 * MOST_TOLD)]
+    messages: list[SessionResponse] = []
+    has_all = asyncio.Event()
+
+    async def requests() -> AsyncIterator[SessionRequest]:
+        yield SessionRequest(contract=own_contract(), subscribe=keys)
+        await has_all.wait()
+
+    async def write(response: SessionResponse) -> None:
+        messages.append(response)
+        if sum(len(each.partitions) for each in messages) == len(keys):
+            has_all.set()
+
+    with pytest.raises(ControlPlaneUnavailable, match="the client has ended the session"):
+        await serve_session(rig.plane, requests(), write, 10 * MOST_TOLD)
+    shown = [each.partition.partition for message in messages for each in message.partitions]
+    assert shown == [*range(len(keys))]
+    assert max(len(message.partitions) for message in messages) <= MOST_TOLD
+    await rig.plane.close()
