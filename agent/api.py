@@ -22,11 +22,13 @@ does something whose order matters adds itself to `call.peer.arrival_order` at i
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from lacuna.agent.arrival_order import ArrivalOrder
 from lacuna.agent.security.session import Session
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import ANONYMOUS
+from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.kernel import MOST_ELEMENTS
 from lacuna.wire.layout import Buffer, Message
@@ -103,6 +105,11 @@ class Call(NamedTuple):
     context: "AgentContext"
     peer: Peer
     version: int
+
+    def command(self, **verb: Any) -> Command:
+        """Return a command that names the client's principal, for what clients leave in the control plane's state."""
+        principal = self.peer.session.principal
+        return Command(principal="" if principal == ANONYMOUS else str(principal), **verb)
 
 
 class Pieces(NamedTuple):

@@ -215,7 +215,7 @@ def handle(state: State, command: Command, context: Context) -> Decision:
     """Decide one command. The reply to a malformed command is a Failure."""
     verb = command.WhichOneof("verb")
     decide = VERBS.get(verb) if verb else None
-    turn = Turn(state, context)
+    turn = Turn(state, context, command.principal)
     try:
         if decide is None:
             raise MalformedCommand(
@@ -271,6 +271,8 @@ def replay(state: State, record: JournalRecord) -> None:
     if event == "group":
         message = record.group
         event = message.WhichOneof("record")
+        if message.principal:
+            state.groups.owners.own(getattr(message, event).group_id, message.principal)
     if event is None:
         raise LaterFormatError("a record of a kind that this version does not know")
     if record.format_version > RECORD_FORMAT:

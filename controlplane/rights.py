@@ -43,6 +43,11 @@ class Job(NamedTuple):
     subject: str
     host: str
 
+    @property
+    def principal(self) -> str:
+        """Whose it is, as ACLs name it."""
+        return str(Principal(USER, self.subject))
+
 
 class Need(NamedTuple):
     """One of the operations on a resource. Without a name, on any resource of the type; "" if it is not told."""

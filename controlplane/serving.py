@@ -120,6 +120,16 @@ async def _beat(outbox: "_Outbox") -> None:
         outbox.beat()
 
 
+def _of_job(job: Job, commands: Sequence[Command]) -> tuple[list[Command], list[Reply]]:
+    """Return the commands that a job may send, in its own name whatever they say, and the replies to the others."""
+    refused = refusals(commands)
+    ids = {each.command_id for each in refused}
+    allowed = [each for each in commands if each.command_id not in ids]
+    for command in allowed:
+        command.principal = job.principal
+    return allowed, refused
+
+
 async def _read(
     plane: Runtime,
     requests: AsyncIterator[SessionRequest],
@@ -140,10 +150,10 @@ async def _read(
             if request.subscribe:
                 session.subscribe(_keys(request.subscribe))
             commands: Sequence[Command] = request.commands
-            if job is not None and (refused := refusals(commands)):
-                outbox.deliver((), (), refused, plane.durable_position)
-                ids = {each.command_id for each in refused}
-                commands = [each for each in commands if each.command_id not in ids]
+            if job is not None:
+                commands, refused = _of_job(job, commands)
+                if refused:
+                    outbox.deliver((), (), refused, plane.durable_position)
             if commands:
                 session.submit(commands)
         outbox.lost(ControlPlaneUnavailable("the client has ended the session"))

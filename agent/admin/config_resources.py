@@ -20,6 +20,7 @@ from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.wire.messages import alter_configs, incremental_alter_configs
 
 if TYPE_CHECKING:
+    from lacuna.agent.api import Call
     from lacuna.agent.context import AgentContext
 
 #: A resource in an AlterConfigs or an IncrementalAlterConfigs request.
@@ -67,7 +68,7 @@ def check_altered(
 
 
 async def alter(
-    context: "AgentContext",
+    call: "Call",
     resource: AlteredResource,
     changes: Sequence[ConfigChange],
     *,
@@ -75,6 +76,7 @@ async def alter(
     replaces_all: bool,
 ) -> tuple[int, str]:
     """Have the control plane apply all changes to one resource, or none; return its error code and message."""
+    context = call.context
     if resource.resource_type == BROKER:
         return await _alter_brokers(context, changes, validate_only, replaces_all)
     if resource.resource_type == GROUP:
@@ -84,7 +86,7 @@ async def alter(
             validate_only=validate_only,
             replaces_all=replaces_all,
         )
-        reply = await context.control.call(Command(alter_group_configs=of_group))
+        reply = await context.control.call(call.command(alter_group_configs=of_group))
         return reply.group_configs_altered.error_code, reply.group_configs_altered.error_message
     of_topic = AlterTopicConfigs(
         name=resource.resource_name,

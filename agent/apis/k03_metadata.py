@@ -32,7 +32,6 @@ from lacuna.agent.views import current_view, view_with
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, Topic
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages.metadata import (
     METADATA_REQUEST,
@@ -119,7 +118,7 @@ async def _create_missing(call: Call, request: MetadataRequest) -> Mapping[str, 
         return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     count = context.settings.num_partitions
     creations = [CreateTopic(name=name, partition_count=count) for name in names]
-    command = Command(create_topics=CreateTopics(topics=creations))
+    command = call.command(create_topics=CreateTopics(topics=creations))
     try:
         results = (await context.control.call(command)).topics_created.topics
     except ControlPlaneUnavailable:

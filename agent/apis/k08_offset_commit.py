@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import OffsetCommit
 from lacuna.wire.messages.offset_commit import (
     OFFSET_COMMIT_REQUEST,
@@ -50,7 +49,7 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
         offsets=commits,
         knows_member_epochs=call.version >= FIRST_MEMBER_EPOCHS,
     )
-    reply = await call.context.control.call(Command(offset_commit=command))
+    reply = await call.context.control.call(call.command(offset_commit=command))
     committed = reply.offsets_committed
     if committed.error_code:
         error_code = _known_as(call.version, committed.error_code)

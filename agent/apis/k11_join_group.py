@@ -7,7 +7,6 @@ From v4 on a dynamic member is given an id first and joins with it (MEMBER_ID_RE
 
 from lacuna.agent.api import Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
 from lacuna.wire.messages.join_group import (
     JOIN_GROUP_REQUEST,
@@ -44,7 +43,7 @@ async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
         reason=request.reason or "",
         supports_skipping_assignment=call.version >= FIRST_SKIP,
     )
-    joined = (await call.context.control.call(Command(join_group=command))).group_joined
+    joined = (await call.context.control.call(call.command(join_group=command))).group_joined
     if joined.error_code:
         return _refuse(call, joined.error_code, joined.member_id)
     return JoinGroupResponse(

@@ -6,7 +6,6 @@ v3 adds static members (KIP-345); from v5 on the type and name of the protocol a
 from lacuna.agent.api import Api, Call
 from lacuna.agent.members import IN_GENERATION
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import MemberAssignment, SyncGroup
 from lacuna.wire.messages.sync_group import (
     SYNC_GROUP_REQUEST,
@@ -35,7 +34,7 @@ async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
             for each in request.assignments
         ],
     )
-    synced = (await call.context.control.call(Command(sync_group=command))).group_synced
+    synced = (await call.context.control.call(call.command(sync_group=command))).group_synced
     if not synced.error_code:
         member = (request.group_id, request.member_id, request.generation_id)
         call.context.members.keep(member, IN_GENERATION)

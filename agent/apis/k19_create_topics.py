@@ -16,7 +16,6 @@ from lacuna.agent.api import Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import check_all, shorten
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages.create_topics import (
     CREATE_TOPICS_REQUEST,
@@ -47,7 +46,7 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
             creations.append(_creation(call, topic))
     if creations:
         command = CreateTopics(topics=creations, validate_only=request.validate_only)
-        reply = await call.context.control.call(Command(create_topics=command))
+        reply = await call.context.control.call(call.command(create_topics=command))
         results.update((each.name, each) for each in reply.topics_created.topics)
     return CreateTopicsResponse(
         topics=[

@@ -9,7 +9,6 @@ and INVALID_PRODUCER_EPOCH before (KIP-588).
 from lacuna.agent.api import Api, Call
 from lacuna.agent.fencing import fenced
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 from lacuna.wire.messages.init_producer_id import (
     INIT_PRODUCER_ID_REQUEST,
@@ -39,7 +38,7 @@ async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdRe
         producer_epoch=request.producer_epoch,
     )
     reply = (
-        await call.context.control.call(Command(init_producer_id=command))
+        await call.context.control.call(call.command(init_producer_id=command))
     ).producer_id_initialized
     if reply.error_code:
         return refuse(call, request, reply.error_code)

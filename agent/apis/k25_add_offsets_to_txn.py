@@ -7,7 +7,6 @@ fenced producer gets PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH befo
 from lacuna.agent.api import Api, Call
 from lacuna.agent.fencing import fenced
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn
 from lacuna.wire.messages.add_offsets_to_txn import (
     ADD_OFFSETS_TO_TXN_REQUEST,
@@ -27,7 +26,7 @@ async def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxn
         producer_epoch=request.producer_epoch,
         group_id=request.group_id,
     )
-    reply = await call.context.control.call(Command(add_offsets_to_txn=command))
+    reply = await call.context.control.call(call.command(add_offsets_to_txn=command))
     return refuse(call, request, reply.offsets_added_to_txn.error_code)
 
 

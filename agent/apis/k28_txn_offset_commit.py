@@ -11,7 +11,6 @@ from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
 from lacuna.agent.fencing import fenced
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import TxnOffsetCommit
 from lacuna.wire.messages.txn_offset_commit import (
     TXN_OFFSET_COMMIT_REQUEST,
@@ -46,7 +45,7 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
         offsets=commits,
         adds_group=call.version >= FIRST_ADDS_GROUP,
     )
-    reply = await call.context.control.call(Command(txn_offset_commit=command))
+    reply = await call.context.control.call(call.command(txn_offset_commit=command))
     committed = reply.offsets_committed
     if committed.error_code:
         error_code = _known_as(call.version, committed.error_code)

@@ -27,7 +27,7 @@ async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespon
         if found is None:
             changes = [ConfigChange(name=each.name, value=each.value) for each in resource.configs]
             found = await alter(
-                call.context,
+                call,
                 resource,
                 changes,
                 validate_only=request.validate_only,

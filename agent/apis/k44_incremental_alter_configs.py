@@ -36,7 +36,7 @@ async def handle(
                 for each in resource.configs
             ]
             found = await alter(
-                call.context,
+                call,
                 resource,
                 changes,
                 validate_only=request.validate_only,

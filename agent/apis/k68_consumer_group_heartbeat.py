@@ -14,7 +14,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupHeartbeatAnswered,
     TopicIdPartitions,
 )
-from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.wire.messages.consumer_group_heartbeat import (
     CONSUMER_GROUP_HEARTBEAT_REQUEST,
     CONSUMER_GROUP_HEARTBEAT_RESPONSE,
@@ -37,7 +37,7 @@ async def handle(
     member = (group_id, request.member_id, request.member_epoch)
     reply = await members.ask(
         member if _brings_nothing(request) else None,
-        Command(consumer_group_heartbeat=_command(call, request)),
+        call.command(consumer_group_heartbeat=_command(call, request)),
     )
     answered = reply.consumer_group_heartbeat_answered
     if answered.error_code:

@@ -16,6 +16,7 @@ from lacuna.controlplane.state.formats import (
     SNAPSHOT_FORMAT,
     LaterFormatError,
 )
+from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.partition import (
     BATCH_NUMBERS,
     Partition,
@@ -28,7 +29,13 @@ from lacuna.controlplane.state.settings import (
     LEASE_DURATION_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
-from lacuna.controlplane.state.state import Lease, State, TopicState, plain
+from lacuna.controlplane.state.state import (
+    Lease,
+    State,
+    TopicState,
+    plain,
+    size_of_group_of_transaction,
+)
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionState
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
@@ -131,7 +138,8 @@ def _pieces(state: State) -> Iterator[StateSnapshot]:
         setattr(head, name, getattr(state, name))
     yield head
     for topic in state.topics.values():
-        for entry in _topic(topic):
+        principal = state.topic_owners.of.get(topic.topic_id, NOBODY)
+        for entry in _topic(topic, principal):
             yield StateSnapshot(topics=[entry])
     for found in _transactional_ids(state):
         yield StateSnapshot(transactional_ids=[found])
@@ -188,9 +196,9 @@ def _read_lease(message: LeaseSnapshot) -> Lease:
 # Topics
 
 
-def _topic(topic: TopicState) -> Iterator[TopicSnapshot]:
+def _topic(topic: TopicState, principal: str) -> Iterator[TopicSnapshot]:
     """Yield entries of a topic: more than one if it has many rows, of which the later ones have only its id."""
-    entry = TopicSnapshot(topic=topic.message())
+    entry = TopicSnapshot(topic=topic.message(), principal=principal)
     rows = 0
     for partition in topic.partitions:
         for piece in _partition(partition):
@@ -262,12 +270,14 @@ def _read_topic(state: State, message: TopicSnapshot) -> None:
         state.topics[topic.topic_id] = topic
         state.topics_by_name[topic.name] = topic
         state.topics_by_plain_name[plain(topic.name)] = topic
+        state.topic_owners.own(topic.topic_id, message.principal)
     for each in message.partitions:
         key = (topic.topic_id, each.partition)
         partition = state.partitions.get(key)
         if partition is None:
             partition = state.partitions[key] = _read_head(state, key, each)
             topic.partitions.append(partition)
+            state.topic_owners.charge(topic.topic_id, 1)
         _read_rows(state, partition, each)
 
 
@@ -329,15 +339,17 @@ def _read_windows(state: State, partition: Partition, message: PartitionSnapshot
 def _transactional_ids(state: State) -> Iterator[TransactionalIdSnapshot]:
     has_offsets = state.internal.has_begun
     for found in state.transactional_ids.values():
-        message = _transactional_id(found)
+        principal = state.id_owners.of.get(found.transactional_id, NOBODY)
+        message = _transactional_id(found, principal)
         if has_offsets:
             message.log_offset = found.log_offset
         yield message
 
 
-def _transactional_id(found: TransactionalId) -> TransactionalIdSnapshot:
+def _transactional_id(found: TransactionalId, principal: str) -> TransactionalIdSnapshot:
     message = TransactionalIdSnapshot(
         state=found.state.value,
+        principal=principal,
         group_ids=found.group_ids,
         partitions=[
             TransactionPartitionSnapshot(
@@ -360,7 +372,9 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     found.group_ids = dict.fromkeys(message.group_ids)
     for each in message.partitions:
         found.partitions[key_of(each.partition)] = array("q", each.ranges)
-    state.add_transactional_id(found)
+    state.add_transactional_id(found, message.principal)
+    for group_id in found.group_ids:
+        state.id_owners.charge(found.transactional_id, size_of_group_of_transaction(group_id))
     state.producers[found.producer_id] = found
     if found.is_ongoing:
         deadline_ms = found.start_time_ms + found.transaction_timeout_ms

@@ -14,6 +14,7 @@ from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.id_ages import IdAges
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.merges_under_way import MergesUnderWay
+from lacuna.controlplane.state.owners import Owners
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.rewriting import Rewriting
 from lacuna.controlplane.state.segments import SegmentTable
@@ -91,6 +92,11 @@ def plain(name: str) -> str:
     return name.replace(".", "_")
 
 
+def size_of_group_of_transaction(group_id: str) -> int:
+    """Return about how many bytes a group of an open transaction takes."""
+    return 128 + len(group_id)
+
+
 def size_of_transactional_id(transactional_id: str) -> int:
     """Return about how many bytes a transactional id takes, without the partitions and groups of its transaction."""
     return 1024 + len(transactional_id)
@@ -126,7 +132,8 @@ class State:
         self.security = Security()
 
         # Derived from the above, so not in snapshots.
-        self.transactional_id_bytes = 0
+        self.id_owners: Owners[str] = Owners()  # of transactional ids, by their bytes
+        self.topic_owners: Owners[bytes] = Owners()  # by their partitions
         self.transaction_deadlines: Deadlines[int] = Deadlines()  # by producer id
         self.expirations: Deadlines[str] = Deadlines()  # of transactional ids
         self.windows = Windows()
@@ -159,14 +166,17 @@ class State:
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
 
-    def add_transactional_id(self, found: TransactionalId) -> None:
-        """Add one that is not there."""
+    def add_transactional_id(self, found: TransactionalId, principal: str) -> None:
+        """Add one that is not there, and whose groups are not counted yet."""
         self.transactional_ids[found.transactional_id] = found
-        self.transactional_id_bytes += size_of_transactional_id(found.transactional_id)
+        self.id_owners.own(found.transactional_id, principal)
+        self.id_owners.charge(
+            found.transactional_id, size_of_transactional_id(found.transactional_id)
+        )
 
     def drop_transactional_id(self, transactional_id: str) -> TransactionalId:
         """Remove one that is there, and return it."""
-        self.transactional_id_bytes -= size_of_transactional_id(transactional_id)
+        self.id_owners.charge(transactional_id, -size_of_transactional_id(transactional_id))
         return self.transactional_ids.pop(transactional_id)
 
     def give_producer_id(self, producer_id: int, now_ms: int) -> None:

@@ -131,10 +131,12 @@ class LeasesUsedLate(_message.Message):
     def __init__(self, lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TopicsAdded(_message.Message):
-    __slots__ = ("topics",)
+    __slots__ = ("topics", "principal")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.Topic]
-    def __init__(self, topics: _Optional[_Iterable[_Union[_cluster_pb2.Topic, _Mapping]]] = ...) -> None: ...
+    principal: str
+    def __init__(self, topics: _Optional[_Iterable[_Union[_cluster_pb2.Topic, _Mapping]]] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class TopicsRemoved(_message.Message):
     __slots__ = ("topic_ids",)
@@ -274,7 +276,7 @@ class PinProlonged(_message.Message):
     def __init__(self, pin_id: _Optional[int] = ..., ends_ms: _Optional[int] = ...) -> None: ...
 
 class ProducerInitialized(_message.Message):
-    __slots__ = ("producer_id", "producer_epoch", "has_transactional_id", "transactional_id", "transaction_timeout_ms", "last_producer_epoch", "previous_producer_id")
+    __slots__ = ("producer_id", "producer_epoch", "has_transactional_id", "transactional_id", "transaction_timeout_ms", "last_producer_epoch", "previous_producer_id", "principal")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     HAS_TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +284,7 @@ class ProducerInitialized(_message.Message):
     TRANSACTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     LAST_PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     producer_epoch: int
     has_transactional_id: bool
@@ -289,7 +292,8 @@ class ProducerInitialized(_message.Message):
     transaction_timeout_ms: int
     last_producer_epoch: int
     previous_producer_id: int
-    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., has_transactional_id: _Optional[bool] = ..., transactional_id: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ...) -> None: ...
+    principal: str
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., has_transactional_id: _Optional[bool] = ..., transactional_id: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class TransactionJoined(_message.Message):
     __slots__ = ("producer_id", "transaction", "partitions", "group_id")

@@ -75,12 +75,14 @@ class PartitionSnapshot(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[_log_pb2.StableHistory, _Mapping]] = ...) -> None: ...
 
 class TopicSnapshot(_message.Message):
-    __slots__ = ("topic", "partitions")
+    __slots__ = ("topic", "partitions", "principal")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     topic: _cluster_pb2.Topic
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionSnapshot]
-    def __init__(self, topic: _Optional[_Union[_cluster_pb2.Topic, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionSnapshot, _Mapping]]] = ...) -> None: ...
+    principal: str
+    def __init__(self, topic: _Optional[_Union[_cluster_pb2.Topic, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionSnapshot, _Mapping]]] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class TransactionPartitionSnapshot(_message.Message):
     __slots__ = ("partition", "ranges")
@@ -91,7 +93,7 @@ class TransactionPartitionSnapshot(_message.Message):
     def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TransactionalIdSnapshot(_message.Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "is_ended_by_coordinator", "partitions", "group_ids", "log_offset")
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "is_ended_by_coordinator", "partitions", "group_ids", "log_offset", "principal")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +110,7 @@ class TransactionalIdSnapshot(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
     LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -124,7 +127,8 @@ class TransactionalIdSnapshot(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[TransactionPartitionSnapshot]
     group_ids: _containers.RepeatedScalarFieldContainer[str]
     log_offset: int
-    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ..., log_offset: _Optional[int] = ...) -> None: ...
+    principal: str
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ..., log_offset: _Optional[int] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class SegmentsSnapshot(_message.Message):
     __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "releasing_lease_ids", "releasing_sequences", "replaced_lease_ids", "replaced_sequences", "replaced_ms")

@@ -3,7 +3,7 @@
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import to_little_endian
 from lacuna.controlplane.state.settings import MAX_PER_TICK, TRANSACTIONAL_ID_EXPIRATION_MS
-from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.state import State, size_of_group_of_transaction
 from lacuna.controlplane.state.transactional import (
     EXHAUSTED_EPOCH,
     LAST_EPOCH,
@@ -213,6 +213,8 @@ def flip(
     if found.group_ids:
         state.groups.end_transaction(producer_id, committed)
     found.partitions = {}
+    size = sum(map(size_of_group_of_transaction, found.group_ids))
+    state.id_owners.charge(found.transactional_id, -size)
     found.group_ids = {}
     state.transaction_deadlines.discard(producer_id)
 

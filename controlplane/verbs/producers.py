@@ -31,7 +31,7 @@ from lacuna.controlplane.verbs.turn import Turn
 def init_producer_id(turn: Turn, command: InitProducerId) -> Reply:
     """Give out a new producer id, or for a known transactional id its producer id and the next epoch (S8, KIP-360)."""
     try:
-        record = _initialize(turn.state, command)
+        record = _initialize(turn, command)
     except Refused as refused:
         answer = ProducerIdInitialized(
             error_code=refused.code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
@@ -44,7 +44,8 @@ def init_producer_id(turn: Turn, command: InitProducerId) -> Reply:
     return Reply(producer_id_initialized=answer)
 
 
-def _initialize(state: State, command: InitProducerId) -> ProducerInitialized:
+def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
+    state = turn.state
     if not command.has_transactional_id:
         return ProducerInitialized(
             producer_id=state.next_producer_id,
@@ -67,14 +68,25 @@ def _initialize(state: State, command: InitProducerId) -> ProducerInitialized:
     found = state.transactional_ids.get(command.transactional_id)
     if found is None:
         size = size_of_transactional_id(command.transactional_id)
-        if state.transactional_id_bytes + size > MOST_TRANSACTIONAL_ID_BYTES:
+        if not has_room_for_ids(turn, command.transactional_id, size):
             raise Refused(ErrorCode.POLICY_VIOLATION)
+        record.principal = turn.principal
         _fill(record, state.next_producer_id, 0, NO_PRODUCER_EPOCH, NO_PRODUCER_ID)
     elif command.producer_id >= 0:
         _reinitialize(state, found, command, record)
     else:
         _bump(state, found, record, last_producer_epoch=NO_PRODUCER_EPOCH)
     return record
+
+
+def has_room_for_ids(turn: Turn, transactional_id: str, more: int) -> bool:
+    """Whether the principal that asks can leave so many bytes more with a transactional id."""
+    owners = turn.state.id_owners
+    if owners.size + more > MOST_TRANSACTIONAL_ID_BYTES:
+        return False
+    payer = owners.payer(transactional_id, turn.principal)
+    share = turn.groups.settings.share_of(MOST_TRANSACTIONAL_ID_BYTES)
+    return owners.has_share(payer, more, share)
 
 
 def _reinitialize(
@@ -139,7 +151,7 @@ def replay_producer_initialized(state: State, record: ProducerInitialized, now_m
     found = state.transactional_ids.get(record.transactional_id)
     if found is None:
         found = TransactionalId(record.transactional_id)
-        state.add_transactional_id(found)
+        state.add_transactional_id(found, record.principal)
     elif found.is_ongoing:
         flip(state, found, record.producer_id, record.producer_epoch, now_ms, committed=False)
     found.apply(TransactionEvent.INIT)

@@ -19,6 +19,7 @@ from lacuna.controlplane.shared.topic_configs import (
     shorten,
 )
 from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
+from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.partition import Partition, deleted_delta, history_of
 from lacuna.controlplane.state.segments import References
 from lacuna.controlplane.state.settings import (
@@ -75,6 +76,7 @@ def create_topics(turn: Turn, command: CreateTopics) -> Reply:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = _new_topic(turn, wanted, created)
             _check_total(turn.state, total)
+            _check_share(turn, turn.principal, total)
         except Refused as refused:
             results.append(_refusal(wanted.name, refused))
             continue
@@ -82,7 +84,11 @@ def create_topics(turn: Turn, command: CreateTopics) -> Reply:
         count = topic.partition_count
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partition_count=count))
     if created and not command.validate_only:
-        turn.journal(JournalRecord(topics_added=TopicsAdded(topics=created.values())))
+        turn.journal(
+            JournalRecord(
+                topics_added=TopicsAdded(topics=created.values(), principal=turn.principal)
+            )
+        )
     return Reply(topics_created=TopicsCreated(topics=results))
 
 
@@ -102,6 +108,17 @@ def _check_total(state: State, new_partitions: int) -> None:
             ErrorCode.POLICY_VIOLATION,
             f"A cluster has at most {MOST_PARTITIONS} partitions, and has {len(state.partitions)}: "
             "delete topics first.",
+        )
+
+
+def _check_share(turn: Turn, payer: str, new_partitions: int) -> None:
+    """Raise Refused if so many partitions more are too many for the principal to which they are charged."""
+    share = turn.groups.settings.share_of(MOST_PARTITIONS)
+    if not turn.state.topic_owners.has_share(payer, new_partitions, share):
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"The topics of one principal have at most {share} partitions (principal.max.percent): "
+            "delete some.",
         )
 
 
@@ -193,6 +210,7 @@ def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
     """Add partitions to topics; their number never decreases. Each topic succeeds or fails on its own."""
     times = Counter(topic.name for topic in command.topics)
     total = sum(_increase(turn.state, wanted) for wanted in command.topics)
+    charged: Counter[str] = Counter()
     record = PartitionsAdded()
     results = []
     for wanted in command.topics:
@@ -201,9 +219,13 @@ def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             topic = _check_increase(turn.state, wanted)
             _check_total(turn.state, total)
+            payer = turn.state.topic_owners.of.get(topic.topic_id, NOBODY)
+            more = _increase(turn.state, wanted)
+            _check_share(turn, payer, charged[payer] + more)
         except Refused as refused:
             results.append(_refusal(wanted.name, refused))
             continue
+        charged[payer] += more
         record.topic_ids.append(topic.topic_id)
         record.partition_counts.append(wanted.partition_count)
         count = wanted.partition_count
@@ -281,6 +303,7 @@ def replay_topics_added(state: State, record: TopicsAdded, now_ms: int) -> None:
     for added in record.topics:
         topic = TopicState(added.topic_id, added.name, added.configs, state.topic_defaults)
         state.topics[topic.topic_id] = topic
+        state.topic_owners.own(topic.topic_id, record.principal)
         state.topics_by_name[topic.name] = topic
         state.topics_by_plain_name[plain(topic.name)] = topic
         _add_partitions(state, topic, added.partition_count, now_ms)
@@ -289,6 +312,7 @@ def replay_topics_added(state: State, record: TopicsAdded, now_ms: int) -> None:
 
 def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) -> None:
     is_new = not topic.partitions
+    state.topic_owners.charge(topic.topic_id, count - len(topic.partitions))
     for index in range(len(topic.partitions), count):
         key = (topic.topic_id, index)
         partition = Partition(key, history_of(key, next_second_ms(now_ms)))
@@ -310,6 +334,7 @@ def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> N
     names: dict[bytes, str] = {}
     for topic_id in record.topic_ids:
         topic = state.topics.pop(topic_id)
+        state.topic_owners.charge(topic_id, -len(topic.partitions))
         names[topic_id] = topic.name
         del state.topics_by_name[topic.name]
         del state.topics_by_plain_name[plain(topic.name)]

@@ -7,7 +7,7 @@ from typing import Final
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.settings import MOST_GROUPS_OF_TRANSACTION
-from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.state import State, size_of_group_of_transaction
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionEvent
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -19,6 +19,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     OffsetsAddedToTxn,
 )
 from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
+from lacuna.controlplane.verbs.producers import has_room_for_ids
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 
@@ -98,15 +99,18 @@ def add_offsets_to_txn(turn: Turn, command: AddOffsetsToTxn) -> Reply:
     except Refused as refused:
         return Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=refused.code))
     if not (found.is_ongoing and command.group_id in found.group_ids):
-        if _has_most_groups(found):
+        if not _has_room_for_group(turn, found, command.group_id):
             answer = OffsetsAddedToTxn(error_code=ErrorCode.POLICY_VIOLATION)
             return Reply(offsets_added_to_txn=answer)
         _join_group(turn, found, command.group_id)
     return Reply(offsets_added_to_txn=OffsetsAddedToTxn())
 
 
-def _has_most_groups(found: TransactionalId) -> bool:
-    return found.is_ongoing and len(found.group_ids) >= MOST_GROUPS_OF_TRANSACTION
+def _has_room_for_group(turn: Turn, found: TransactionalId, group_id: str) -> bool:
+    if len(found.group_ids) >= MOST_GROUPS_OF_TRANSACTION:
+        return False
+    size = size_of_group_of_transaction(group_id)
+    return has_room_for_ids(turn, found.transactional_id, size)
 
 
 def _join_group(turn: Turn, found: TransactionalId, group_id: str) -> None:
@@ -128,7 +132,7 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
         is_added = found.is_ongoing and command.group_id in found.group_ids
         if not is_added and not command.adds_group:
             raise Refused(ErrorCode.INVALID_TXN_STATE)
-        if not is_added and _has_most_groups(found):
+        if not is_added and not _has_room_for_group(turn, found, command.group_id):
             raise Refused(ErrorCode.POLICY_VIOLATION)
     except Refused as refused:
         code = refused.code
@@ -163,5 +167,7 @@ def replay_transaction_joined(state: State, record: TransactionJoined, now_ms: i
     found.last_update_ms = now_ms
     for partition in record.partitions:
         found.partitions.setdefault(key_of(partition), array("q"))
-    if record.group_id:
+    if record.group_id and record.group_id not in found.group_ids:
         found.group_ids[record.group_id] = None
+        size = size_of_group_of_transaction(record.group_id)
+        state.id_owners.charge(found.transactional_id, size)

@@ -3,6 +3,7 @@
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.state.group_topics import TopicsOfGroups
 from lacuna.controlplane.state.groups.store import Groups
+from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
@@ -15,10 +16,11 @@ class Turn:
     Verbs change volatile state at once. Durable state changes only when the records are replayed.
     """
 
-    __slots__ = ("completions", "context", "now_ms", "records", "state")
+    __slots__ = ("completions", "context", "now_ms", "principal", "records", "state")
 
-    def __init__(self, state: State, context: Context) -> None:
+    def __init__(self, state: State, context: Context, principal: str = NOBODY) -> None:
         self.state = state
+        self.principal = principal  # of the client that asked
         self.context = context
         self.now_ms = context.now_ms  # the control plane's clock
         self.records: list[JournalRecord] = []
@@ -41,7 +43,12 @@ class Turn:
         self.records.append(record)
 
     def journal_group(self, record: GroupRecord) -> None:
-        """Add a journal record about a group, with the time of this turn."""
+        """Add a journal record about a group, with the time of this turn, and with its owner if that is a new one."""
+        groups = self.groups
+        if self.principal or groups.live.owners.of:
+            group_id = getattr(record, record.WhichOneof("record") or "").group_id
+            if group_id not in groups.owners.of:
+                record.principal = groups.payer(group_id, self.principal)
         self.records.append(JournalRecord(now_ms=self.now_ms, group=record))
 
     def end(self, reply: Reply | None) -> Decision:

@@ -303,6 +303,21 @@ async def _add_groups(families: Families, state: State, now_ms: int) -> None:
         "Members and offsets are refused beyond this (groups.max.bytes).",
         state.groups.settings.groups_max_bytes,
     )
+    families.gauge(
+        "lacuna_groups_kept_principal_bytes",
+        "What the groups of that principal have left that has left most. The anonymous one is not counted.",
+        max(state.groups.owners.held.values(), default=0),
+    )
+    families.gauge(
+        "lacuna_groups_kept_principal_limit_bytes",
+        "Members and offsets of a principal are refused beyond this (principal.max.percent).",
+        state.groups.settings.share_of(state.groups.settings.groups_max_bytes),
+    )
+    families.gauge(
+        "lacuna_transactional_ids_kept_bytes",
+        "What all transactional ids together have left in the control plane.",
+        state.id_owners.size,
+    )
     groups = state.groups
     kinds: Counter[tuple[str, str]] = Counter()
     for live in groups.live.groups.values():

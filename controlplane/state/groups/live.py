@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.controlplane.state.groups.states import TRANSITIONS, GroupState, IllegalTransitionError
+from lacuna.controlplane.state.owners import Owners
 from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata), the member's preference first
@@ -260,6 +261,7 @@ class LiveGroups:
     # The bytes of the groups' members, and of all of them.
     sizes: dict[str, int] = field(default_factory=dict)
     size: int = 0
+    owners: Owners[str] = field(default_factory=Owners)
     next_expiry_check_ms: int | None = None  # None before the first tick
     expiring: list[str] = field(
         default_factory=list
@@ -272,7 +274,9 @@ class LiveGroups:
         if group is not None:
             count = 1 + len(group.members) + len(group.pending_joins)
             size = SIZE_OF_NAME * count + len(group_id) + group.metadata_size
-        self.size += size - self.sizes.pop(group_id, 0)
+        more = size - self.sizes.pop(group_id, 0)
+        self.size += more
+        self.owners.charge(group_id, more)
         if size:
             self.sizes[group_id] = size
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.internal import InternalTopics
+from lacuna.controlplane.state.owners import Owners
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import (
     GroupsSnapshot,
@@ -106,7 +107,9 @@ class Offsets:
     pending_producers: dict[str, dict[int, None]] = field(default_factory=dict)
     last_sequence: int = 0
     internal: InternalTopics = field(default_factory=InternalTopics)
-    #: The bytes of all of them.
+    #: Whose the groups are, and their bytes.
+    owners: Owners[str] = field(default_factory=Owners)
+    #: The bytes of all offsets.
     size: int = 0
 
     def write(self, record: OffsetsWritten) -> None:
@@ -114,19 +117,22 @@ class Offsets:
         group_id = record.group_id
         offsets = self.committed.setdefault(group_id, {})
         partition = self.internal.partition_of_group(group_id)
+        more = 0
         for committed in record.offsets:
             key = key_of(committed.partition)
             log_offset = partition.take_for_offset(group_id, key)
-            self._put(
-                offsets, key, self._stored(committed, record.written_at_ms, log_offset=log_offset)
-            )
+            stored = self._stored(committed, record.written_at_ms, log_offset=log_offset)
+            more += _put(offsets, key, stored)
+        self._charge(group_id, more)
 
     def pend(self, record: TxnOffsetsPended) -> None:
         """Store offsets as pending until the outcome of the producer's transaction."""
         offsets = self._pending_of(record.producer_id, record.group_id)
+        more = 0
         for committed in record.offsets:
             stored = self._stored(committed, record.written_at_ms)
-            self._put(offsets, key_of(committed.partition), stored)
+            more += _put(offsets, key_of(committed.partition), stored)
+        self._charge(record.group_id, more)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
@@ -136,16 +142,20 @@ class Offsets:
         """
         for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
-            self.size -= _sum(offsets)
-            if not committed:
-                continue
-            kept = self.committed.setdefault(group_id, {})
-            partition = self.internal.partition_of_group(group_id)
-            for key, offset in sorted(offsets.items()):
-                previous = kept.get(key)
-                if previous is None or previous.sequence < offset.sequence:
-                    self._put(kept, key, offset)
-                    offset.log_offset = partition.take_for_offset(group_id, key)
+            if committed:
+                self._commit(group_id, offsets)
+            self._charge(group_id, -_sum(offsets))
+
+    def _commit(self, group_id: str, offsets: OffsetsOfGroup) -> None:
+        kept = self.committed.setdefault(group_id, {})
+        partition = self.internal.partition_of_group(group_id)
+        more = 0
+        for key, offset in sorted(offsets.items()):
+            previous = kept.get(key)
+            if previous is None or previous.sequence < offset.sequence:
+                more += _put(kept, key, offset)
+                offset.log_offset = partition.take_for_offset(group_id, key)
+        self._charge(group_id, more)
 
     def hold_back(self, now_ms: int) -> None:
         """Have nothing be written after `now_ms`, to which the time was set back."""
@@ -158,7 +168,7 @@ class Offsets:
     def forget_group(self, group_id: str, name_of: Callable[[bytes], str], now_ms: int) -> None:
         """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""
         offsets = self.committed.pop(group_id, {})
-        self.size -= _sum(offsets)
+        self._charge(group_id, -_sum(offsets))
         self._bury(group_id, offsets, name_of, now_ms, MOST_BURIED)
         for producer_id in list(self.pending_producers.get(group_id, ())):
             self._drop_pending(producer_id, group_id)
@@ -169,15 +179,14 @@ class Offsets:
         found = ((each, _of_topics(offsets, names)) for each, offsets in self.committed.items())
         for group_id, gone in sorted((each, keys) for each, keys in found if keys):
             offsets = self.committed[group_id]
-            for key in gone:
-                self._drop(offsets, key)
+            self._charge(group_id, -sum(_drop(offsets, key) for key in gone))
             left = self._bury(group_id, gone, names.__getitem__, now_ms, left)
             if not offsets:
                 del self.committed[group_id]
         for producer_id, groups in list(self.pending.items()):
             for group_id, offsets in list(groups.items()):
-                for key in _of_topics(offsets, names):
-                    self._drop(offsets, key)
+                gone = _of_topics(offsets, names)
+                self._charge(group_id, -sum(_drop(offsets, key) for key in gone))
                 if not offsets:
                     self._drop_pending(producer_id, group_id)
 
@@ -209,15 +218,17 @@ class Offsets:
         """Drop offsets that expired or were deleted, including the pending ones. `name_of` names a topic id."""
         keys = [key_of(partition) for partition in partitions]
         offsets = self.committed.get(group_id, {})
+        less = 0
         for key in keys:
-            if self._drop(offsets, key):
+            if size := _drop(offsets, key):
+                less += size
                 self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
+        self._charge(group_id, -less)
         if not offsets:
             self.committed.pop(group_id, None)
         for producer_id in list(self.pending_producers.get(group_id, ())):
             pending = self.pending[producer_id][group_id]
-            for key in keys:
-                self._drop(pending, key)
+            self._charge(group_id, -sum(_drop(pending, key) for key in keys))
             if not pending:
                 self._drop_pending(producer_id, group_id)
 
@@ -267,10 +278,11 @@ class Offsets:
         if piece.HasField("internal_topics"):
             self.internal.restore(piece.internal_topics)
         for group in piece.offsets:
-            self.size += _load(self.committed.setdefault(group.group_id, {}), group.offsets)
+            kept = self.committed.setdefault(group.group_id, {})
+            self._charge(group.group_id, _load(kept, group.offsets))
         for pending in piece.pending:
             pended = self._pending_of(pending.producer_id, pending.group_id)
-            self.size += _load(pended, pending.offsets)
+            self._charge(pending.group_id, _load(pended, pending.offsets))
 
     def _stored(
         self, committed: CommittedOffset, written_at_ms: int, log_offset: int = 0
@@ -278,16 +290,9 @@ class Offsets:
         self.last_sequence += 1
         return StoredOffset.from_committed(committed, written_at_ms, self.last_sequence, log_offset)
 
-    def _put(self, offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> None:
-        before = offsets.get(key)
-        offsets[key] = stored
-        self.size += stored.size - (0 if before is None else before.size)
-
-    def _drop(self, offsets: OffsetsOfGroup, key: PartitionKey) -> bool:
-        dropped = offsets.pop(key, None)
-        if dropped is not None:
-            self.size -= dropped.size
-        return dropped is not None
+    def _charge(self, group_id: str, more: int) -> None:
+        self.size += more
+        self.owners.charge(group_id, more)
 
     def _pending_of(self, producer_id: int, group_id: str) -> OffsetsOfGroup:
         self.pending_producers.setdefault(group_id, {})[producer_id] = None
@@ -299,7 +304,7 @@ class Offsets:
 
     def _drop_pending(self, producer_id: int, group_id: str) -> None:
         groups = self.pending[producer_id]
-        self.size -= _sum(groups.pop(group_id))
+        self._charge(group_id, -_sum(groups.pop(group_id)))
         if not groups:
             del self.pending[producer_id]
         self._unindex(group_id, producer_id)
@@ -309,6 +314,19 @@ class Offsets:
         del producers[producer_id]
         if not producers:
             del self.pending_producers[group_id]
+
+
+def _put(offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> int:
+    """Set an offset, and return how much larger the offsets are now."""
+    before = offsets.get(key)
+    offsets[key] = stored
+    return stored.size - (0 if before is None else before.size)
+
+
+def _drop(offsets: OffsetsOfGroup, key: PartitionKey) -> int:
+    """Remove an offset, and return its size; 0 if there is none."""
+    dropped = offsets.pop(key, None)
+    return 0 if dropped is None else dropped.size
 
 
 def _of_topics(offsets: OffsetsOfGroup, topic_ids: Container[bytes]) -> list[PartitionKey]:

@@ -65,6 +65,14 @@ class GroupSettings:
         "What all groups together may leave in the control plane: metadata, assignments, subscriptions, offsets.",
         least=MEBIBYTE,
     )
+    principal_max_percent: int = setting(
+        "principal.max.percent",
+        50,
+        "How much of groups.max.bytes, of the bytes of transactional ids and of the partitions of a cluster is for one "
+        "principal. The anonymous one may take all where it is the only one.",
+        least=1,
+        most=100,
+    )
 
     # The bytes of the members' metadata, and those of their assignments: in JoinGroup and SyncGroup for a classic
     # group, in the subscriptions for a consumer group (KIP-848). Kafka keeps a generation in one record, so its bound
@@ -76,6 +84,10 @@ class GroupSettings:
     consumer_heartbeat_interval_ms: int = GROUP_CONFIGS[HEARTBEAT_INTERVAL].default
     # A new member has no id yet, so it cannot send heartbeats while it waits for the others.
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS
+
+    def share_of(self, most: int) -> int:
+        """Return how much of a bound one principal may take."""
+        return most * self.principal_max_percent // 100
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -10,6 +10,7 @@ from lacuna.controlplane.state.groups.consumer.subscriptions import Resolver
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME, LiveGroup, LiveGroups
 from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.owners import NOBODY, Owners
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, GroupConfigs
 from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupsSnapshot
 
@@ -40,9 +41,27 @@ class Groups:
         """About how many bytes of clients are kept: of generations, subscriptions, configs, offsets and joins."""
         return self.size + self.offsets.size + self.live.size
 
-    def has_room(self, more: int) -> bool:
-        """Whether so many bytes more can be kept."""
-        return more <= 0 or self.kept_bytes + more <= self.settings.groups_max_bytes
+    @property
+    def owners(self) -> Owners[str]:
+        """Whose the groups are."""
+        return self.offsets.owners
+
+    def payer(self, group_id: str, principal: str) -> str:
+        """Return who is charged what `principal` leaves in a group."""
+        joined = self.live.owners.payer(group_id, principal)
+        return self.owners.payer(group_id, joined)
+
+    def has_room(self, group_id: str, more: int, principal: str) -> bool:
+        """Whether a principal can leave so many bytes more in a group."""
+        most = self.settings.groups_max_bytes
+        if more <= 0:
+            return True
+        if self.kept_bytes + more > most:
+            return False
+        payer = self.payer(group_id, principal)
+        charged = self.owners.charged_to(payer) + self.live.owners.charged_to(payer)
+        is_alone = payer == NOBODY and not self.owners.held and not self.live.owners.held
+        return is_alone or charged + more <= self.settings.share_of(most)
 
     def weigh(self, group_id: str) -> None:
         """Count the bytes of a group anew, of which something has changed."""
@@ -54,7 +73,9 @@ class Groups:
             size += SIZE_OF_NAME * len(consumers.members)
         if configs is not None:
             size += SIZE_OF_NAME + len(group_id) + sum(map(len, configs.values()))
-        self.size += size - self.sizes.pop(group_id, 0)
+        more = size - self.sizes.pop(group_id, 0)
+        self.size += more
+        self.owners.charge(group_id, more)
         if size:
             self.sizes[group_id] = size
         self.live.weigh(group_id)
@@ -154,6 +175,7 @@ class Groups:
             else:
                 group = LiveGroup.from_generation(generation, now_ms)
             self.live.groups[group_id] = group
+            self.live.owners.own(group_id, self.owners.of.get(group_id, NOBODY))
             self.live.asleep.discard(group_id)
         return group
 
@@ -178,6 +200,8 @@ class Groups:
 
     def pieces(self) -> Iterator[GroupsSnapshot]:
         """Yield all durable state in messages that are a snapshot together; equal states give equal ones."""
+        for group_id, principal in sorted(self.owners.of.items()):
+            yield GroupsSnapshot(owners={group_id: principal})
         for _, generation in sorted(self.generations.items()):
             yield GroupsSnapshot(generations=[generation])
         for _, group in sorted(self.consumers.items()):
@@ -188,6 +212,8 @@ class Groups:
 
     def load(self, piece: GroupsSnapshot) -> None:
         """Add what a piece of a snapshot has. Session timeouts start over at the first use or tick after it (S26)."""
+        for group_id, principal in piece.owners.items():
+            self.owners.own(group_id, principal)
         self.offsets.load(piece)
         for generation in piece.generations:
             self.keep_generation(generation)

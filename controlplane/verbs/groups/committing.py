@@ -154,7 +154,7 @@ def _sort_out(
 ) -> tuple[list[CommittedOffset], list[int]]:
     """Return the offsets that can be stored, and an error code for each offset that was sent."""
     offsets = command.offsets
-    has_room = turn.groups.has_room(_growth(turn, command))
+    has_room = turn.groups.has_room(command.group_id, _growth(turn, command), turn.principal)
     error_codes = [_find_offset_error(turn, offset, has_room=has_room) for offset in offsets]
     written = [
         CommittedOffset(

@@ -39,9 +39,11 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
             configs = alter(configs, change.name, change.operation, change.value)
     except InvalidConfig as invalid:
         return _refuse(ErrorCode.INVALID_CONFIG, str(invalid))
-    if not before and not turn.groups.has_room(SIZE_OF_NAME + len(command.group_id)):
+    size = SIZE_OF_NAME + len(command.group_id)
+    if not before and not turn.groups.has_room(command.group_id, size, turn.principal):
         return _refuse(
-            ErrorCode.POLICY_VIOLATION, "Groups fill all of groups.max.bytes: delete some."
+            ErrorCode.POLICY_VIOLATION,
+            "Groups fill all of groups.max.bytes, or of a principal's share of it: delete some.",
         )
     if configs != before and not command.validate_only:
         record = GroupConfigs(group_id=command.group_id, configs=configs)

@@ -48,7 +48,9 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
         keep_generation(turn, LiveGroup(group_id=command.group_id).to_generation(turn.now_ms))
     if command.member_id and not turn.groups.exists(command.group_id):
         return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
+    payer = turn.groups.payer(command.group_id, turn.principal)
     group = turn.groups.open(command.group_id, turn.now_ms)
+    turn.groups.live.owners.own(command.group_id, payer)
     if not _has_room(turn, group, command):
         if command.member_id in group.members:
             _put_out(turn, group, command.member_id)
@@ -95,7 +97,8 @@ def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
     if metadata_size > turn.groups.settings.group_metadata_max_bytes:
         return False
     more = 0 if member is not None else SIZE_OF_NAME + len(command.group_id)
-    if not turn.groups.has_room(metadata_size - group.metadata_size + more):
+    grown = metadata_size - group.metadata_size + more
+    if not turn.groups.has_room(command.group_id, grown, turn.principal):
         return False
     if not command.member_id and len(group.pending_joins) >= max_size:
         return False

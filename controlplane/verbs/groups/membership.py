@@ -84,7 +84,8 @@ def _can_keep(turn: Turn, group: LiveGroup, command: SyncGroup) -> bool:
     if sum(sizes) > settings.group_metadata_max_bytes:
         return False
     before = turn.groups.sizes.get(group.group_id, 0)
-    return turn.groups.has_room(group.metadata_size + sum(sizes) - before)
+    more = group.metadata_size + sum(sizes) - before
+    return turn.groups.has_room(group.group_id, more, turn.principal)
 
 
 def _find_sync_error(group: LiveGroup, command: SyncGroup) -> ErrorCode:

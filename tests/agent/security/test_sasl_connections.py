@@ -6,6 +6,7 @@ import struct
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -352,3 +353,27 @@ async def test_a_wrong_password_the_second_time_closes(door: Door) -> None:
     answer = await log_in(client, ScramClient("alice", "wrong"))
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert await client.is_closed()
+
+
+LEAVING: dict[int, tuple[int, dict[str, Any]]] = {
+    11: (0, {"group_id": "g", "session_timeout_ms": 6000, "member_id": "", "protocol_type": "x"}),
+    14: (0, {"group_id": "g", "generation_id": 1, "member_id": "m"}),
+    22: (0, {"transactional_id": "x", "transaction_timeout_ms": 1000}),
+    25: (0, {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0, "group_id": "g"}),
+    68: (0, {"group_id": "g", "member_id": "", "member_epoch": 0}),
+}
+
+
+@pytest.mark.parametrize("api_key", LEAVING)
+async def test_commands_that_leave_something_name_the_principal(door: Door, api_key: int) -> None:
+    client = await door.connect()
+    await log_in_plain(client, "alice", "secret")
+    version, fields = LEAVING[api_key]
+    await client.ask(api_key, version, **fields)
+    assert [each.principal for each in control_of(door).calls] == ["User:alice"]
+
+
+def control_of(door: Door) -> ScriptedControl:
+    control = door.context.control
+    assert isinstance(control, ScriptedControl)
+    return control

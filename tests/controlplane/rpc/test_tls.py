@@ -39,6 +39,7 @@ from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DescribeLeases
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import Acl, AlterSecurity, ScramCredential, SecurityChanges
+from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 from lacuna.errors import UserError
 from tests.certificates import Authority, Certificate
 
@@ -252,6 +253,18 @@ async def test_roles(authority: Authority, tmp_path: Path) -> None:
         for command in (Command(create_topics=topics), Command(alter_security=changes)):
             with pytest.raises(CommandRefused, match="only agents and control planes may"):
                 await other.call(command)
+        for client, name in ((trusted, "x"), (other, "y")):
+            init = InitProducerId(
+                has_transactional_id=True,
+                transactional_id=name,
+                transaction_timeout_ms=1000,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            await client.call(Command(principal="User:alice", init_producer_id=init))
+        running = plane.plane
+        assert running is not None
+        assert running.state.id_owners.of == {"x": "User:alice", "y": "User:CN=job,O=tests"}
         async with client_of(plane.address, of_job) as later:
             await later.cluster.ready()
             assert not later.cluster.security

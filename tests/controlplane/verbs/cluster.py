@@ -30,6 +30,7 @@ class Cluster:
         self.journal: list[bytes] = []
         self.ids = 0
         self.is_time_doubtful = False
+        self.principal = ""
         self.sequence = 0
         self.decide(machine.found(self.state, "cluster", self.context()))
         for number in range(agents):
@@ -58,7 +59,7 @@ class Cluster:
         return decision
 
     def reply(self, verb: str, message: Any) -> Any:
-        command = Command(command_id=5, **{verb: message})
+        command = Command(command_id=5, principal=self.principal, **{verb: message})
         before = machine.snapshot(self.state)
         decision = machine.handle(self.state, command, self.context())
         assert machine.snapshot(self.state) == before, "deciding changes nothing durable"

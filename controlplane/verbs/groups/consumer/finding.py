@@ -57,11 +57,12 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
             " Subscribe to fewer topics, or with SubscribedTopicRegex.",
         )
     more = draft.metadata_size - before + (0 if is_known else SIZE_OF_NAME)
-    if not turn.groups.has_room(more):
+    if not turn.groups.has_room(draft.group_id, more, turn.principal):
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"All groups together keep at most {turn.groups.settings.groups_max_bytes} bytes"
-            " (groups.max.bytes): delete some.",
+            f" (groups.max.bytes), and those of one principal {turn.groups.settings.principal_max_percent} %"
+            " of it (principal.max.percent): delete some.",
         )
 
 

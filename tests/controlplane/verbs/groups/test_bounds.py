@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.settings import GroupSettings
-from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
+from lacuna.controlplane.state.groups.store import Groups
+from lacuna.controlplane.v1.cluster_pb2 import (
+    ConfigChange,
+    CreatePartitions,
+    CreatePartitionsTopic,
+    DeleteTopics,
+)
 from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs, ConsumerGroupHeartbeat
 from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
@@ -35,6 +41,7 @@ STEPS = st.lists(
         st.sampled_from(["join", "sync", "leave", "beat", "commit", "configs", "delete", "expire"]),
         GROUPS,
         SIZES,
+        st.sampled_from(["", "User:alice", "User:bob"]),
     ),
     max_size=60,
 )
@@ -122,17 +129,123 @@ class Clients:
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
-def test_groups_keep_no_more_than_they_may(steps: list[tuple[str, str, int]]) -> None:
+def test_groups_keep_no_more_than_they_may(steps: list[tuple[str, str, int, str]]) -> None:
     clients = Clients()
-    for step, group_id, size in steps:
+    for step, group_id, size, principal in steps:
+        clients.cluster.principal = principal
         getattr(clients, step)(group_id, size)
         groups = clients.cluster.state.groups
         # What a member, a group or a configuration takes beside what its client chooses is counted afterwards.
         assert groups.kept_bytes <= MOST + 4096
+        for each in ("User:alice", "User:bob"):
+            assert charged_to(groups, each) <= MOST // 2 + 4096
+        assert groups.owners.size == groups.size + groups.offsets.size
+        assert groups.live.owners.size == groups.live.size
+        assert groups.owners.of.keys() <= {*groups.sizes, *groups.offsets.group_ids()}
+        assert groups.live.owners.of.keys() <= groups.live.sizes.keys()
     again = machine.restore((machine.snapshot(clients.cluster.state),)).groups
     groups = clients.cluster.state.groups
     assert (again.size, again.offsets.size) == (groups.size, groups.offsets.size)
     assert again.sizes == groups.sizes
+    assert (again.owners.of, again.owners.held) == (groups.owners.of, groups.owners.held)
+
+
+def charged_to(groups: Groups, principal: str) -> int:
+    return groups.owners.charged_to(principal) + groups.live.owners.charged_to(principal)
+
+
+def test_a_principal_leaves_no_more_than_its_share_and_others_go_on() -> None:
+    clients = Clients()
+    clients.cluster.state.groups.settings = GroupSettings(groups_max_bytes=2 * MOST)
+    clients.cluster.principal = "User:alice"
+    assert clients.commit("a", 4096) == ErrorCode.NONE
+    assert clients.commit("b", 4096) == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    clients.join("b", 900_000)
+    assert clients.codes == {ErrorCode.GROUP_MAX_SIZE_REACHED}
+    assert clients.commit("a", 4096) == ErrorCode.NONE, "what is there can be replaced"
+    clients.cluster.principal = "User:bob"
+    assert clients.commit("b", 4096) == ErrorCode.NONE
+    assert clients.cluster.state.groups.owners.of == {
+        "offsets a": "User:alice",
+        "offsets b": "User:bob",
+    }
+    clients.cluster.check()
+    clients.delete("b", 0)
+    assert clients.cluster.state.groups.owners.of == {"offsets a": "User:alice"}
+
+
+def test_a_member_that_waits_is_charged_to_its_principal() -> None:
+    clients = Clients()
+    clients.cluster.principal = "User:alice"
+    clients.join("a", 100_000)
+    groups = clients.cluster.state.groups
+    assert charged_to(groups, "User:alice") > 100_000
+    clients.cluster.principal = "User:bob"
+    assert clients.sync("a", 10) in (None, ErrorCode.NONE)
+    assert groups.owners.of == {"a": "User:alice"}, "the first one's, whoever makes its generation"
+    again = machine.restore((machine.snapshot(clients.cluster.state),))
+    again.groups.open("a", clients.cluster.now_ms)
+    again.groups.live.weigh("a")
+    assert charged_to(again.groups, "User:alice") > 100_000
+
+
+def test_the_anonymous_principal_alone_may_leave_everything() -> None:
+    clients = Clients()
+    assert clients.commit("a", 4096) == ErrorCode.NONE, "over a half"
+    clients.delete("a", 0)
+    clients.cluster.principal = "User:alice"
+    clients.configs("g", 1)
+    clients.cluster.principal = ""
+    assert clients.commit("a", 4096) == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+
+
+def init(transactional_id: str) -> InitProducerId:
+    return InitProducerId(
+        has_transactional_id=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=1000,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+
+
+def test_transactional_ids_of_a_principal_are_bounded() -> None:
+    cluster = Cluster()
+    with mock.patch.object(producers, "MOST_TRANSACTIONAL_ID_BYTES", 5_000):
+        codes = []
+        for principal in ("User:alice", "User:bob"):
+            cluster.principal = principal
+            codes += [
+                cluster.do("init_producer_id", init(f"{principal} {number}")).error_code
+                for number in (0, 1, 2, 1)
+            ]
+    assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0] * 2
+    cluster.check()
+    again = machine.restore((machine.snapshot(cluster.state),)).id_owners
+    assert (again.of, again.held) == (cluster.state.id_owners.of, cluster.state.id_owners.held)
+    cluster.tick()
+    cluster.tick(8 * 86_400_000)
+    assert not cluster.state.id_owners.of
+
+
+def test_groups_of_transactions_count_with_their_transactional_ids() -> None:
+    cluster = Cluster()
+    cluster.principal = "User:alice"
+    producer_id = cluster.do("init_producer_id", init("x")).producer_id
+    codes = []
+    with mock.patch.object(producers, "MOST_TRANSACTIONAL_ID_BYTES", 8_000):
+        for name in ("a", "b"):
+            command = AddOffsetsToTxn(
+                transactional_id="x",
+                producer_id=producer_id,
+                producer_epoch=0,
+                group_id=name * 2000,
+            )
+            codes.append(cluster.do("add_offsets_to_txn", command).error_code)
+    assert codes == [0, ErrorCode.POLICY_VIOLATION]
+    cluster.check()
+    cluster.tick(1_001)
+    assert cluster.state.id_owners.held == {"User:alice": 1025}
 
 
 def test_an_assignment_that_is_too_large_is_refused_as_kafka_does() -> None:
@@ -158,32 +271,19 @@ def test_transactional_ids_are_bounded() -> None:
         codes = [
             cluster.do(
                 "init_producer_id",
-                InitProducerId(
-                    has_transactional_id=True,
-                    transactional_id=f"{number}",
-                    transaction_timeout_ms=1000,
-                    producer_id=-1,
-                    producer_epoch=-1,
-                ),
+                init(f"{number}"),
             ).error_code
             for number in range(6)
         ]
     assert codes == [0, 0, 0, 0, ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION]
     cluster.tick()
     cluster.tick(8 * 86_400_000)
-    assert cluster.state.transactional_id_bytes == 0
+    assert cluster.state.id_owners.size == 0
 
 
 def test_groups_of_a_transaction_are_bounded() -> None:
     cluster = Cluster()
-    init = InitProducerId(
-        has_transactional_id=True,
-        transactional_id="x",
-        transaction_timeout_ms=1000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
-    producer_id = cluster.do("init_producer_id", init).producer_id
+    producer_id = cluster.do("init_producer_id", init("x")).producer_id
     with mock.patch.object(transactions, "MOST_GROUPS_OF_TRANSACTION", 2):
         codes = [
             cluster.do(
@@ -198,6 +298,30 @@ def test_groups_of_a_transaction_are_bounded() -> None:
             for number in (0, 1, 2, 1)
         ]
     assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0]
+
+
+def test_partitions_of_a_principal_are_bounded() -> None:
+    cluster = Cluster()
+    with mock.patch.object(topics, "MOST_PARTITIONS", 8):
+        cluster.principal = "User:alice"
+        cluster.create("a", 2)
+        cluster.principal = "User:bob"
+        cluster.create("b", 3)
+        wanted = [CreatePartitionsTopic(name=name, partition_count=4) for name in ("a", "b")]
+        grown = cluster.do("create_partitions", CreatePartitions(topics=wanted)).topics
+        assert [each.error_code for each in grown] == [0, 0]
+        wanted = [CreatePartitionsTopic(name="a", partition_count=5)]
+        with mock.patch.object(topics, "MOST_PARTITIONS", 9):
+            (grown,) = cluster.do("create_partitions", CreatePartitions(topics=wanted)).topics
+        assert grown.error_code == ErrorCode.POLICY_VIOLATION, "it is alice's, whoever asks"
+    owners = cluster.state.topic_owners
+    assert owners.held == {"User:alice": 4, "User:bob": 4}
+    cluster.check()
+    again = machine.restore((machine.snapshot(cluster.state),)).topic_owners
+    assert (again.of, again.held, again.size) == (owners.of, owners.held, owners.size)
+    names = [cluster.state.topics_by_name[name].topic_id for name in ("a", "b")]
+    cluster.do("delete_topics", DeleteTopics(topic_ids=names))
+    assert (owners.of, owners.held, owners.size) == ({}, {}, 0)
 
 
 def test_partitions_of_a_cluster_are_bounded() -> None:
