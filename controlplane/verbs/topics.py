@@ -84,11 +84,8 @@ def create_topics(turn: Turn, command: CreateTopics) -> Reply:
         count = topic.partition_count
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partition_count=count))
     if created and not command.validate_only:
-        turn.journal(
-            JournalRecord(
-                topics_added=TopicsAdded(topics=created.values(), principal=turn.principal)
-            )
-        )
+        added = TopicsAdded(topics=created.values(), principal=turn.principal)
+        turn.journal(JournalRecord(topics_added=added))
     return Reply(topics_created=TopicsCreated(topics=results))
 
 
