@@ -6,13 +6,14 @@ not answered before its batches have a verdict.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from lacuna.agent.produce.recompress import Recompression
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.logstore.records.errors import RecordsError
 
 NO_PRODUCER_ID: Final = -1
 
@@ -47,13 +48,20 @@ class RequestTicket:
             self.done.set_result(None)
 
 
+class LateCheck(NamedTuple):
+    """The check of a large batch: `check` takes long, and is for a thread; `refuse` is told of its error."""
+
+    check: "Callable[[], PendingBatch]"
+    refuse: Callable[[RecordsError], None]
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class PendingBatch:
     """One checked batch that waits for its verdict. `part` is its bytes, usually a view of its request.
 
     `flags` are the flags of a commit (controlplane/shared/batches.py) without the transactional id. `transactional_id`
     is the request's if the batch is transactional, else "". `recompression`, if any, must be applied to `part` before
-    the batch is queued.
+    the batch is queued. `late_check`, if any, comes before that: until then only the batch's header has been read.
     """
 
     key: PartitionKey
@@ -66,6 +74,7 @@ class PendingBatch:
     flags: int
     transactional_id: str = ""
     recompression: Recompression | None = None
+    late_check: LateCheck | None = None
     ticket: RequestTicket | None = None
     verdict: Verdict | None = None
 

@@ -9,7 +9,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.produce.buffer import PendingBatch
+from lacuna.agent.produce.buffer import LateCheck, PendingBatch
 from lacuna.agent.produce.joins import FIRST_IMPLICIT_ADD
 from lacuna.agent.produce.recompress import Recompression, compression_of
 from lacuna.controlplane.shared.batches import (
@@ -19,9 +19,16 @@ from lacuna.controlplane.shared.batches import (
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import effective, is_compacted
+from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.compression import Compression
 from lacuna.logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
-from lacuna.logstore.records.layout import BatchSummary
+from lacuna.logstore.records.layout import (
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_AT,
+    RECORD_COUNT_AT,
+    BatchSummary,
+)
 from lacuna.logstore.records.validate import (
     ProduceRules,
     validate_produced,
@@ -34,6 +41,9 @@ if TYPE_CHECKING:
     from lacuna.controlplane.v1.cluster_pb2 import Topic
 
 _FIRST_ZSTD: Final = 7
+# A batch of more records, or that decompresses to more bytes, is checked in a thread.
+_FEW_RECORDS: Final = 50_000
+FEW_BYTES: Final = 4 << 20
 # The most faulty records that an answer names (KIP-467): about 10 MB.
 MAX_NAMED_RECORDS: Final = 100_000
 # It names one for so many bytes of a batch, and no fewer than _FEW_NAMED, so that it is about as large as its request
@@ -99,12 +109,39 @@ class RulesByTopic:
         return rules
 
 
+def is_quick(records: memoryview) -> bool:
+    """Whether a batch names few records, so that its check is short if it does not decompress to many bytes."""
+    if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
+        return True  # it is refused
+    return int.from_bytes(records[RECORD_COUNT_AT:HEADER_SIZE]) <= _FEW_RECORDS
+
+
+def unchecked(
+    records: memoryview, key: tuple[bytes, int], rules: TopicRules, late_check: LateCheck
+) -> PendingBatch:
+    """Return a batch of which only the header is known, that must be checked before it is queued."""
+    header = BatchHeader.parse(records)
+    return PendingBatch(
+        key=key,
+        part=records,
+        record_count=header.record_count,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        flags=(FLAG_LOG_APPEND_TIME if rules.is_log_append_time else 0)
+        | (FLAG_TRANSACTIONAL if header.is_transactional else 0),
+        late_check=late_check,
+    )
+
+
 def check_batch(
     records: memoryview,
     key: tuple[bytes, int],
     rules: TopicRules,
     version: int,
     now_ms: int,
+    max_decompressed_bytes: int | None = None,
 ) -> PendingBatch:
     """Check the produced batch `records` for partition `key` (topic id, partition). Raises RecordsError.
 
@@ -113,7 +150,10 @@ def check_batch(
     then, or if its header gives a wrong max_timestamp.
     """
     summary = validate_produced(
-        records, rules.rules if version >= _FIRST_ZSTD else rules.rules_without_zstd, now_ms
+        records,
+        rules.rules if version >= _FIRST_ZSTD else rules.rules_without_zstd,
+        now_ms,
+        max_decompressed_bytes,
     )
     part: memoryview | bytes = records
     flags = 0

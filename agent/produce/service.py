@@ -8,24 +8,29 @@ one line; if a batch has to wait (a gap, compression.type), the later ones of it
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.produce.buffer import (
     NOT_PERSISTED,
     STORE_FAILED,
+    LateCheck,
     PendingBatch,
     RequestTicket,
     Verdict,
 )
 from lacuna.agent.produce.check import (
+    FEW_BYTES,
     MAX_NAMED_RECORDS,
     RulesByTopic,
     check_batch,
     failed,
+    is_quick,
     most_named_of,
     refuse_batch,
     refuse_transactional,
+    unchecked,
 )
 from lacuna.agent.produce.flush import Flusher, Lease
 from lacuna.agent.produce.joins import FIRST_IMPLICIT_ADD, Join, join_all, join_of
@@ -40,7 +45,7 @@ from lacuna.controlplane.shared.internal_topics import (
 )
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.errors import DecompressedTooLargeError, RecordsError
 from lacuna.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -142,7 +147,7 @@ class ProduceService:
             await ticket.done
         if intake.joins:
             await self._join_refused(intake)
-        return _answer(request, version, intake.outcomes)
+        return await _answer(request, version, intake.outcomes)
 
     async def _cluster_is_current(self) -> None:
         """Wait for a session, in the order of the requests.
@@ -157,7 +162,7 @@ class ProduceService:
             self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches: at once, unless one must be recompressed or wait for an earlier one (S12)."""
+        """Queue batches: at once, unless one is for a thread (a check, compression) or must wait for another (S12)."""
         ready: list[PendingBatch] = []
         place = Place()
         for batch in batches:
@@ -173,6 +178,7 @@ class ProduceService:
     def _must_wait(self, batch: PendingBatch) -> bool:
         return (
             batch.recompression is not None
+            or batch.late_check is not None
             or self.lanes.hold(batch)
             or self.flusher.gaps.concern(batch)
         )
@@ -182,6 +188,7 @@ class ProduceService:
         try:
             await place.is_first()
             for batch in place.batches:
+                await self._check_late(batch)
                 await self._recompress(batch)
             fit = [batch for batch in place.batches if batch.verdict is None]
             await self.flusher.gaps.hold_back(fit, asyncio.get_running_loop().time())
@@ -189,9 +196,24 @@ class ProduceService:
         finally:
             self.lanes.leave(place)
 
+    async def _check_late(self, batch: PendingBatch) -> None:
+        """Check a batch that takes long, in a thread; if it is refused, it is settled with an error."""
+        if batch.late_check is None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            checked = await loop.run_in_executor(self._recompressing, batch.late_check.check)
+        except RecordsError as error:
+            batch.late_check.refuse(error)
+            batch.settle(Verdict(ErrorCode.UNKNOWN_SERVER_ERROR))  # the answer is the refusal
+            return
+        batch.part, batch.record_count = checked.part, checked.record_count
+        batch.max_timestamp, batch.flags = checked.max_timestamp, checked.flags
+        batch.recompression = checked.recompression
+
     async def _recompress(self, batch: PendingBatch) -> None:
         """Recompress a batch, if it must be, in a thread; if it becomes too large, it is settled with an error."""
-        if batch.recompression is None:
+        if batch.recompression is None or batch.verdict is not None:
             return
         loop = asyncio.get_running_loop()
         try:
@@ -243,10 +265,21 @@ class ProduceService:
         records = asked.records if asked.records is not None else _NOTHING
         key = (known.topic_id, asked.index_)
         rules = self._rules.of(known)
+        asked_check = (records, key, rules, intake.version, intake.now_ms)
+        index = len(intake.outcomes)
         try:
-            batch = check_batch(records, key, rules, intake.version, intake.now_ms)
+            batch = check_batch(*asked_check, FEW_BYTES) if is_quick(records) else None
+        except DecompressedTooLargeError:  # it may have more bytes if it is checked in a thread
+            batch = None
         except RecordsError as error:
-            return self._refuse(intake, key, records, error)
+            return self._refuse(intake, index, key, records, error)
+        if batch is None:
+            refused = partial(self._refuse_late, intake, index, key, records)
+            late = LateCheck(partial(check_batch, *asked_check), refused)
+            try:
+                batch = unchecked(records, key, rules, late)
+            except RecordsError as error:
+                return self._refuse(intake, index, key, records, error)
         if batch.flags & FLAG_TRANSACTIONAL:
             transactional_id = intake.request.transactional_id
             if not transactional_id:
@@ -255,14 +288,29 @@ class ProduceService:
         intake.batches.append(batch)
         return batch
 
+    def _refuse_late(
+        self,
+        intake: _Intake,
+        index: int,
+        key: PartitionKey,
+        records: memoryview,
+        error: RecordsError,
+    ) -> None:
+        intake.outcomes[index] = self._refuse(intake, index, key, records, error)
+
     def _refuse(
-        self, intake: _Intake, key: PartitionKey, records: memoryview, error: RecordsError
+        self,
+        intake: _Intake,
+        index: int,
+        key: PartitionKey,
+        records: memoryview,
+        error: RecordsError,
     ) -> PartitionProduceResponse:
         """Return the answer for a refused batch, whose partition may have to join the transaction all the same."""
         if intake.version >= FIRST_IMPLICIT_ADD and intake.request.transactional_id:
             join = join_of(key, records)
             if join is not None:
-                intake.joins[len(intake.outcomes)] = join
+                intake.joins[index] = join
         most_named = min(intake.most_named, most_named_of(records))
         refusal = refuse_batch(key[1], error, most_named)
         intake.most_named -= len(refusal.record_errors)
@@ -283,24 +331,21 @@ def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:
     )
 
 
-def _answer(
+async def _answer(
     request: ProduceRequest, version: int, outcomes: list[PendingBatch | PartitionProduceResponse]
 ) -> ProduceResponse:
-    """Build the answer in the order of the request."""
-    rest = iter(outcomes)
-    return ProduceResponse(
-        [
-            TopicProduceResponse(
-                topic.name,
-                topic.topic_id,
-                [
-                    _partition_answer(version, topic.name, asked.index_, next(rest))
-                    for asked in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
+    """Build the answer in the order of the request, a large one in steps."""
+    topics: list[TopicProduceResponse] = []
+    count = 0
+    for topic in request.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        for asked in topic.partition_data:
+            answers.append(_partition_answer(version, topic.name, asked.index_, outcomes[count]))
+            count += 1
+            if not count % MOST_OF_PIECE:
+                await asyncio.sleep(0)
+        topics.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+    return ProduceResponse(topics)
 
 
 def _partition_answer(

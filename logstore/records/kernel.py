@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
+_RECORDS_A_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
 # Of the attributes: what only another codec, another timestamp type or a control batch has.
 _EXTRAORDINARY = cython.declare(cython.int, 0x07 | 0x08 | 0x20)
@@ -172,6 +173,14 @@ class _Cursor:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _let_others_run() -> cython.void:
+    """Let another thread have its turn: a batch may have millions of records."""
+    with cython.nogil:
+        pass
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
 def _read_times(
     cursor: _Cursor,
@@ -183,6 +192,8 @@ def _read_times(
     i: cython.Py_ssize_t
     timestamp: cython.longlong
     for i in range(count):
+        if i % _RECORDS_A_TURN == _RECORDS_A_TURN - 1:
+            _let_others_run()
         cursor.enter_record(section_end)
         timestamp = cursor.varint(64)
         if _overflows(base_timestamp, timestamp):
@@ -305,6 +316,8 @@ def find_faults(
     untimely = array("i")
     timestamps = array("q")
     for i in range(count):
+        if i % _RECORDS_A_TURN == _RECORDS_A_TURN - 1:
+            _let_others_run()
         cursor.enter_record(section_end)
         timestamp = cursor.varint(64)
         if _overflows(base_timestamp, timestamp):

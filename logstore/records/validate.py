@@ -73,10 +73,13 @@ class ProduceRules:
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 
 
-def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchSummary:
+def validate_produced(
+    buffer: Buffer, rules: ProduceRules, now_ms: int, max_decompressed_bytes: int | None = None
+) -> BatchSummary:
     """Check the records of one partition of a Produce request (v3+), which arrived at `now_ms`; return their summary.
 
-    Raises a RecordsError whose `kafka_error` is the error to send to the producer.
+    `max_decompressed_bytes`, if given, is a lower bound than that of the rules. Raises a RecordsError whose
+    `kafka_error` is the error to send to the producer.
     """
     data = memoryview(buffer)
     earliest, latest = _time_range(rules, now_ms)
@@ -89,7 +92,7 @@ def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> Batch
     codec = _check_header(header, rules)
     section: Buffer = data[HEADER_SIZE:]
     if codec is not Codec.NONE:
-        section = batch.section(rules.max_decompressed_bytes)
+        section = batch.section(max_decompressed_bytes or rules.max_decompressed_bytes)
         check_for_java(codec, data[HEADER_SIZE:])
     return BatchSummary(
         record_count=header.record_count,
