@@ -16,6 +16,8 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.errors import RecordsError
 
 NO_PRODUCER_ID: Final = -1
+#: The batches of a flush: one step of the event loop lays them out, and the control plane decides their commit in one.
+MOST_OF_FLUSH: Final = 2000
 
 #: Producer id, producer epoch and partition. Batches with the same key must keep their order; a producer's sequences
 #: begin anew with each epoch.
@@ -108,10 +110,14 @@ class ProduceBuffer:
             self.queued_bytes += len(batch.part)
 
     def take(self, max_bytes: int) -> list[PendingBatch]:
-        """Take the batches of the next flush from the front: at most `max_bytes`, but at least one if there is one."""
+        """Take the batches of the next flush from the front: at least one if there is one.
+
+        They have at most `max_bytes`, and there are at most MOST_OF_FLUSH."""
         taken: list[PendingBatch] = []
         size = 0
         while self._batches and (not taken or size + len(self._batches[0].part) <= max_bytes):
+            if len(taken) == MOST_OF_FLUSH:
+                break
             batch = self._batches.popleft()
             size += len(batch.part)
             taken.append(batch)

@@ -2,10 +2,10 @@
 
     queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
 
-A flush starts at once if none is in flight, else when the one in flight ends or when `flush_bytes` are queued; with
-`flush_interval_ms` it starts that long after its first batch arrived. Commits are sent in the order of the queue. If
-a flush fails, the later batches of its producers fail with it, so that a batch is never committed before one that
-its producer sent earlier (S12).
+A flush starts at once if none is in flight, else when the one in flight ends or when as much is queued as a flush
+takes; with `flush_interval_ms` it starts that long after its first batch arrived. Commits are sent in the order of the
+queue. If a flush fails, the later batches of its producers fail with it, so that a batch is never committed before one
+that its producer sent earlier (S12).
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from lacuna.agent.eager import start
 from lacuna.agent.lease import NoLeaseError
 from lacuna.agent.produce.buffer import (
     MAYBE_PERSISTED,
+    MOST_OF_FLUSH,
     NOT_PERSISTED,
     STORE_FAILED,
     PendingBatch,
@@ -261,7 +262,10 @@ class Flusher:
 
     def _schedule(self) -> None:
         """Schedule the next flush for when it is due."""
-        is_full = self._buffer.queued_bytes >= self._settings.flush_bytes
+        is_full = (
+            self._buffer.queued_bytes >= self._settings.flush_bytes
+            or len(self._buffer) >= MOST_OF_FLUSH
+        )
         if self._start is not None:
             if not is_full or not isinstance(self._start, asyncio.TimerHandle):
                 return

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from lacuna.agent.produce import service
-from lacuna.agent.produce.buffer import PendingBatch
+from lacuna.agent.produce.buffer import MOST_OF_FLUSH, PendingBatch
 from lacuna.agent.produce.check import check_batch
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import make_batch, open_log, produce_request, records_of
@@ -86,3 +87,17 @@ async def test_a_small_batch_of_many_bytes_is_checked_in_a_thread(
         held.may_end.set()
         assert (await sending).error_code == ErrorCode.NONE
         assert records_of(await log.fetch(0)) == [(0, bytes(2000))]
+
+
+async def test_many_batches_are_flushed_by_several_commits_in_order() -> None:
+    """A commit is one decision of the control plane, however many partitions a request names."""
+    async with open_log(produce=ProduceSettings(flush_interval_ms=60_000)) as log:
+        partitions = 2 * MOST_OF_FLUSH
+        await log.create_topic("t", partitions)
+        batches = {("t", partition): make_batch(b"a") for partition in range(partitions)}
+        answer = await log.send(produce_request(batches))
+        codes = {
+            each.error_code for topic in answer.responses for each in topic.partition_responses
+        }
+        assert codes == {0}
+        assert len(log.store.put_order) == 2
