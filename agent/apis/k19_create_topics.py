@@ -12,7 +12,7 @@ from collections import Counter
 
 from lacuna.agent.admin import configs
 from lacuna.agent.admin.replica_assignments import problem_of
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import MOST_OF_PIECE, Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import check_all, shorten
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
@@ -30,10 +30,12 @@ from lacuna.wire.messages.create_topics import (
 DEFAULT = -1
 REPLICATION_FACTOR = 1
 FIRST_CONFIGS = 5
+# Beyond so many partitions the control plane creates none of a request's topics, as in Kafka.
+_MOST_CREATED = 10_000
 
 
 async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Send one command for all topics that pass the checks here; each topic fails on its own."""
+    """Send commands for the topics that pass the checks here; each topic fails on its own."""
     asked = {topic.name: topic for topic in request.topics}
     repeated = Counter(topic.name for topic in request.topics)
     results: dict[str, TopicResult] = {}
@@ -44,8 +46,8 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
             results[name] = TopicResult(name=name, error_code=code, error_message=message)
         else:
             creations.append(_creation(call, topic))
-    if creations:
-        command = CreateTopics(topics=creations, validate_only=request.validate_only)
+    for some in _commands(creations, request.validate_only):
+        command = CreateTopics(topics=some, validate_only=request.validate_only)
         reply = await call.context.control.call(call.command(create_topics=command))
         results.update((each.name, each) for each in reply.topics_created.topics)
     return CreateTopicsResponse(
@@ -54,6 +56,15 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
             for name, topic in asked.items()
         ]
     )
+
+
+def _commands(creations: list[CreateTopic], validate_only: bool) -> list[list[CreateTopic]]:
+    """Divide topics among commands, which are short decisions of the control plane.
+
+    All are together if none is created: they may be too many, or clash with one another."""
+    if validate_only or sum(max(each.partition_count, 0) for each in creations) > _MOST_CREATED:
+        return [creations] if creations else []
+    return [creations[at : at + MOST_OF_PIECE] for at in range(0, len(creations), MOST_OF_PIECE)]
 
 
 def refuse(_call: Call, request: CreateTopicsRequest, error_code: int) -> CreateTopicsResponse:

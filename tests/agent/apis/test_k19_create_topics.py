@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.wire.layout import ZERO_UUID
 from tests.agent.apis.clusters import SECOND, Setup, topic
 from tests.messages import nested
@@ -126,3 +127,12 @@ async def test_validate_only_changes_nothing(setup: Setup) -> None:
     (found,) = await setup.create_topics(topic("t", 4), check=True)
     assert (found.error_code, found.num_partitions, found.topic_id) == (0, 4, ZERO_UUID)
     assert not setup.running.control.cluster.topics_by_name
+
+
+async def test_many_topics_are_created_by_several_commands(setup: Setup) -> None:
+    """A clash between two of them is found all the same, and too many partitions create none."""
+    names = ["a.b", *(f"t{number}" for number in range(MOST_OF_PIECE)), "a_b"]
+    found = await setup.create_topics(*(topic(name, 1) for name in names))
+    assert [each.error_code for each in found] == [0] * (MOST_OF_PIECE + 1) + [17]
+    too_many = [topic(f"u{number}", 20) for number in range(MOST_OF_PIECE + 1)]
+    assert {each.error_code for each in await setup.create_topics(*too_many)} == {44}
