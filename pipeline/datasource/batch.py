@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -24,6 +24,7 @@ from lacuna.pipeline.datasource.pinning import pin
 from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, ReadTask, plan_tasks
 from lacuna.pipeline.datasource.reading_options import PLAN, ReadOptions, read_options
 from lacuna.pipeline.datasource.schema import check_schema
+from lacuna.pipeline.datasource.spark_api import Filter
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.metadata import MetadataSource, open_metadata
 from lacuna.pipeline.stores import check_store

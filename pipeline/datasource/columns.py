@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lacuna.logstore.records.column_layout import RecordColumns
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.pipeline.datasource.planning import ReadTask
+from lacuna.pipeline.datasource.spark_api import arrow_schema
 from lacuna.pipeline.decoding import Bounds, binary, decode, fixed, headers
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.loading import Block, Skip
@@ -28,7 +28,7 @@ def arrow_batches(
     Raises DamagedDataError for a batch that cannot be decoded; with `skip`, that is told instead.
     """
     names = schema.fieldNames()
-    shape = _Shape(task, to_arrow_schema(schema, timezone="UTC"))
+    shape = _Shape(task, arrow_schema(schema))
     builder = ColumnBuilder(
         keys="key" in names,
         values="value" in names,

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pyspark.sql.datasource import (
+from lacuna.pipeline.datasource.bounds import TopicPartition
+from lacuna.pipeline.datasource.spark_api import (
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -20,8 +21,6 @@ from pyspark.sql.datasource import (
     StringEndsWith,
     StringStartsWith,
 )
-
-from lacuna.pipeline.datasource.bounds import TopicPartition
 
 MAX_INT64: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

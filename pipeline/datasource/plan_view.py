@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lacuna.controlplane.shared.extents import DeadRanges
 from lacuna.controlplane.shared.log.fates import Fate, FatedRange, fates
 from lacuna.pipeline.datasource.planning import ReadRange
+from lacuna.pipeline.datasource.spark_api import arrow_schema
 from lacuna.pipeline.extents import PartitionLog
 
 _ROWS_A_BATCH: Final = 64 * 1024
@@ -62,7 +62,7 @@ def read_view(task: InputPartition, schema: StructType) -> Iterator[pa.RecordBat
     """Yields the rows of a task, with the columns of `schema`."""
     if not isinstance(task, ViewTask):  # Spark makes up its own if there is none
         return
-    shape = to_arrow_schema(schema, timezone="UTC")
+    shape = arrow_schema(schema)
     for start in range(0, len(task.rows), _ROWS_A_BATCH):
         rows = task.rows[start : start + _ROWS_A_BATCH]
         arrays = [pa.array([getattr(row, f.name) for row in rows], f.type) for f in shape]

@@ -7,6 +7,8 @@ from typing import Any
 
 from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.positions import Position
+from lacuna.pipeline.datasource.spark_api import HAS_LIMITS, VERSION
+from lacuna.pipeline.errors import PipelineError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,13 @@ class Lag:
 def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
     """The lag according to `query.lastProgress`; `source` is the index of a source that reads format("lacuna").
 
-    Returns None if the query has made no progress yet.
+    Returns None if the query has made no progress yet. Raises PipelineError if Spark reports no latest offsets.
     """
+    if not HAS_LIMITS:
+        raise PipelineError(
+            f"PySpark {VERSION} does not report the latest offsets of a Python data source, so the lag is "
+            "unknown; install pyspark 4.2 or later"
+        )
     if progress is None:
         return None
     found = progress["sources"][source]

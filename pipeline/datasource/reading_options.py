@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from pyspark.sql.datasource import DataSourceReader
-
 from lacuna.pipeline.datasource.bounds import (
     EARLIEST,
     LATEST,
@@ -20,6 +18,12 @@ from lacuna.pipeline.datasource.bounds import (
     check_order,
 )
 from lacuna.pipeline.datasource.options import LOCATION_OPTIONS, OptionError, Options
+from lacuna.pipeline.datasource.spark_api import (
+    HAS_FILTERS,
+    HAS_LIMITS,
+    IS_PUSHDOWN_SAFE,
+    VERSION,
+)
 from lacuna.pipeline.location import ClusterLocation
 from lacuna.pipeline.metadata import BUCKET, CONTROL
 
@@ -52,9 +56,6 @@ READING_OPTIONS: Final = (
     "pushdown",
 )
 _INSTEAD: Final = {"topic": "it is for writing: to read, use subscribe=TOPIC"}
-#: Spark up to 4.3 keeps one plan for all uses of a DataFrame, so that with pushed filters one use gets the rows of
-#: another. Since it also pushes limits down, it keeps a plan for each use.
-_IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
 _PIN_SECONDS: Final = 3600.0
 _MAX_TRIGGER_DELAY: Final = 900.0
 
@@ -133,13 +134,18 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
         include_headers=options.flag("includeHeaders", False),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         pin=options.seconds("pin", _PIN_SECONDS),
-        pushdown=options.flag("pushdown", _IS_PUSHDOWN_SAFE),
+        pushdown=options.flag("pushdown", IS_PUSHDOWN_SAFE),
         min_partitions=options.integer("minPartitions"),
         max_records_per_partition=options.integer("maxRecordsPerPartition"),
         max_offsets_per_trigger=options.integer("maxOffsetsPerTrigger"),
         min_offsets_per_trigger=options.integer("minOffsetsPerTrigger"),
         max_trigger_delay=options.seconds("maxTriggerDelay", _MAX_TRIGGER_DELAY),
     )
+    if found.pushdown and not HAS_FILTERS:
+        raise OptionError(
+            f"option pushdown=true: PySpark {VERSION} passes no filters to a data source; leave the "
+            "option out, so that Spark filters by itself, or install pyspark 4.1 or later"
+        )
     if is_streaming is not None:
         (_check_streaming if is_streaming else _check_batch)(options, found)
     return found
@@ -205,6 +211,12 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
         )
     if found.view == PLAN:
         raise OptionError("option view=plan: only a batch has a plan: use spark.read")
+    for name in _PER_TRIGGER:
+        if name in options and not HAS_LIMITS:
+            raise OptionError(
+                f"option {name}: PySpark {VERSION} cannot limit what a Python data source reads in a "
+                "batch of a stream; leave the option out, or install pyspark 4.2 or later"
+            )
     low, high = found.min_offsets_per_trigger, found.max_offsets_per_trigger
     if low is not None and high is not None and low > high:
         raise OptionError(

@@ -45,9 +45,10 @@ class LacunaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 - Spark's
         """The reader of a stream. It checks its options only when it is first used: Spark hides errors raised here."""
+        from lacuna.pipeline.datasource.spark_api import stream_reader
         from lacuna.pipeline.datasource.stream import StreamReader
 
-        return StreamReader(Options(self.options), schema)
+        return stream_reader(StreamReader(Options(self.options), schema))
 
     @one_message
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":

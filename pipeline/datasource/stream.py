@@ -9,13 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
@@ -37,6 +30,13 @@ from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, Rea
 from lacuna.pipeline.datasource.positions import Position
 from lacuna.pipeline.datasource.reading_options import ReadOptions, read_options
 from lacuna.pipeline.datasource.schema import check_schema
+from lacuna.pipeline.datasource.spark_api import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.metadata import MetadataSource
 

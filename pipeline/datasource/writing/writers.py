@@ -7,16 +7,13 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.pipeline.datasource.failing import one_message
+from lacuna.pipeline.datasource.spark_api import DataSourceStreamArrowWriter
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
 from lacuna.pipeline.datasource.writing.messages import TaskMessage
 from lacuna.pipeline.datasource.writing.options import SinkOptions

@@ -16,6 +16,7 @@ from lacuna.pipeline.datasource import stream as stream_module
 from lacuna.pipeline.datasource.connection import Connection
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
+from lacuna.pipeline.datasource.spark_api import UnlimitedReader
 from lacuna.pipeline.datasource.stream import Json, StreamReader
 from lacuna.pipeline.errors import DataLossError
 from lacuna.pipeline.location import find_cluster
@@ -24,9 +25,13 @@ from lacuna.testing import Cluster
 from tests.pipeline.reading.conftest import Planned, options_of
 
 
-def _made_anew(cluster: Cluster, topic: str) -> None:
+def _deleted(cluster: Cluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_topics([topic])[topic].result(60)
+
+
+def _made_anew(cluster: Cluster, topic: str) -> None:
+    _deleted(cluster, topic)
     cluster.create_topic(topic)
 
 
@@ -40,7 +45,7 @@ def _reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[StreamRead
         reader.stop()
 
 
-def _values(reader: StreamReader, start: Json, end: Json) -> list[bytes]:
+def _values(reader: StreamReader | UnlimitedReader, start: Json, end: Json) -> list[bytes]:
     tasks = reader.partitions(start, end)
     batches = [batch for task in tasks for batch in reader.read(task)]
     return [value for batch in batches for value in batch.column("value").to_pylist()]
@@ -250,3 +255,54 @@ def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
     finally:
         connection.close()
     assert not outcomes
+
+
+@contextmanager
+def _old_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[UnlimitedReader]:
+    """As PySpark 4.0 and 4.1 see it: they ask for the latest offsets without the start of the batch."""
+    with _reader(cluster, topic, **options) as reader:
+        yield UnlimitedReader(reader)
+
+
+def test_an_old_spark_reads_a_first_batch_again_after_a_crash(
+    cluster: Cluster, transact: Any
+) -> None:
+    """It has records already, so that it is no empty batch whose start may move."""
+    topic = cluster.create_topic("old-first")
+    written = transact(cluster, topic, [(True, [(b"k", b"%d" % each) for each in range(5)])])
+    values = [value for _, value in written.committed.values()]
+    with _old_reader(cluster, topic, startingTimestamp="1") as reader:
+        end = reader.latestOffset()
+        assert _values(reader, reader.initialOffset(), end) == values
+    with _old_reader(cluster, topic, startingTimestamp="1") as restarted:
+        assert _values(restarted, restarted.initialOffset(), end) == values
+
+
+def test_an_old_spark_begins_at_the_latest_offset(cluster: Cluster, transact: Any) -> None:
+    topic = cluster.create_topic("old-latest")
+    transact(cluster, topic, [(True, [(b"k", b"before")])])
+    with _old_reader(cluster, topic, startingOffsets="latest") as reader:
+        first = reader.latestOffset()
+        assert _values(reader, reader.initialOffset(), first) == []
+        transact(cluster, topic, [(True, [(b"k", b"after")])])
+        assert _values(reader, first, reader.latestOffset()) == [b"after"]
+
+
+@pytest.mark.parametrize("is_made_anew", [True, False])
+def test_an_old_spark_learns_of_losses_when_its_batch_is_planned(
+    cluster: Cluster, transact: Any, is_made_anew: bool
+) -> None:
+    topic, other = (cluster.create_topic(f"old-{each}-{is_made_anew}") for each in ("a", "b"))
+    given = {"subscribe": f"{topic},{other}"}
+    for each in (topic, other):
+        transact(cluster, each, [(True, [(b"k", b"old")] * 3)])
+    with _old_reader(cluster, "", **given) as reader:
+        start = reader.latestOffset()
+    (_made_anew if is_made_anew else _deleted)(cluster, topic)
+    transact(cluster, other, [(True, [(b"k", b"new")])])
+    with _old_reader(cluster, "", **given) as failing:
+        end = failing.latestOffset()
+        with pytest.raises(DataLossError, match=f"{topic} was deleted|{topic}-0 is gone"):
+            failing.partitions(start, end)
+    with _old_reader(cluster, "", failOnDataLoss="false", **given) as tolerant:
+        assert _values(tolerant, start, tolerant.latestOffset()) == [b"new"]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
@@ -73,13 +74,39 @@ def write(spark: SparkSession, data: str, topic: str, count: str) -> int:
     return int(count)
 
 
+def pipe(
+    spark: SparkSession, data: str, topic: str, to: str, checkpoint: str, options: dict[str, str]
+) -> str | None:
+    """Copies from topic to topic what is there now; returns what the query failed with."""
+    source = spark.readStream.format("lacuna").options(data=data, subscribe=topic, **options)
+    sink = source.load().select("key", "value").writeStream.format("lacuna")
+    sink = sink.options(data=data, topic=to, checkpointLocation=checkpoint)
+    query = sink.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        return str(error)
+    return None
+
+
+def filtered(spark: SparkSession, data: str, topic: str) -> Any:
+    """The offsets from 3 on, by a filter that is pushed down; or the error of a Spark that cannot do that."""
+    reader = spark.read.format("lacuna").options(data=data, subscribe=topic, pushdown="true")
+    try:
+        return sorted(row.offset for row in reader.load().filter("offset >= 3").collect())
+    except AnalysisException as error:
+        return str(error)
+
+
 def rows_of(frame: DataFrame) -> list[list[Any]]:
     """(partition, offset, value), sorted."""
     rows = frame.select("partition", "offset", col("value").cast("string")).collect()
     return sorted([row[0], row[1], row[2]] for row in rows)
 
 
-JOBS: dict[str, Callable[..., object]] = {job.__name__: job for job in (where, read, stream, write)}
+JOBS: dict[str, Callable[..., object]] = {
+    job.__name__: job for job in (where, read, stream, write, pipe, filtered)
+}
 
 
 def main(master: str, jobs: str) -> None:

@@ -1,0 +1,159 @@
+"""PySpark's data source API as of 4.2, for 4.0 and 4.1 too: what a version lacks has a stand-in here.
+
+No other module depends on the version. docs/spark.md lists what each version can do.
+"""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import datasource as _datasource
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+__all__ = [
+    "HAS_FILTERS",
+    "HAS_LIMITS",
+    "IS_PUSHDOWN_SAFE",
+    "VERSION",
+    "DataSourceStreamArrowWriter",
+    "EqualNullSafe",
+    "EqualTo",
+    "Filter",
+    "GreaterThan",
+    "GreaterThanOrEqual",
+    "In",
+    "IsNotNull",
+    "LessThan",
+    "LessThanOrEqual",
+    "Not",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "StringContains",
+    "StringEndsWith",
+    "StringStartsWith",
+    "SupportsTriggerAvailableNow",
+    "UnlimitedReader",
+    "arrow_schema",
+    "stream_reader",
+]
+
+VERSION: Final = pyspark.__version__
+#: Since 4.1, Spark passes the filters of a batch to its reader.
+HAS_FILTERS: Final = hasattr(_datasource, "Filter")
+#: Since 4.2, Spark passes the start and the limit of a stream's batch to its reader.
+HAS_LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
+#: Spark up to 4.3 keeps one plan for all uses of a DataFrame, so that with pushed filters one use gets the rows of
+#: another. Since it also pushes limits down, it keeps a plan for each use.
+IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
+_HAS_STREAM_ARROW: Final = hasattr(_datasource, "DataSourceStreamArrowWriter")
+
+if TYPE_CHECKING or HAS_FILTERS:
+    from pyspark.sql.datasource import (
+        EqualNullSafe,
+        EqualTo,
+        Filter,
+        GreaterThan,
+        GreaterThanOrEqual,
+        In,
+        IsNotNull,
+        LessThan,
+        LessThanOrEqual,
+        Not,
+        StringContains,
+        StringEndsWith,
+        StringStartsWith,
+    )
+else:
+
+    class Filter:
+        """Stands in for every filter. There are no instances of it."""
+
+    EqualNullSafe = EqualTo = GreaterThan = GreaterThanOrEqual = In = IsNotNull = Filter
+    LessThan = LessThanOrEqual = Not = StringContains = StringEndsWith = StringStartsWith = Filter
+
+if TYPE_CHECKING or HAS_LIMITS:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+else:
+
+    class ReadLimit:
+        """How much a batch may read."""
+
+    class ReadAllAvailable(ReadLimit):
+        """Everything: the only limit there is, because options that need others are refused."""
+
+    ReadMaxRows = ReadMinRows = type("NeverUsed", (ReadLimit,), {})
+    SupportsTriggerAvailableNow = object
+
+if TYPE_CHECKING or _HAS_STREAM_ARROW:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
+        """A stream's writer of Arrow batches: 4.0 recognizes it by the class for batches."""
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema in Arrow's types, with timestamps in UTC."""
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)  # in UTC by default
+
+
+def stream_reader(reader: DataSourceStreamReader) -> DataSourceStreamReader:
+    """The reader as this version of Spark calls it."""
+    return reader if HAS_LIMITS else UnlimitedReader(reader)
+
+
+@dataclass(frozen=True, slots=True)
+class UnlimitedReader(DataSourceStreamReader):
+    """A reader for 4.0 and 4.1, which ask for the latest offsets without saying where the query is.
+
+    What the reader checks against the start of a batch is therefore checked when the batch is planned.
+    """
+
+    reader: DataSourceStreamReader
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The offsets at which a new query begins. Spark asks for them after the latest ones."""
+        return self.reader.initialOffset()
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+        """The latest offsets of all partitions."""
+        return self.reader.latestOffset({}, ReadAllAvailable())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks of a batch. Raises the errors that the start of the batch gives."""
+        self.reader.latestOffset(start, ReadAllAvailable())
+        return list(self.reader.partitions(start, end))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Reads a partition, in a task."""
+        return self.reader.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Ends a batch."""
+        self.reader.commit(end)
+
+    def stop(self) -> None:
+        """Ends the query."""
+        self.reader.stop()
