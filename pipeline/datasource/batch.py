@@ -20,12 +20,13 @@ from lacuna.pipeline.datasource.offsets import (
     selected_logs,
 )
 from lacuna.pipeline.datasource.options import Options
-from lacuna.pipeline.datasource.pinning import pin
+from lacuna.pipeline.datasource.pinning import Hold, pin
 from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, ReadTask, plan_tasks
 from lacuna.pipeline.datasource.reading_options import PLAN, ReadOptions, read_options
 from lacuna.pipeline.datasource.schema import check_schema
 from lacuna.pipeline.datasource.spark_api import Filter
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
+from lacuna.pipeline.holding import HOLD_SECONDS
 from lacuna.pipeline.metadata import MetadataSource, open_metadata
 from lacuna.pipeline.stores import check_store
 
@@ -53,11 +54,11 @@ class BatchReader(DataSourceReader):
 
     @one_message
     def partitions(self) -> list[InputPartition]:
-        """The tasks of the batch. What they read stays pinned until the pin expires."""
+        """The tasks of the batch. What they read is pinned."""
         options = self._options
         with closing(open_metadata(options.location, options.metadata)) as metadata:
             check_store(options.location.store, metadata.cluster_id)
-            pin(metadata, options.pin)
+            hold = self._pin(metadata)
             bucket = Bucket(
                 options.location.store, metadata.cluster_id, not options.fail_on_data_loss
             )
@@ -72,8 +73,21 @@ class BatchReader(DataSourceReader):
             is_committed=options.is_committed,
             min_partitions=options.min_partitions,
             max_records=options.max_records_per_partition,
+            hold=hold,
         )
         return list(plan_tasks(ranges, division))
+
+    def _pin(self, metadata: MetadataSource) -> Hold | None:
+        """Pins what is to be read, and returns the pins if its tasks are to prolong them."""
+        options = self._options
+        if options.view == PLAN:  # its tasks read no objects
+            pin(metadata, min(HOLD_SECONDS, options.pin))
+            return None
+        brief = None if options.is_pin_given else pin(metadata, HOLD_SECONDS)
+        full = pin(metadata, options.pin)
+        if brief is None or full is None:
+            return None
+        return Hold(options.location.require_control(), metadata.cluster_id, brief, full)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads a partition, in a task. If there is nothing to read, Spark makes up a partition of its own."""

@@ -15,6 +15,7 @@ from lacuna.controlplane.shared.log.pieces import PIECE_COLUMNS, Piece
 from lacuna.controlplane.shared.log.pieces import pieces_of as pieces_of_columns
 from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.filters import Condition
+from lacuna.pipeline.datasource.pinning import Hold
 from lacuna.pipeline.extents import PartitionLog
 
 TARGET_BYTES: Final = 64 << 20
@@ -91,6 +92,7 @@ class ReadTask(InputPartition):
     min_timestamp: int
     max_timestamp: int
     pieces: PieceTable
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ class Division:
     is_committed: bool
     min_partitions: int | None = None
     max_records: int | None = None
+    hold: Hold | None = None
 
 
 def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool) -> int:
@@ -272,6 +275,7 @@ def _tasks(part: _Part, count: int, division: Division) -> Iterator[ReadTask]:
             condition.min_timestamp,
             condition.max_timestamp,
             pieces[start:stop],
+            division.hold,
         )
 
 

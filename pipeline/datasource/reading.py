@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 
 from lacuna.pipeline.datasource.columns import arrow_batches
 from lacuna.pipeline.datasource.failing import explained
+from lacuna.pipeline.datasource.pinning import held
 from lacuna.pipeline.datasource.planning import ReadTask
 from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.salvage import Lost
@@ -23,7 +24,7 @@ def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
     """
     bucket = task.bucket
     skip = warn_of if bucket.is_tolerant else None
-    with explained():
+    with explained(), held(task.hold):
         store = shared_store(bucket.store_url)
         blocks = load_blocks(store, bucket.cluster_id, task.pieces, skip=skip)
         yield from arrow_batches(blocks, task, schema, skip)

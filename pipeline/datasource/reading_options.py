@@ -104,6 +104,7 @@ class ReadOptions:
     include_headers: bool
     fail_on_data_loss: bool
     pin: float
+    is_pin_given: bool
     pushdown: bool
     min_partitions: int | None
     max_records_per_partition: int | None
@@ -134,6 +135,7 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
         include_headers=options.flag("includeHeaders", False),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         pin=options.seconds("pin", _PIN_SECONDS),
+        is_pin_given="pin" in options,
         pushdown=options.flag("pushdown", IS_PUSHDOWN_SAFE),
         min_partitions=options.integer("minPartitions"),
         max_records_per_partition=options.integer("maxRecordsPerPartition"),

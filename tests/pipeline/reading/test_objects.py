@@ -1,7 +1,9 @@
 """What the plan shows, and what a task does when objects are gone, damaged or replaced meanwhile."""
 
 import pickle
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
+from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.datasource.batch import BatchReader
 from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.pinning import Hold
 from lacuna.pipeline.datasource.plan_view import ViewTask
 from lacuna.pipeline.datasource.schema import PLAN_COLUMNS
 from lacuna.pipeline.errors import DamagedDataError, DataLossError
+from lacuna.pipeline.holding import HOLD_SECONDS
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
@@ -26,6 +31,9 @@ from lacuna.testing import Cluster
 from tests.pipeline.reading.conftest import Load, Planned, options_of
 
 Plan = Callable[..., Planned]
+Pins = Mapping[int, Any]
+
+HOLD_MS = int(HOLD_SECONDS * 1000)
 
 
 def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: Any) -> None:
@@ -103,6 +111,84 @@ def test_a_pin_keeps_what_a_plan_needs(transact: Any) -> None:
         assert shown == [(0, 50, "delivered")]  # holes inside an extent are not in the metadata
 
 
+def _hold_of(planned: Planned) -> Hold:
+    hold = planned.tasks[0].hold
+    assert hold is not None
+    return hold
+
+
+@pytest.fixture
+def held(transact: Any) -> Iterator[tuple[Cluster, Planned, Pins]]:
+    """A batch of one task without the option `pin`, and all pins of its cluster by id."""
+    with Cluster(parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("held")
+        transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)])
+        yield (
+            cluster,
+            _planned(cluster, topic),
+            cluster.embedded.running.plane._state.segments.pins,
+        )
+
+
+def test_a_driver_that_was_killed_holds_nothing_for_long(
+    held: tuple[Cluster, Planned, Pins], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as a task reads, the pin lasts as long as tasks do, and ten minutes."""
+    cluster, planned, pins = held
+    hold = _hold_of(planned)
+    prolong, prolonged = Hold.prolong, threading.Event()
+
+    def prolong_and_say(self: Hold) -> None:
+        prolong(self)
+        prolonged.set()
+
+    monkeypatch.setattr(Hold, "prolong", prolong_and_say)
+    reading = planned.batches()
+    next(reading)
+    assert prolonged.wait(60)
+    assert hold.full not in pins
+    for _ in range(6):
+        cluster.advance(HOLD_MS // 5)
+        hold.prolong()  # as that thread does
+    assert hold.brief in pins
+    list(reading)
+    cluster.advance(HOLD_MS + 1_000)
+    assert hold.brief not in pins
+
+
+def test_tasks_that_cannot_prolong_a_pin_leave_the_long_one(
+    held: tuple[Cluster, Planned, Pins], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They begin too late, reach another cluster, or reach none."""
+    monkeypatch.setattr("lacuna.pipeline.control._GIVE_UP_AFTER", 0.1)
+    cluster, planned, pins = held
+    hold = _hold_of(planned)
+    replace(hold, cluster_id="another").prolong()
+    with pytest.raises(ControlPlaneUnavailable):
+        replace(hold, place=ControlPlace("127.0.0.1:1")).prolong()
+    assert hold.full in pins
+    cluster.advance(HOLD_MS + 1_000)
+    monkeypatch.undo()
+    hold.prolong()
+    assert hold.brief not in pins
+    assert hold.full in pins
+
+
+def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do(transact: Any) -> None:
+    with Cluster(parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("asked")
+        transact(cluster, topic, [(True, [(b"k", b"v")])])
+        pins = cluster.embedded.running.plane._state.segments.pins
+        before = set(pins)
+        planned = _planned(cluster, topic, pin="2h")
+        assert [task.hold for task in planned.tasks] == [None]
+        assert len(set(pins) - before) == 1
+        cluster.advance(119 * 60_000)
+        assert len(set(pins) - before) == 1
+        cluster.advance(2 * 60_000)
+        assert set(pins) <= before
+
+
 def test_what_was_collected_is_data_loss(transact: Any) -> None:
     """Without a pin: an error that names the object, or a warning where loss is allowed."""
     with Cluster(parts=_never_by_itself()) as cluster:
@@ -138,6 +224,9 @@ def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
         topic = cluster.create_topic("damaged-partly")
         values = [b"before" * 10_000, b"damage" * 10_000, b"after" * 10_000]
         transact(cluster, topic, [(True, [(b"k", value) for value in values])], **{"batch.size": 1})
+        housekeeping = cluster.embedded.agents[0].housekeeping
+        assert housekeeping is not None
+        cluster.run(housekeeping.merge())  # where the agent's flushes made several extents of it
         strict = _planned(cluster, topic)
         (piece,) = strict.tasks[0].pieces
         path = next(tmp_path.rglob(f"*{piece.key(strict.tasks[0].bucket.cluster_id)[-20:]}"))

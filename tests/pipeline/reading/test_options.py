@@ -6,6 +6,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.pipeline.datasource import progress, reading_options
 from lacuna.pipeline.datasource.bounds import EARLIEST, LATEST, AtEdge
 from lacuna.pipeline.datasource.options import OptionError, Options
 from lacuna.pipeline.datasource.reading_options import Topics, read_options
@@ -163,6 +164,31 @@ def test_options_of_the_other_kind(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         read_options(Options({**_HOW, **options}), is_streaming=is_streaming)
+
+
+@pytest.mark.parametrize(
+    ("missing", "name", "message"),
+    [
+        ("HAS_LIMITS", "maxOffsetsPerTrigger", "batch of a stream; .* pyspark 4.2 or later"),
+        ("HAS_LIMITS", "minOffsetsPerTrigger", "batch of a stream; .* pyspark 4.2 or later"),
+        ("HAS_FILTERS", "pushdown", "passes no filters .* pyspark 4.1 or later"),
+    ],
+)
+def test_an_older_pyspark_refuses_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, missing: str, name: str, message: str
+) -> None:
+    given = {"subscribe": "a", "store": "file:///x", "metadata": "bucket"}
+    given[name] = "true" if name == "pushdown" else "5"
+    read_options(Options(given), is_streaming=True)
+    monkeypatch.setattr(reading_options, missing, False)
+    with pytest.raises(OptionError, match=f"option {name}.*: PySpark .*{message}"):
+        read_options(Options(given), is_streaming=True)
+
+
+def test_an_older_pyspark_reports_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "HAS_LIMITS", False)
+    with pytest.raises(PipelineError, match=r"so the lag is unknown; install pyspark 4\.2"):
+        progress.lag({"sources": [{"endOffset": "{}", "latestOffset": None}]})
 
 
 def test_options_in_any_case_and_their_defaults() -> None:
