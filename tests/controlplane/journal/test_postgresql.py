@@ -770,18 +770,39 @@ async def waits(server: PostgresqlServer, url: str) -> Connection:
     )
     await admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
     await admin.execute("SELECT pg_reload_conf()")
-    while await admin.fetchval("SELECT current_setting('synchronous_standby_names')") == "":
-        await asyncio.sleep(0)
+    probe = await asyncpg.connect(url, server_settings={"application_name": "probe"})
+    async with asyncio.timeout(60):
+        while not await _has_waited(admin, probe):
+            pass
+    await probe.close()
     return admin
+
+
+async def _has_waited(admin: Connection, probe: Connection) -> bool:
+    """Whether a commit waits for a standby. The server's processes take the setting one after the other."""
+    commit = asyncio.ensure_future(probe.execute("SELECT pg_logical_emit_message(true, '', '')"))
+    while not commit.done():
+        if await _cancels(admin, "probe"):
+            await commit
+            return True
+    return False
+
+
+async def _cancels(admin: Connection, application: str) -> bool:
+    """Cancel the wait of an application's connection; return whether one waited."""
+    return bool(
+        await admin.fetchval(
+            "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity "
+            "WHERE application_name = $1 AND wait_event = 'SyncRep'",
+            application,
+        )
+    )
 
 
 async def cancelled(admin: Connection) -> None:
     """Cancel the wait of the journal's connection, as soon as it waits."""
     async with asyncio.timeout(60):
-        while not await admin.fetchval(
-            "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity "
-            "WHERE application_name = 'lacuna' AND wait_event = 'SyncRep'"
-        ):
+        while not await _cancels(admin, "lacuna"):
             pass
 
 
