@@ -262,8 +262,12 @@ class Admin:
         self._expect(answer.error_code, set(), f"alter {name}")
 
     def _expect(self, code: int, allowed: set[ErrorCode], what: str) -> None:
-        """Takes retriable errors for normal; among them is that a topic does not exist."""
-        if code not in RETRIABLE | {ErrorCode.NONE, ErrorCode.NOT_CONTROLLER} | allowed:
+        """Takes retriable errors for normal; among them is that a topic does not exist.
+
+        So is UNKNOWN_SERVER_ERROR: a leader that fell silent may have done so because of this request (adr/0050).
+        """
+        normal = {ErrorCode.NONE, ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR}
+        if code not in RETRIABLE | normal | allowed:
             self.history.wrong(f"{self.name} could not {what}: {ErrorCode(code).name}")
 
     # Records.
