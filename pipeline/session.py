@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -147,7 +148,14 @@ def _context(
         try:
             yield context
         finally:
-            context.stop()
+            _stop(context)
+
+
+def _stop(context: "SparkContext") -> None:
+    with warnings.catch_warnings():
+        # Ctrl-C may have broken the call on which the session is stopped; the JVM ends with this process all the same.
+        warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
+        context.stop()
 
 
 def _start(

@@ -13,7 +13,7 @@ import click
 from lacuna.cli.command_line import option
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail
-from lacuna.cli.job_workers import UseSpark, check_spark_options, choose_workers
+from lacuna.cli.job_workers import UseSpark, asked_for_spark, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, JobKeys, Master, SparkConf, Store
 from lacuna.cli.report_files import check_report_file
@@ -173,7 +173,7 @@ def compact(
     settings = replace(settings, rewrites_all=rewrite_all, threshold=threshold)
     check_report_file("--json", json)
     table = Prices.load(prices)
-    check_spark_options(context, spark, conf)
+    spark = asked_for_spark(context, spark, conf)
     location = locate(data, control, store, encryption_keys)
     has_prices = prices is not None or location.store.startswith("s3://")
     with job_errors(), ExitStack() as stack:

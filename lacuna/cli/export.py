@@ -16,7 +16,7 @@ from lacuna.cli.console import is_for_people, table, tell
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import print_error
 from lacuna.cli.export_options import MEBIBYTE
-from lacuna.cli.job_workers import UseSpark, check_spark_options, choose_workers
+from lacuna.cli.job_workers import UseSpark, asked_for_spark, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, JobKeys, Master, SparkConf, Store
 from lacuna.cli.progress import Shown, tasks_done
@@ -119,7 +119,7 @@ def export(
         )
         pause = parse_duration(watch, "--watch") if watch else 0.0
         location = locate(data, control, store, encryption_keys)
-        check_spark_options(context, spark, conf)
+        spark = asked_for_spark(context, spark, conf)
         with tasks_done() as progress, ExitStack() as stack:
             workers = choose_workers("lacuna export", spark, (master, conf or []), progress, stack)
             job = _Job(location, settings, topics, workers, progress, as_json=as_json)

@@ -22,21 +22,27 @@ UseSpark = Annotated[
     bool | None,
     option(
         "--spark/--no-spark",
-        help="Run on Spark, or in this process alone, which needs no Java. Default: Spark if it is installed and "
-        "there is more than 1 GiB to read.",
+        help="Run on Spark, or in this process alone, which needs no Java. Default: Spark if --master or --conf "
+        "is given, or if it is installed and there is more than 1 GiB to read.",
         show_default=False,
     ),
 ]
 
 
-def check_spark_options(
+def asked_for_spark(
     context: click.Context, uses_spark: bool | None, conf: Sequence[str] | None
-) -> None:
-    """Raises UserError for settings of Spark together with --no-spark."""
-    if uses_spark is False and (is_typed(context, "master") or conf):
+) -> bool | None:
+    """Whether the command line asks for Spark, by --spark or by settings of Spark; None if it leaves the choice.
+
+    Raises UserError for settings of Spark together with --no-spark.
+    """
+    if not (is_typed(context, "master") or conf):
+        return uses_spark
+    if uses_spark is False:
         raise UserError(
             "--no-spark does not use Spark: leave --master and --conf out, or --no-spark"
         )
+    return True
 
 
 def choose_workers(

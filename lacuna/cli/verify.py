@@ -11,6 +11,7 @@ import click
 
 from lacuna.cli.command_line import option
 from lacuna.cli.errors import INTERRUPTED, MENDABLE, print_error
+from lacuna.cli.job_workers import UseSpark, asked_for_spark
 from lacuna.cli.location import locate
 from lacuna.cli.options import (
     DEFAULT_MASTER,
@@ -20,7 +21,6 @@ from lacuna.cli.options import (
     Master,
     SparkConf,
     Store,
-    is_typed,
 )
 from lacuna.cli.report_files import check_report_file
 from lacuna.errors import UserError
@@ -94,15 +94,7 @@ def verify(
     html: Annotated[
         Path | None, option("--html", help="Write the report as an HTML page to this file.")
     ] = None,
-    spark: Annotated[
-        bool | None,
-        option(
-            "--spark/--no-spark",
-            help="Read with Spark, or in this process alone, which needs no Java. Default: Spark if it "
-            "is installed and there is more than 1 GiB to read.",
-            show_default=False,
-        ),
-    ] = None,
+    spark: UseSpark = None,
     control: Control = None,
     data: Data = None,
     store: Store = None,
@@ -129,10 +121,7 @@ def verify(
             )
         if keys and spark is False:
             raise UserError("only Spark can count keys: leave --keys or --no-spark out")
-        if spark is False and (is_typed(context, "master") or conf):
-            raise UserError(
-                "--no-spark does not use Spark: leave --master and --conf out, or --no-spark"
-            )
+        spark = asked_for_spark(context, spark, conf)
         check_report_file("--json", json)
         check_report_file("--html", html)
         location = locate(
