@@ -109,7 +109,7 @@ class MergeReport:
 
     def __str__(self) -> str:
         refused = f", {self.refused} of them refused" if self.refused else ""
-        failed = f", {self.failed} others failed" if self.failed else ""
+        failed = f" ({self.failed} more failed)" if self.failed else ""
         return (
             f"partitions: {self.partitions}{refused}{failed}; extents: {self.extents_before} to {self.extents_after}; "
             f"{self.bytes_read} bytes read, {self.bytes_written} written"
