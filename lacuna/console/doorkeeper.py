@@ -14,7 +14,7 @@ from typing import Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from lacuna.console.limits import CONNECTIONS, CONNECTIONS_OF_ADDRESS, HEAD_SECONDS
+from lacuna.console import limits
 from lacuna.controlplane.shared.complaints import Complaints
 
 _numbers: Final = itertools.count(1)
@@ -35,9 +35,9 @@ class Doorkeeper(H11Protocol):
         self._await_head()
         others = [each for each in self.connections if isinstance(each, Doorkeeper)]
         of_address = [each for each in others if each._address == self._address]
-        if len(of_address) > CONNECTIONS_OF_ADDRESS:
+        if len(of_address) > limits.CONNECTIONS_OF_ADDRESS:
             _close_one(of_address)
-        elif len(others) > CONNECTIONS:
+        elif len(others) > limits.CONNECTIONS:
             _close_one(others)
 
     def data_received(self, data: bytes) -> None:
@@ -65,7 +65,7 @@ class Doorkeeper(H11Protocol):
 
     def _await_head(self) -> None:
         if self._due is None:
-            self._due = self.loop.call_later(HEAD_SECONDS, self._close)
+            self._due = self.loop.call_later(limits.HEAD_SECONDS, self._close)
 
     def _stop_waiting(self) -> None:
         if self._due is not None:

@@ -11,6 +11,8 @@ REQUESTS: Final = 8
 #: How long a request may wait for its turn, and how long it may take then, in seconds.
 WAIT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 10.0
+#: How long an agent may take to connect and to answer a request, in seconds.
+ASK_SECONDS: Final = 5.0
 #: Event streams that are open at a time, and for how long each one is at most, in seconds; browsers reconnect.
 STREAMS: Final = 32
 STREAM_SECONDS: Final = 600.0

@@ -89,11 +89,12 @@ class Streams:
         ends = loop.time() + limits.STREAM_SECONDS  # the browser asks again then
         try:
             async for event in events:
+                # An event may have taken a while: its reader can have logged out meanwhile.
+                if logins is not None and logins.find(request) is None:
+                    return
                 yield event
                 if loop.time() > ends or self._ending.is_set():
                     return
-                if logins is not None and logins.find(request) is None:
-                    return  # who has asked for it has logged out
         finally:
             self._open -= 1
 

@@ -33,7 +33,6 @@ from lacuna.wire.messages.list_offsets import (
 )
 
 _BY_NAME: Final = 12
-_SECONDS: Final = 5.0
 #: Records that are objects at a time.
 _GROUP: Final = 1000
 FORMATS: Final = ("auto", "text", "json", "hex")
@@ -125,7 +124,7 @@ async def page(site: Site, request: Request) -> Response:
 
 def connection_to(agents: Agents) -> KafkaConnection:
     """A connection to an agent, which takes no response that is larger than a page may cost."""
-    return KafkaConnection(agents, _SECONDS, limits.RESPONSE_BYTES)
+    return KafkaConnection(agents, limits.ASK_SECONDS, limits.RESPONSE_BYTES)
 
 
 async def _search(

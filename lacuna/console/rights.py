@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Final
 
+from lacuna.console import limits
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.errors import UserError
 from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection
@@ -38,7 +39,6 @@ from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE, M
 #: A change of ACLs, and what has just been created, is seen after so long at most.
 _FRESH_SECONDS: Final = 3.0
 _MOST: Final = 100
-_ANSWER_SECONDS: Final = 5.0
 
 
 class NotAllowed(UserError):
@@ -150,7 +150,7 @@ async def ask(agents: Agents) -> Rights:
     and transactions that it alone lists with it.
     """
     metadata = MetadataRequest(None, False, False, include_topic_authorized_operations=True)
-    async with KafkaConnection(agents, _ANSWER_SECONDS) as connection:
+    async with KafkaConnection(agents, limits.ASK_SECONDS) as connection:
         topics = await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, metadata)
         cluster = await connection.ask(
             DESCRIBE_CLUSTER_REQUEST,
@@ -163,7 +163,7 @@ async def ask(agents: Agents) -> Rights:
     transactional_ids: set[str] = set()
     for agent in every:
         try:
-            async with KafkaConnection(agent, _ANSWER_SECONDS) as connection:
+            async with KafkaConnection(agent, limits.ASK_SECONDS) as connection:
                 listed = await connection.ask(
                     LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
                 )

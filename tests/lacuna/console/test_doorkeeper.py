@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from lacuna.addresses import parse_address
-from lacuna.console import doorkeeper
+from lacuna.console import limits
 from lacuna.console.doorkeeper import Quiet
 from lacuna.testing import Cluster
 from tests.lacuna.console.conftest import SECONDS, Browser, served
@@ -19,9 +19,10 @@ HALF = b"GET / HTTP/1.1\r\nHost: 127"
 @contextmanager
 def connections(browser: Browser, count: int, said: bytes) -> Iterator[list[socket.socket]]:
     address = parse_address(browser.address)
-    found = [socket.create_connection(address, SECONDS) for _ in range(count)]
-    for each in found:
-        each.sendall(said)
+    found = []
+    for _ in range(count):
+        found.append(socket.create_connection(address, SECONDS))
+        found[-1].sendall(said)  # before the next one takes the place of the first
     yield found
     for each in found:
         each.close()
@@ -38,8 +39,7 @@ def is_closed(connection: socket.socket) -> bool:
 def test_half_sent_heads_keep_nobody_out(
     filled: Cluster, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    monkeypatch.setattr(doorkeeper, bound, 4)
-    monkeypatch.setattr(doorkeeper, "HEAD_SECONDS", SECONDS)
+    monkeypatch.setattr(limits, bound, 4)
     with served(filled) as browser, connections(browser, 6, HALF) as half:
         assert all(map(is_closed, half[:2]))
         assert browser.get("/").code == 200
@@ -47,7 +47,7 @@ def test_half_sent_heads_keep_nobody_out(
 
 
 def test_idle_connections_keep_nobody_out(filled: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorkeeper, "CONNECTIONS_OF_ADDRESS", 3)
+    monkeypatch.setattr(limits, "CONNECTIONS_OF_ADDRESS", 3)
     with served(filled) as browser:
         asked = f"GET /healthz HTTP/1.1\r\nHost: {browser.address}\r\n\r\n".encode()
         with connections(browser, 3, asked) as idle:
@@ -56,11 +56,12 @@ def test_idle_connections_keep_nobody_out(filled: Cluster, monkeypatch: pytest.M
 
 
 def test_a_head_has_to_come_in_time(filled: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorkeeper, "HEAD_SECONDS", 0.1)
     with served(filled) as browser:
-        with connections(browser, 1, HALF) as (half,), connections(browser, 1, b"") as (silent,):
-            assert is_closed(half)
-            assert is_closed(silent)
+        with monkeypatch.context() as short:
+            short.setattr(limits, "HEAD_SECONDS", 0.1)
+            for said in (HALF, b""):
+                with connections(browser, 1, said) as (connection,):
+                    assert is_closed(connection)
         assert browser.get("/").code == 200
 
 

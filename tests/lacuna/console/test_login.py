@@ -18,7 +18,7 @@ from lacuna.kafka import Agents
 from lacuna.sasl import scram
 from lacuna.testing import Cluster
 from tests.certificates import Authority
-from tests.lacuna.console.conftest import Answer, Browser, served
+from tests.lacuna.console.conftest import Answer, Browser, Seconds, served
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def browser(cluster: Cluster) -> Iterator[Browser]:
-    with served(cluster, may_write=True) as found:
+    with served(cluster, may_write=True, seconds=Seconds()) as found:
         yield found
 
 

@@ -79,9 +79,9 @@ def test_messages_arrive(browser: Browser) -> None:
 def test_ticks_come_and_streams_are_counted(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "STREAMS", 0)
-    assert browser.get("/live").code == 503
-    monkeypatch.undo()
+    with monkeypatch.context() as none:
+        none.setattr(limits, "STREAMS", 0)
+        assert browser.get("/live").code == 503
     connection = http.client.HTTPConnection(browser.address, timeout=SECONDS)
     connection.request("GET", "/live")
     assert re.fullmatch(rb"event: tick\n", connection.getresponse().readline())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
@@ -33,7 +33,15 @@ from lacuna.console.rights import RightsOfUsers
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.sasl import scram
 from lacuna.testing import Cluster
-from tests.lacuna.console.conftest import SECONDS, Answer, Browser, served
+from tests.lacuna.console.conftest import (
+    DAY_MS,
+    SECONDS,
+    Answer,
+    Browser,
+    Seconds,
+    served,
+    transactional,
+)
 from tests.lacuna.console.test_login import cookie_of, log_in
 
 _ACLS: Final = (
@@ -58,7 +66,7 @@ _PAGES: Final = (
 _SECRETS: Final = ("salaries", "payroll", "paymaster")
 
 
-def as_user(cluster: Cluster, user: str, **more: str) -> dict[str, str | int | float | bool]:
+def as_user(cluster: Cluster, user: str, **more: Any) -> dict[str, str | int | float | bool]:
     """The settings of a client that is a user of the cluster."""
     return {
         "bootstrap.servers": cluster.bootstrap,
@@ -77,6 +85,16 @@ def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, to: AclO
     )
     for done in admin.create_acls([binding]).values():
         done.result(SECONDS)
+
+
+def member(cluster: Cluster, group: str, topic: str) -> Consumer:
+    """The only member of a group, which stays one although it does not poll."""
+    lasting = {"session.timeout.ms": 1_800_000, "max.poll.interval.ms": DAY_MS}
+    consumer = Consumer(as_user(cluster, "admin", **{"group.id": group, **lasting}))
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.1)
+    return consumer
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +122,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             ("salaries", "payroll", "paymaster"),
         ):
             running.create_topic(topic)
-            held = Producer(as_user(running, "admin", **{"transactional.id": producer}))
-            held.init_transactions(SECONDS)
+            held = transactional(running, producer, **as_user(running, "admin"))
             held.begin_transaction()
             held.produce(topic, f"in {topic}".encode())
             assert held.flush(SECONDS) == 0
-            consumer = Consumer(as_user(running, "admin", **{"group.id": group}))
-            consumer.subscribe([topic])
-            stack.callback(consumer.close)
-            while not consumer.assignment():
-                consumer.poll(0.1)
+            stack.callback(member(running, group, topic).close)
         yield running
 
 
 @pytest.fixture
-def browser(cluster: Cluster) -> Iterator[Browser]:
-    with served(cluster, may_write=True) as found:
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def browser(cluster: Cluster, seconds: Seconds) -> Iterator[Browser]:
+    with served(cluster, may_write=True, seconds=seconds) as found:
         yield found
 
 
@@ -189,13 +207,13 @@ def test_aborting_needs_what_kafka_asks_for(browser: Browser) -> None:
     assert hidden.code == HTTPStatus.NOT_FOUND
 
 
-def test_a_change_of_acls_is_seen(cluster: Cluster, browser: Browser) -> None:
+def test_a_change_of_acls_is_seen(cluster: Cluster, browser: Browser, seconds: Seconds) -> None:
     cookie = cookie_of(log_in(browser, "secret", user="newcomer"))
     assert "orders" not in browser.get("/topics", cookie=cookie).text
     admin = AdminClient(as_user(cluster, "admin"))
     allow(admin, "newcomer", ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)
     while "orders" not in browser.get("/topics", cookie=cookie).text:
-        pass  # what is known of a user is three seconds old at most; pytest's timeout ends this
+        seconds.pass_by(4)  # what is known of a user is three seconds old at most
 
 
 def basic(user: str, password: str) -> str:
@@ -246,20 +264,28 @@ def test_guesses_at_a_time_count_before_they_are_answered(browser: Browser) -> N
     assert set(codes) == {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS}
 
 
+def produce(producer: Producer, value: bytes) -> None:
+    producer.produce("orders", value)
+    assert producer.flush(SECONDS) == 0
+
+
 def test_a_stream_ends_with_the_login(cluster: Cluster, browser: Browser) -> None:
     cookie = cookie_of(log_in(browser, "secret", user="alice"))
     page = browser.get("/topics", cookie=cookie)
     (token,) = set(re.findall(r'name="token" value="([^"]*)"', page.text))
     connection = http.client.HTTPConnection(browser.address, timeout=SECONDS)
-    connection.request("GET", "/live/orders/0", headers={"cookie": cookie})
+    path = "/live/orders/0?isolation=read_uncommitted"  # a transaction is open
+    connection.request("GET", path, headers={"cookie": cookie})
     stream = connection.getresponse()
     assert stream.status == HTTPStatus.OK
+    producer = Producer(as_user(cluster, "admin"))
+    produce(producer, b"before the logout")
+    while b"before the logout" not in (line := stream.readline()):
+        assert line, "the stream ended"
     both = f"{cookie}; {cookie_of(page)}"
     body = urlencode({"token": token})
     assert browser.post("/logout", body, cookie=both).headers["location"] == "/login"
-    producer = Producer(as_user(cluster, "admin"))
-    producer.produce("orders", b"after the logout")
-    assert producer.flush(SECONDS) == 0
+    produce(producer, b"after the logout")
     assert b"after the logout" not in stream.read()
 
 
