@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from lacuna.controlplane.state.settings import TRANSACTION_MAX_TIMEOUT_MS
 from tests.journal_servers import (
     bucket_url,
     database,
@@ -116,8 +117,14 @@ def plain(bootstrap: str, **config: Any) -> Any:
 
 
 def transactional(bootstrap: str, transactional_id: str) -> Any:
-    """A producer on which `init_transactions` has been called."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    """A producer on which `init_transactions` has been called; its transactions outlast any test."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TRANSACTION_MAX_TIMEOUT_MS,
+        }
+    )
     producer.init_transactions(SECONDS)
     return producer
 

@@ -74,7 +74,7 @@ def test_a_leadership_that_was_lost_comes_back(
         epoch = cluster.embedded.running.plane.epoch
         asyncio.run(lead_once())
         clients.send(producer, "t", ["after"])
-        assert cluster.embedded.running.plane.epoch == epoch + 2
+        assert cluster.embedded.running.plane.epoch >= epoch + 2
         assert stored(cluster.bootstrap) == ["before", "after"]
 
 
@@ -91,7 +91,7 @@ async def led_by_another_up(bucket_url: str, until: threading.Event) -> None:
 
 def is_listening(bootstrap: str) -> bool:
     try:
-        socket.create_connection(parse_address(bootstrap), timeout=5).close()
+        socket.create_connection(parse_address(bootstrap), timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True

@@ -96,7 +96,7 @@ def test_who_is_to_blame(
     assert row == {
         "partition": 0,
         "transactional_id": f"{topic}-first",
-        "timeout_s": 60.0,
+        "timeout_s": 900.0,
         "last_stable": 2,
         "waiting": 9,
         "own": 3,

@@ -1,5 +1,6 @@
 """Nothing secret is in what a run writes: logs, output, metrics, answers, journal, objects, arguments."""
 
+import asyncio
 import os
 import secrets
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init__ re-exports
     AdminClient,
     ConfigResource,
@@ -20,9 +21,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
     UserScramCredentialUpsertion,
 )
 
+from lacuna.client_security import ClientSecurity
+from lacuna.kafka import Agents, KafkaConnection, NotAuthenticated
+from lacuna.sasl import Credentials, plain
 from lacuna.testing.ports import lasting_ports
 
 READY = "bootstrap: "
+SECONDS = 60.0
 
 
 @contextmanager
@@ -45,7 +50,7 @@ def running(log: Path, *arguments: str, **environment: str) -> Iterator[tuple[in
             yield process.pid, line.removeprefix(READY).strip()
         finally:
             process.terminate()
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=SECONDS)
             log.write_bytes(log.read_bytes() + said.encode())
 
 
@@ -58,6 +63,12 @@ def client(bootstrap: str, user: str, password: str) -> dict[str, Any]:
         "sasl.password": password,
         "log_level": "0",
     }
+
+
+async def connect(bootstrap: str, credentials: Credentials) -> None:
+    security = ClientSecurity(protocol="SASL_PLAINTEXT", credentials=credentials)
+    async with KafkaConnection(Agents(bootstrap, security), SECONDS):
+        pass
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -84,19 +95,19 @@ def test_nothing_that_a_run_writes_has_a_secret(tmp_path: Path, log_format: str)
         new = UserScramCredentialUpsertion(
             "new", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), of_new.encode()
         )
-        admin.alter_user_scram_credentials([new])["new"].result(30)
+        admin.alter_user_scram_credentials([new])["new"].result(SECONDS)
         for user, password in (("other", of_environment), ("new", of_new)):
             producer = Producer(client(bootstrap, user, password))
             producer.produce("t", b"x")
-            assert producer.flush(30) == 0
-        with pytest.raises(KafkaException):
-            AdminClient(client(bootstrap, "admin", of_wrong)).list_topics(timeout=2)
+            assert producer.flush(SECONDS) == 0
+        with pytest.raises(NotAuthenticated):
+            asyncio.run(connect(bootstrap, plain("admin", of_wrong)))
         broker = ConfigResource(ConfigResource.Type.BROKER, "1")
-        configs = admin.describe_configs([broker])[broker].result(30)
+        configs = admin.describe_configs([broker])[broker].result(SECONDS)
         shown += [str(each.value).encode() for each in configs.values()]
         described: Any = admin.describe_user_scram_credentials(["new"])
-        shown.append(repr(described["new"].result(30)).encode())
-        with urllib.request.urlopen(f"http://{health}/metrics") as metrics:
+        shown.append(repr(described["new"].result(SECONDS)).encode())
+        with urllib.request.urlopen(f"http://{health}/metrics", timeout=SECONDS) as metrics:
             shown.append(metrics.read())
     assert b"authentication by PLAIN failed" in log.read_bytes()
     shown.append(log.read_bytes())
@@ -116,7 +127,7 @@ def test_a_reference_that_cannot_be_read_is_refused_without_showing_a_secret(
     (tmp_path / "users.toml").write_text(f'admin = "{reference}"\n')
     arguments = ["--listen=SASL_PLAINTEXT://127.0.0.1:0", f"--users-file={tmp_path / 'users.toml'}"]
     command = [sys.executable, "-m", "lacuna", "up", f"--data={tmp_path / 'data'}", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 1
     assert "password of admin" in ended.stderr
     assert "s3cret-text" not in ended.stdout + ended.stderr

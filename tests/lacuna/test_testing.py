@@ -42,7 +42,7 @@ SCRIPTS = [each for each in EXAMPLES if each not in TESTS and each not in CONFTE
 def test_the_examples(pytester: pytest.Pytester, conftest: str) -> None:
     pytester.makeconftest(conftest)
     pytester.makepyfile(**{f"test_{number}": text for number, text in enumerate(TESTS)})
-    pytester.runpytest_subprocess("-q", "--timeout=100").assert_outcomes(passed=len(TESTS))
+    pytester.runpytest_subprocess("-q", "--timeout=250").assert_outcomes(passed=len(TESTS))
     assert (len(TESTS), len(CONFTESTS)) == (5, 1)
 
 
