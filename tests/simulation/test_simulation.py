@@ -19,13 +19,14 @@ from tests.simulation.__main__ import prepare
 from tests.simulation.faults import Fault
 from tests.simulation.safeguards import seeds_until_found
 from tests.simulation.shrink import shrink
-from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Form, Result, World
+from tests.simulation.traced import traced
+from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Result, World
 
-#: Seeds of small clusters with 8 to 20 faults, two on each kind of journal; among them are an admin, jobs and groups.
-SOME_SEEDS = (52, 60, 40, 39, 17, 7, pytest.param(18, marks=pytest.mark.slow))
+#: Seeds of small clusters with 20 faults, their journals on a disk and in PostgreSQL. `traced` has one in the bucket.
+SOME_SEEDS = (52, 40)
 SHORT_SEEDS = range(1, 9)
 #: In the last one a member was put out in less than its rebalance timeout, as the control plane's time caught up.
-ROAMING_SEEDS = (*range(1, 13), 197)
+ROAMING_SEEDS = (*range(1, 7), 197)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -62,7 +63,7 @@ def test_a_member_that_asks_in_time_stays_and_knows_its_partitions() -> None:
     results = [World(seed, form=ROAMING).run() for seed in ROAMING_SEEDS]
     assert [each.violations for each in results if each.violations] == []
     counts = sum((each.counts for each in results), Counter())
-    assert counts["fault: session resets"] > 8
+    assert counts["fault: session resets"] > 4
     assert counts["members that left"] > 50
 
 
@@ -72,16 +73,15 @@ def test_two_lead_in_short_histories() -> None:
     assert counts["answers while two led"] > 8
 
 
-# One with jobs and groups on a journal in the bucket, and one in PostgreSQL, in which two lead.
-@pytest.mark.parametrize(("seed", "form"), [(7, WHOLE), (3, TWO_LEADERS)], ids=["bucket", "short"])
-def test_a_seed_gives_the_same_bytes_in_every_process(seed: int, form: Form) -> None:
+def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
     """Whatever the hashes of strings are, and whatever ran in the process before or runs beside."""
     history(52)
     with _others_log():
-        _, lines = World(seed, form=form).traced()
-    assert len(lines) > 300
-    other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    printed = _traced(seed, form, other)
+        here = traced()
+    assert [each.violations for each, _ in here] == [[], []]
+    lines = [line for _, lines in here for line in lines]
+    assert min(len(lines) for _, lines in here) > 300
+    printed = _traced_elsewhere()
     differ = [at for at, line in enumerate(lines) if printed[at : at + 1] != [line]]
     assert not differ, (printed[differ[0] : differ[0] + 1], lines[differ[0]])
 
@@ -104,16 +104,17 @@ def _others_log() -> Iterator[None]:
         thread.join()
 
 
-def _traced(seed: int, form: Form, hash_seed: str) -> list[str]:
-    options = [*form.option.split(), "--seed", str(seed), "--trace"]
-    command = [sys.executable, "-m", "tests.simulation", *options]
+def _traced_elsewhere() -> list[str]:
+    """The lines of another process, in which strings have other hashes."""
+    hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    command = [sys.executable, "-m", "tests.simulation.traced"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.splitlines()
 
 
 def test_another_seed_is_another_history() -> None:
-    assert history(52).steps != history(60).steps
+    assert history(52).steps != history(40).steps
 
 
 def test_faults_can_be_left_out() -> None:
