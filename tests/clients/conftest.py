@@ -20,6 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
 
 from lacuna.testing import Cluster as LacunaCluster
 
+from .hurry import keep_leases
+
 DEFAULT_CLUSTER = "directory-1"
 #: name → keyword arguments of lacuna.testing.Cluster
 CLUSTERS: dict[str, dict[str, Any]] = {
@@ -77,6 +79,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Given | LacunaCluster]:
         yield Given(request.config.getoption("--bootstrap"))
         return
     with LacunaCluster(**CLUSTERS[request.param]) as running:
+        keep_leases(running)
         yield running
 
 

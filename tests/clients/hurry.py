@@ -1,7 +1,8 @@
-"""Makes consumer groups quick by shortening their heartbeat interval, which clients get from the coordinator.
+"""Intervals that suit tests: consumer groups in a hurry, and leases that a busy machine cannot end.
 
-Kafka's defaults (a heartbeat every 5 s, a session of 45 s) suit a cluster but are long for a test. Sessions keep
-Kafka's length unless a test waits for their end, so that a client stays a member even if a busy machine delays it.
+Clients get the heartbeat interval of consumer groups from the coordinator. Kafka's defaults (a heartbeat every 5 s, a
+session of 45 s) suit a cluster but are long for a test. Sessions keep Kafka's length unless a test waits for their end,
+so that a client stays a member even if a busy machine delays it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from lacuna.testing import Cluster
 HEARTBEAT_MS = 100
 SESSION_MS = 45_000
 SHORT_SESSION_MS = 3_000
+LEASE_MS = 600_000
 
 
 def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
@@ -25,5 +27,23 @@ def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
             consumer_heartbeat_interval_ms=HEARTBEAT_MS,
             consumer_session_timeout_ms=session_ms,
         )
+
+    cluster.run(change())
+
+
+def keep_leases(cluster: Cluster) -> None:
+    """Makes the leases of all agents last LEASE_MS, until the cluster is restarted.
+
+    A busy machine may delay a cluster for longer than a lease. Its agents then refuse what they were sent and close
+    connections, until they have registered again: a test that sends requests itself sees the errors.
+    """
+
+    async def change() -> None:
+        for held in cluster.embedded.running.plane._state.leases.values():
+            held.duration_ms = LEASE_MS
+        for agent in cluster.embedded.agents:
+            lease = agent.context.lease
+            lease._duration_seconds = lease.trust.lasts = LEASE_MS / 1000
+            await lease.renew()
 
     cluster.run(change())

@@ -35,6 +35,7 @@ def producer(bootstrap: str, transactional_id: str | None = None, **config: obje
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "linger.ms": 0}
     if transactional_id is not None:
         settings["transactional.id"] = transactional_id
+        settings["transaction.timeout.ms"] = 600_000
     settings |= _named(config)
     made = Producer(settings)
     if transactional_id is not None:

@@ -10,6 +10,7 @@ import json
 import pathlib
 import sys
 import traceback
+from collections.abc import Callable
 
 from . import (  # noqa: F401  (each import registers its probes)
     probes_admin,
@@ -30,9 +31,12 @@ from .probing import PROBES, SLOW, Outcome, Target
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "probes_kafka_4_1.json"
 
 
-def run(name: str, bootstrap: str) -> Outcome:
-    """Run a probe on a new connection; returns its outcome after a round trip through JSON."""
-    target = Target(bootstrap)
+def run(name: str, bootstrap: str, advance: Callable[[int], None] | None = None) -> Outcome:
+    """Run a probe on a new connection; returns its outcome after a round trip through JSON.
+
+    `advance` moves the broker's time forward, if that is possible.
+    """
+    target = Target(bootstrap, advance=advance)
     try:
         return json.loads(json.dumps(PROBES[name](target)))
     finally:

@@ -167,10 +167,11 @@ def after_the_coordinator_aborted(t: Target) -> Outcome:
     out = {}
     for version in (4, 5):
         topic = t.topic()
-        who = t.transactional(timeout=300)
+        who = t.transactional(timeout=t.soon(300))
         if version < 5:
             t.add_partitions(who, topic)
         t.txn_produce(who, topic, 0, version=12 if version >= 5 else 11)
+        t.time_out()
         t.await_stable(topic)
         out[f"v{version}"] = {
             "abort": _shape(t.end_txn(who, False, version), who)

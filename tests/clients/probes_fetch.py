@@ -140,7 +140,7 @@ def codecs(t: Target) -> Outcome:
 @probe("fetch")
 def strange_isolation_level(t: Target) -> Outcome:
     topic = t.topic()
-    with t.connect(timeout=30.0) as t.connection:
+    with t.connect() as t.connection:
         try:
             return _shape(t.fetch(topic, 0, isolation=2))
         except ClosedError:
@@ -226,12 +226,12 @@ def waiting(t: Target) -> Outcome:
     row = t.fetch(topic, 0, max_wait_ms=300, min_bytes=1)
     waited = time.monotonic() - started
     started = time.monotonic()
-    t.fetch(topic, 7, max_wait_ms=60_000, min_bytes=1)
+    t.fetch(topic, 7, max_wait_ms=600_000, min_bytes=1)
     erring = time.monotonic() - started
     return {
         "at the end": _shape(row),
         "waited": waited > 0.25,
-        "an error does not wait": erring < 30,
+        "an error does not wait": erring < 600,
     }
 
 

@@ -8,7 +8,7 @@ from .probing import Outcome, Target, error_name, probe
 from .wire import API_KEYS, ClosedError, decode_response, encode_request
 
 
-def _answer(t: Target, data: bytes, seconds: float = 30.0) -> str:
+def _answer(t: Target, data: bytes, seconds: float = 60.0) -> str:
     """The answer to raw bytes: its first 24 bytes in hex, or "closed", or "no answer"."""
     with t.connect(timeout=seconds) as connection:
         try:

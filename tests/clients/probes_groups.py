@@ -21,8 +21,8 @@ class Member:
     def join_fields(self, **over: Any) -> Fields:
         fields: Fields = {
             "group_id": self.group,
-            "session_timeout_ms": 10_000,
-            "rebalance_timeout_ms": 10_000,
+            "session_timeout_ms": 60_000,
+            "rebalance_timeout_ms": 60_000,
             "member_id": self.id,
             "group_instance_id": self.instance,
             "protocol_type": "consumer",
@@ -397,9 +397,10 @@ def emptied_of_offsets(t: Target) -> Outcome:
 @probe("groups", slow=True)
 def session_expires(t: Target) -> Outcome:
     m = Member(t, t.name("g"))
-    m.join(session_timeout_ms=6000)
-    m.join(session_timeout_ms=6000)
+    m.join(session_timeout_ms=t.soon(6000))
+    m.join(session_timeout_ms=t.soon(6000))
     m.sync([{"member_id": m.id, "assignment": b"x"}])
+    t.time_out()
     state = "Stable"
     while state == "Stable":
         answer = t.call("describe_groups", 5, groups=[m.group], include_authorized_operations=False)

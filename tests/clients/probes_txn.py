@@ -265,10 +265,11 @@ def timeout_aborts(t: Target) -> Outcome:
     out = {}
     for name, (produce_version, end_version) in {"TV1": (11, 4), "TV2": (12, 5)}.items():
         # with TV1 there is another request before the records, and they must not come after the timeout
-        topic, who = t.topic(), t.transactional(timeout=5000 if end_version == 4 else 300)
+        topic, who = t.topic(), t.transactional(timeout=t.soon(5000 if end_version == 4 else 300))
         if end_version == 4:
             t.add_partitions(who, topic)
         sent = t.txn_produce(who, topic, 0, version=produce_version)
+        t.time_out()
         t.await_stable(topic)
         late = {
             "sent": sent,
@@ -449,9 +450,10 @@ def producers_after_the_end(t: Target) -> Outcome:
     _init(t, str(who.transactional_id))
     t.await_stable(topic)
     out["InitProducerId of the heir"] = _producers(t, topic, who, who.epoch)
-    topic, who = t.topic(), t.transactional(timeout=1000)
+    topic, who = t.topic(), t.transactional(timeout=t.soon(1000))
     t.add_partitions(who, topic)
     t.txn_produce(who, topic, 0, b"a")
+    t.time_out()
     t.await_stable(topic)
     out["its timeout"] = _producers(t, topic, who, who.epoch)
     topic, who = t.topic(), t.transactional()

@@ -23,6 +23,7 @@ PROBES: dict[str, Probe] = {}
 SLOW: set[str] = set()
 RETRIED = {"CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
 RETRIED |= {"COORDINATOR_LOAD_IN_PROGRESS"}
+AMPLE_MS = 60_000
 
 
 def error_name(code: int) -> str:
@@ -63,8 +64,15 @@ class Producer:
 class Target:
     """A broker to probe: a connection to it, calls, and unique names."""
 
-    def __init__(self, bootstrap: str, log: list[tuple[str, int, bytes, bytes]] | None = None):
+    def __init__(
+        self,
+        bootstrap: str,
+        log: list[tuple[str, int, bytes, bytes]] | None = None,
+        advance: Callable[[int], None] | None = None,
+    ):
+        """`advance` moves the broker's time forward by so many milliseconds, if that is possible."""
         self.bootstrap = bootstrap
+        self.advance = advance
         self.log = log
         self.connection = Connection(bootstrap, log=log)
         self.topic_ids: dict[str, uuid.UUID] = {}
@@ -82,6 +90,15 @@ class Target:
     def sleep(self, seconds: float) -> None:
         """Wait before something is asked again."""
         time.sleep(seconds)
+
+    def soon(self, milliseconds: int) -> int:
+        """A timeout (ms) that a probe waits for: AMPLE_MS where `time_out` passes it, so that no delay can."""
+        return milliseconds if self.advance is None else AMPLE_MS
+
+    def time_out(self) -> None:
+        """Pass a timeout of `soon`, if the broker's time can be moved. A probe then waits for what that ends."""
+        if self.advance is not None:
+            self.advance(AMPLE_MS)
 
     def name(self, stem: str = "p") -> str:
         return f"{stem}-{uuid.uuid4().hex[:12]}"
@@ -174,7 +191,7 @@ class Target:
     def verdict_or_hang_up(self, topic: str, records: bytes | None, **rest: Any) -> str:
         """As `verdict`, on a new connection; returns "closed" or "no answer" if the broker does that instead."""
         try:
-            with self.connect(timeout=30.0) as self.connection:
+            with self.connect() as self.connection:
                 return self.verdict(topic, records, **rest)
         except ClosedError:
             return "closed"

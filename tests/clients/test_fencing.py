@@ -14,7 +14,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from .conftest import Topic, Unique
+from lacuna.testing import Cluster as LacunaCluster
+
+from .conftest import Given, Topic, Unique
 from .librd import UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
 
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
@@ -88,12 +90,17 @@ def test_the_heir_aborts_what_was_open(bootstrap: str, topic: Topic, unique: Uni
     assert read(bootstrap, name).records == [(plain[0], b"plain")]
 
 
-def test_timeout_aborts(bootstrap: str, topic: Topic, unique: Unique) -> None:
+def test_timeout_aborts(
+    cluster: Given | LacunaCluster, bootstrap: str, topic: Topic, unique: Unique
+) -> None:
     """S5, S8: after transaction.timeout.ms the coordinator aborts; the late commit is refused."""
     name = topic()
-    slow = producer(bootstrap, unique("t"), transaction_timeout_ms=5000)
+    timeout_ms = 5000 if isinstance(cluster, Given) else 60_000
+    slow = producer(bootstrap, unique("t"), transaction_timeout_ms=timeout_ms)
     slow.begin_transaction()
     send(slow, name, [b"slow"])
+    if not isinstance(cluster, Given):
+        cluster.advance(timeout_ms)
     _await_stable(bootstrap, name)
     error = _fails(_commit(slow))
     assert error.fatal() or error.txn_requires_abort()

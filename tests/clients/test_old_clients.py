@@ -73,10 +73,12 @@ class KafkaPythonReader:
             self.consumer.assign([self.partition])
 
     def take(self, count: int, seconds: float = 60.0) -> list[Seen]:
+        # A poll that ends while a SyncGroup is under way may make kafka-python 3.0 forget that it has to join.
         end = time.monotonic() + seconds
         seen: list[Seen] = []
-        while len(seen) < count and time.monotonic() < end:
-            for records in self.consumer.poll(100, max_records=count - len(seen)).values():
+        while len(seen) < count and (left := end - time.monotonic()) > 0:
+            polled = self.consumer.poll(int(left * 1000), max_records=count - len(seen))
+            for records in polled.values():
                 seen += [Seen(r.offset, r.value, _time(r.timestamp)) for r in records]
         return seen
 

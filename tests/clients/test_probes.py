@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from lacuna.testing import Cluster as LacunaCluster
+
+from .conftest import Given
 from .probes import GOLDEN, run
 from .probing import PROBES, SLOW
 
@@ -175,10 +178,13 @@ def _compare(expected: Any, got: Any, differences: Differences, path: str) -> li
     "name",
     [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in sorted(PROBES)],
 )
-def test_answers_as_kafka_does(name: str, bootstrap: str, is_kafka: bool) -> None:
+def test_answers_as_kafka_does(
+    name: str, cluster: Given | LacunaCluster, bootstrap: str, is_kafka: bool
+) -> None:
     """S4, S5, S7-S15, S21, S26: the same error for the same mistake."""
     differences = {} if is_kafka else DIFFERENCES.get(name, {})
-    lines = _compare(RECORDED[name], run(name, bootstrap), differences, "")
+    advance = None if isinstance(cluster, Given) else cluster.advance
+    lines = _compare(RECORDED[name], run(name, bootstrap, advance), differences, "")
     assert not lines, "\n".join(lines)
 
 
