@@ -12,12 +12,13 @@ import os
 import random
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
@@ -42,6 +43,8 @@ from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.stores import claim
+
+T = TypeVar("T")
 
 _log = logging.getLogger("lacuna")
 
@@ -125,7 +128,7 @@ class EmbeddedCluster:
         self._stack.callback(self.store.close)
         await self._serve(load)
         self.control = await self.connect()
-        await claim(self.store, self.control)
+        await self._led(lambda: claim(self.store, self.control))
         # Only now: the journal is ours, so no other cluster that runs on this folder has its files overwritten.
         if settings.store_url:
             leave(settings.data, STORE_NAME, settings.store_url)
@@ -140,18 +143,23 @@ class EmbeddedCluster:
     async def _start_agent(self, number: int, load: LoopLoad) -> RunningAgent:
         settings = self.settings
         control = await self.connect()
+        return await self._led(
+            lambda: start_agent(
+                control=control,
+                store=self.store,
+                parts=settings.parts_of(number),
+                clock=self.clock,
+                randomness=random.SystemRandom(),
+                pace=MeasuredPace(load),
+            )
+        )
+
+    async def _led(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Take a step of the start, and again where the lease of a shared journal is lost in the middle of it."""
         while True:
             try:
-                return await start_agent(
-                    control=control,
-                    store=self.store,
-                    parts=settings.parts_of(number),
-                    clock=self.clock,
-                    randomness=random.SystemRandom(),
-                    pace=MeasuredPace(load),
-                )
+                return await step()
             except ControlPlaneUnavailable:
-                # On a busy machine the lease of a shared journal may be lost before the agent has its own.
                 if not isinstance(self.running, RunningNode):
                     raise
                 await self.running.leads(self._stands_by)

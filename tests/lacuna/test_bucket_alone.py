@@ -9,15 +9,18 @@ import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lacuna import embedded
 from lacuna.addresses import parse_address
+from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.journal import JournalError
 from lacuna.logstore.objects import open_conditional_store
 from lacuna.testing import Cluster, ProcessCluster
 from tests.clients.librd import COMMITTED, eventually, read
@@ -78,15 +81,38 @@ def test_a_leadership_that_was_lost_comes_back(
         assert stored(cluster.bootstrap) == ["before", "after"]
 
 
+@pytest.mark.parametrize("step", ["claim", "start_agent"])
+def test_a_leadership_that_is_lost_during_the_start_comes_back(
+    tmp_path: Path, bucket_url: str, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """As on a busy machine, whose first renewal is late."""
+    take, lost = getattr(embedded, step), [ControlPlaneUnavailable("another control plane leads")]
+
+    async def taken(*arguments: Any, **more: Any) -> Any:
+        if lost:
+            raise lost.pop()
+        return await take(*arguments, **more)
+
+    monkeypatch.setattr(embedded, step, taken)
+    with Cluster(tmp_path / "data", store=bucket_url, journal="bucket") as cluster:
+        assert cluster.create_topic("t") == "t"
+    assert not lost
+
+
 async def led_by_another_up(bucket_url: str, until: threading.Event) -> None:
-    """Lead on the journal in the bucket as the `lacuna up` of another machine would."""
+    """Lead on the journal in the bucket as the `lacuna up` of another machine would.
+
+    Lead again where a renewal is so late that the cluster has taken over.
+    """
     with closing(open_conditional_store(bucket_url)) as store:
-        journal = BucketJournal(store, str, address="lacuna up on another, process 1")
-        opened = await journal.open(None)
         while not until.is_set():
-            await journal.renew(opened.fencing_token)
-            await asyncio.sleep(0.2)
-        await journal.close()
+            journal = BucketJournal(store, str, address="lacuna up on another, process 1")
+            with suppress(JournalError):
+                opened = await journal.open(None)
+                while not until.is_set():
+                    await journal.renew(opened.fencing_token)
+                    await asyncio.sleep(0.2)
+            await journal.close()
 
 
 def is_listening(bootstrap: str) -> bool:
@@ -157,9 +183,8 @@ def test_of_two_ups_one_sleeps_and_wakes(
         os.kill(first.pid, signal.SIGSTOP)
         with ProcessCluster(tmp_path / "two", options) as second:
             os.kill(first.pid, signal.SIGCONT)
-            # Idempotent: the first one may have taken a batch in, and commit it when it leads again.
             both = f"{first.bootstrap},{second.bootstrap}"
-            producer = clients.plain(both, **{"enable.idempotence": True})
+            producer = clients.plain(both)
             clients.send(producer, "t", ["one"])
             eventually(lambda: "serving no clients until it has ended" in first.output, True)
             clients.send(producer, "t", ["two"])
