@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lacuna.controlplane.state.settings import TRANSACTION_MAX_TIMEOUT_MS
+from lacuna.testing import Cluster
 from tests.journal_servers import (
     bucket_url,
     database,
@@ -50,6 +51,23 @@ Refusal = Callable[..., str]
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return {name: value for name, value in kept.items() if not name.startswith("LACUNA_")}
+
+
+def with_lasting_leases(cluster: Cluster) -> Cluster:
+    """The cluster, whose agents keep their leases, and so their connections, through a pause of this process."""
+    for lease in cluster.embedded.running.plane._state.leases.values():
+        lease.duration_ms = 3_600_000
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def lacuna_cluster(lacuna_cluster: Cluster) -> Cluster:
+    return with_lasting_leases(lacuna_cluster)
+
+
+@pytest.fixture
+def lacuna_private_cluster(lacuna_private_cluster: Cluster) -> Cluster:
+    return with_lasting_leases(lacuna_private_cluster)
 
 
 @pytest.fixture(scope="session")
@@ -112,8 +130,8 @@ def send(producer: Any, topic: str, values: Iterable[str], partition: int = 0) -
 
 
 def plain(bootstrap: str, **config: Any) -> Any:
-    """A producer without transactions."""
-    return Producer({"bootstrap.servers": bootstrap, **config})
+    """A producer without transactions. A repeated request writes nothing twice."""
+    return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **config})
 
 
 def transactional(bootstrap: str, transactional_id: str) -> Any:

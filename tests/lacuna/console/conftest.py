@@ -25,6 +25,7 @@ from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, Shown
 from lacuna.testing import Cluster
+from tests.lacuna.conftest import with_lasting_leases
 
 HOSTILE = "<script>alert('x')</script>&\"\N{RIGHT-TO-LEFT OVERRIDE}"
 SECONDS = 120.0
@@ -163,6 +164,7 @@ def filled() -> Iterator[Cluster]:
     Topic orders [0]: 0-9 committed, 10-14 aborted, 15-19 plain, 20-22 of an open transaction, 23-26 waiting.
     """
     with Cluster(parts=NO_MERGES) as cluster:
+        with_lasting_leases(cluster)
         cluster.create_topic("orders", 2)
         cluster.create_topic("compacted", 1, {"cleanup.policy": "compact"})
         cluster.create_topic("empty")

@@ -18,6 +18,7 @@ from lacuna.kafka import Agents
 from lacuna.sasl import scram
 from lacuna.testing import Cluster
 from tests.certificates import Authority
+from tests.lacuna.conftest import with_lasting_leases
 from tests.lacuna.console.conftest import Answer, Browser, Seconds, served
 
 
@@ -37,6 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     listener = Listener("SASL_SSL", Protocol.SASL_SSL)
     parts = AgentParts(agent=AgentSettings(listeners=(listener,)), security=security)
     with Cluster(parts=parts) as running:
+        with_lasting_leases(running)
         running.create_topic("orders")
         as_alice = ClientSecurity(
             protocol="SASL_SSL",

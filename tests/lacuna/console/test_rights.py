@@ -33,6 +33,7 @@ from lacuna.console.rights import RightsOfUsers
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.sasl import scram
 from lacuna.testing import Cluster
+from tests.lacuna.conftest import with_lasting_leases
 from tests.lacuna.console.conftest import (
     DAY_MS,
     SECONDS,
@@ -113,7 +114,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     listener = Listener("SASL_PLAINTEXT", Protocol.SASL_PLAINTEXT)
     parts = AgentParts(agent=AgentSettings(listeners=(listener,)), security=security)
     with ExitStack() as stack:
-        running = stack.enter_context(Cluster(parts=parts))
+        running = with_lasting_leases(stack.enter_context(Cluster(parts=parts)))
         admin = AdminClient(as_user(running, "admin"))
         for acl in _ACLS:
             allow(admin, *acl)
