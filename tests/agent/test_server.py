@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from lacuna.agent.api import Call
+from lacuna.agent.context import AgentContext
 from lacuna.agent.descriptors import room_for_connections
 from lacuna.agent.registry import Registry
 from lacuna.agent.security.listeners import Listener
@@ -74,6 +75,8 @@ async def test_a_request_may_want_no_answer() -> None:
         assert await answers(client, 1) == [(2, "now!")]
 
 
+#: A limit that is short enough to be reached soon. The server looks at its connections four times in the shortest.
+SWEEPING_MS = 20
 BAD = {
     "garbage": b"GET / HTTP/1.1\r\n\r\n",
     "beyond the limit": struct.pack(">i", 100 * (1 << 20) + 1),
@@ -246,16 +249,24 @@ def test_room_is_kept_for_what_is_not_a_connection() -> None:
     assert soft // 2 <= room_for_connections() < soft
 
 
+def shorten(context: AgentContext, **settings: int) -> None:
+    """Changes the settings of an agent that serves already, so that a delay before it changes nothing."""
+    for name, value in settings.items():
+        object.__setattr__(context.settings, name, value)
+
+
 async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
-    doors, context = setup(max_idle_ms=1000)
+    doors, context = setup(max_stall_ms=SWEEPING_MS)
     async with serving(context) as server:
         idle, busy = await RawClient.connect(server.port), await RawClient.connect(server.port)
         busy.send(frame(SEQUENTIAL, "long", 3))
         await doors.until(started=1)
+        shorten(context, max_idle_ms=SWEEPING_MS)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             async with asyncio.timeout(60):
                 await idle.frame()
         assert context.metrics.connections_closed_idle == 1
+        shorten(context, max_idle_ms=600_000)
         doors.door("long").set()
         assert await answers(busy, 1) == [(3, "long!")]
 
@@ -265,18 +276,19 @@ async def test_who_adds_offsets_to_a_transaction_and_falls_silent_is_disconnecte
     silence: list[int],
 ) -> None:
     """librdkafka may wait for a coordinator that it has forgotten, until a connection breaks (adr/0018)."""
-    _, context = setup(max_offsets_wait_ms=1000)
+    _, context = setup(max_stall_ms=SWEEPING_MS, max_offsets_wait_ms=600_000)
     async with serving(context) as server:
         client = await RawClient.connect(server.port)
         client.send(b"".join(frame(key, "now") for key in silence))
         await answers(client, len(silence))
+        shorten(context, max_offsets_wait_ms=SWEEPING_MS)
         async with asyncio.timeout(60):
             assert await client.is_closed()
         assert context.metrics.connections_closed_idle == 1
 
 
 async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
-    doors, context = setup(max_offsets_wait_ms=1000)
+    doors, context = setup(max_stall_ms=SWEEPING_MS, max_offsets_wait_ms=600_000)
     async with serving(context) as server:
         clients = [await RawClient.connect(server.port) for _ in range(4)]
         ended, without_offsets, waiting, silent = clients
@@ -288,6 +300,8 @@ async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
         silent.send(frame(ADD_OFFSETS, "now"))  # the last to speak is the last to be closed
         async with asyncio.timeout(60):
             await silent.frame()
+            await doors.until(started=5)
+            shorten(context, max_offsets_wait_ms=SWEEPING_MS)
             assert await silent.is_closed()
         for client in (ended, without_offsets):
             client.send(frame(SEQUENTIAL, "now", 7))
@@ -301,7 +315,9 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     caplog: pytest.LogCaptureFixture, drips: bool
 ) -> None:
     """They take all that an agent may hold; with nobody waiting they would be left alone."""
-    _, context = setup(max_agent_bytes=2048, max_stall_ms=100, max_request_bytes=4096)
+    _, context = setup(
+        max_agent_bytes=2048, max_offsets_wait_ms=SWEEPING_MS, max_request_bytes=4096
+    )
     async with serving(context) as server:
         stalled, other = await RawClient.connect(server.port), await RawClient.connect(server.port)
         host, port = stalled.writer.get_extra_info("sockname")
@@ -310,6 +326,7 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
             while not server.budget.is_full:
                 await asyncio.sleep(0.01)
             other.send(frame(SEQUENTIAL, "now", 3) * 2)
+            shorten(context, max_stall_ms=100)
             while drips and server.budget.is_full:
                 stalled.send(b"\0")
                 await asyncio.sleep(0.02)

@@ -13,6 +13,7 @@ from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem
 from lacuna.logstore.objects.store import Part, WritableBuffer
 from lacuna.testing import Cluster
 from tests.clients.batch import batch
+from tests.clients.hurry import keep_leases
 from tests.clients.librd import producer, read, send
 from tests.clients.probing import Target, error_name
 
@@ -69,6 +70,7 @@ def test_a_sick_disk_is_said_and_outlived(
         return DirectoryStore(data / "objects", file_system=disk)
 
     with Cluster(data, open_store=open_store) as cluster:
+        keep_leases(cluster)
         topic, raw = cluster.create_topic("t"), Target(cluster.bootstrap)
         assert raw.verdict(topic, batch([b"raw"])) == "NONE"
         disk.errno = number

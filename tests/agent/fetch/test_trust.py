@@ -19,7 +19,8 @@ from tests.agent.fetch.log import Log, TestStore, make_batch, open_log, records_
 from tests.agent.harness import ScriptedControl
 from tests.loop_iterations import iterations
 
-SLEEP = 14.0
+#: How long a view is trusted, how long fetches wait, and a sleep through both (seconds). No delay is as long.
+TRUSTED, WAIT, SLEEP = 900.0, 600.0, 1400.0
 
 
 def sleep_through(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -60,8 +61,9 @@ async def test_s7_a_fetch_that_slept_through_the_lease_asks_before_it_answers(
 ) -> None:
     """Its timer is the first that runs; what was committed meanwhile has not been read from the socket."""
     async with open_log() as log:
+        log.lease.trust.lasts = TRUSTED
         await log.create_topic("t")
-        fetch = asyncio.ensure_future(log.fetch(0, max_wait_ms=5_000))
+        fetch = asyncio.ensure_future(log.fetch(0, max_wait_ms=int(WAIT * 1000)))
         await iterations()
         with deaf(log):
             produce = asyncio.ensure_future(log.produce(make_batch(b"a")))
@@ -79,11 +81,12 @@ async def test_s7_a_fetch_that_slept_within_its_lease_answers_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_log() as log:
+        log.lease.trust.lasts = TRUSTED
         await log.create_topic("t")
-        fetch = asyncio.ensure_future(log.fetch(0, max_wait_ms=5_000))
+        fetch = asyncio.ensure_future(log.fetch(0, max_wait_ms=int(WAIT * 1000)))
         await iterations()
         with deaf(log):
-            sleep_through(monkeypatch, 6.0)
+            sleep_through(monkeypatch, WAIT)
             answer = await asyncio.wait_for(fetch, 60)
         assert (answer.error_code, size_of(answer)) == (0, 0)
 
@@ -93,6 +96,7 @@ async def test_s7_bounds_are_those_of_after_a_sleep_in_the_middle_of_reading(
 ) -> None:
     store = SlowStore()
     async with open_log(store=store) as log:
+        log.lease.trust.lasts = TRUSTED
         await log.create_topic("t")
         await log.produce(make_batch(b"a"))
         fetch = asyncio.ensure_future(log.fetch(0, isolation=READ_UNCOMMITTED))

@@ -251,7 +251,7 @@ async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None
         )
         commit = OffsetCommit(group_id="g", generation_id=-1, offsets=[committed])
         await running.control.call(Command(offset_commit=commit))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not running.control.cluster.internal_topics:
                 await setup.ask(18, 0)
         topic = INTERNAL_BY_NAME[CONSUMER_OFFSETS]

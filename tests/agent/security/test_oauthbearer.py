@@ -497,18 +497,22 @@ async def trickling(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 @pytest.mark.parametrize(
-    ("answer", "piece_seconds", "reason"),
-    [(silent, 0.1, "timed out"), (trickling, 30.0, "did not arrive within 0.2 seconds")],
+    ("answer", "piece_seconds", "all_seconds", "reason"),
+    [
+        (silent, 0.1, 60.0, "timed out"),
+        (trickling, 60.0, 0.2, "did not arrive within 0.2 seconds"),
+    ],
 )
 async def test_an_issuer_that_does_not_answer_is_not_waited_for(
     answer: Any,
     piece_seconds: float,
+    all_seconds: float,
     reason: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(jwks, "_PIECE_SECONDS", piece_seconds)
-    monkeypatch.setattr(jwks, "_ALL_SECONDS", 0.2)
+    monkeypatch.setattr(jwks, "_ALL_SECONDS", all_seconds)
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         keys = Jwks(f"http://127.0.0.1:{port}/keys", 3_600_000)

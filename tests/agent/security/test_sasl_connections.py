@@ -194,16 +194,16 @@ async def test_a_failure_is_told_as_long_after_the_token_however_long_it_took_to
 
     async def slowly(_self: PlainPasswords, _user: str, _password: bytes) -> bool:
         nonlocal late
-        late += 10.0
+        late += 200.0
         return False
 
     monkeypatch.setattr(PlainPasswords, "are_right", slowly)
-    object.__setattr__(door.context.access.settings, "failure_delay_ms", 10_000)
+    object.__setattr__(door.context.access.settings, "failure_delay_ms", 200_000)
     client = await door.connect()
     began = monotonic()
     answer = await log_in_plain(client, "alice", "wrong")
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert monotonic() - began < 9
+    assert monotonic() - began < 150
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "GSSAPI", "", "plain"])

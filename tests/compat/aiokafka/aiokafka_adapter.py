@@ -13,7 +13,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.compat.harness.adapter import Headers, Message, Security, Settings, UnsupportedError
 
-SECONDS = 20
+SECONDS = 60
 _LOOP = asyncio.new_event_loop()
 
 

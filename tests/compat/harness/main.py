@@ -16,8 +16,7 @@ from typing import Any
 from tests.compat.harness.adapter import Client, Security, Settings, UnsupportedError
 from tests.compat.harness.scenarios import Answer, Run
 
-SECONDS = 30.0
-
+SECONDS = 90.0
 
 AGAIN_SECONDS = 5.0
 MECHANISMS = {"scram": "SCRAM-SHA-512", "oauthbearer": "OAUTHBEARER"}

@@ -15,8 +15,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.compat.harness.adapter import Headers, Message, Security, Settings, UnsupportedError
 
-SECONDS = 20
-REJOIN_SECONDS = 10.0
+SECONDS = 60
+REJOIN_SECONDS = 60.0
 
 
 def _offset(offset: int) -> Any:

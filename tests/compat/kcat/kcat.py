@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-SECONDS = 25
+SECONDS = 60
 Answer = tuple[dict[str, list[str]], dict[str, Any]]
 FEEDS = ("start", "middle", "end", "all", "mixed")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -16,7 +16,7 @@ from typing import Any
 from tests.compat.harness.adapter import Headers, Message, Settings, UnsupportedError
 from tests.compat.librdkafka import native
 
-_MS = 20_000
+_MS = 60_000
 _GROUP_SETTINGS = ("library", "legacy")
 
 
@@ -167,7 +167,7 @@ class Client:
         if transactional_id is not None:
             if not self._library.has("init_transactions"):
                 raise UnsupportedError("librdkafka has transactions since 1.4")
-            config |= {"transactional.id": transactional_id, "transaction.timeout.ms": "30000"}
+            config |= {"transactional.id": transactional_id, "transaction.timeout.ms": "60000"}
             config["message.timeout.ms"] = str(_MS)
         return self._producer(config, transactional_id is not None)
 
