@@ -53,6 +53,11 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in kept.items() if not name.startswith("LACUNA_")}
 
 
+def without_warnings(err: str) -> list[str]:
+    """The lines of a log but for warnings, which a process may write because the machine is busy."""
+    return [line for line in err.splitlines() if " WARNING lacuna" not in line]
+
+
 def with_lasting_leases(cluster: Cluster) -> Cluster:
     """The cluster, whose agents keep their leases, and so their connections, through a pause of this process."""
     for lease in cluster.embedded.running.plane._state.leases.values():

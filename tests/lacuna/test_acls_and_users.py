@@ -17,6 +17,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.testing import Cluster
+from tests.lacuna.conftest import with_lasting_leases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ def guarded() -> Iterator[Cluster]:
     """The cluster."""
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
     with Cluster(parts=AgentParts(security=security)) as cluster:
-        yield cluster
+        yield with_lasting_leases(cluster)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from lacuna.agents import AgentParts
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.explained import explain_partition, lines_of, take
 from lacuna.testing import Cluster
+from tests.lacuna.conftest import with_lasting_leases
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -30,7 +31,7 @@ Explain = Callable[..., list[tuple[str, ...]]]
 def cluster() -> Iterator[Cluster]:
     """A cluster that merges nothing, so that what was dropped stays to be seen."""
     with Cluster(parts=AgentParts(housekeeping=None)) as made:
-        yield made
+        yield with_lasting_leases(made)
 
 
 @pytest.fixture

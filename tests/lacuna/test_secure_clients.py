@@ -14,6 +14,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.certificates import Authority
+from tests.lacuna.conftest import with_lasting_leases
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -73,7 +74,8 @@ class Secured:
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     found = Secured(tmp_path_factory.mktemp("secured"))
-    with found.cluster:
+    with found.cluster as cluster:
+        with_lasting_leases(cluster)
         yield found
 
 
