@@ -26,7 +26,7 @@ from .power import FILES, OBJECTS, PACKS, Lie, PowerCluster, PowerDisk, Remains
 
 TOPIC = "powered"
 PARTITIONS = 2
-ROUNDS = 60
+ROUNDS = 30
 LONGEST_GAP = 50
 SEGMENTS = "/segments/"
 PACK_FOLDER = f"{OBJECTS}/.packs"
@@ -167,7 +167,7 @@ def losses(
         work(cluster.bootstrap, facts)
         disk.cut()
     remains = [each for each in disk.remains if each.facts]
-    assert len(remains) > 40
+    assert len(remains) > 20
     for number, each in enumerate(remains):
         yield from loss(each, facts, tmp_path / f"after-{number}")
 
