@@ -24,6 +24,7 @@ from lacuna.controlplane.journal.journal import (
     Leader,
     SharedJournal,
 )
+from lacuna.controlplane.journal.renewing import Beside, beside_the_loop, renew_forever
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.tenure import LeasedTenure, Tenure
@@ -37,8 +38,6 @@ _SHORTEST_POLL_MS: Final = 20
 #: How often a standby tells the leader how far it is, and how long the leader remembers it.
 _TELL_MS: Final = 1_000
 _FORGET_MS: Final = 5_000
-#: How many renewals are tried in the time of a lease.
-_RENEWALS: Final = 4
 _PAUSE_MS: Final = 500
 #: What somebody has to mend; after any other error of the journal, another attempt may succeed.
 _LASTING: Final = (JournalForeign, JournalCorrupt)
@@ -53,7 +52,8 @@ MakePlane = Callable[[SharedJournal, Replica, Tenure, Callable[[BaseException], 
 class Node:
     """A control plane of several. `begin`, then `run` it as long as it should serve, then `close` it.
 
-    `make_plane` returns a runtime on a journal. Before `begin`, it is a standby that knows of no leader.
+    `make_plane` returns a runtime on a journal. Before `begin`, it is a standby that knows of no leader. `beside`
+    runs the renewals of its lease.
     """
 
     def __init__(
@@ -63,11 +63,13 @@ class Node:
         ask_leader: AskLeader,
         *,
         cluster_id: str | None = None,
+        beside: Beside = beside_the_loop,
     ) -> None:
         self._make_plane = make_plane
         self._clock = clock
         self._ask_leader = ask_leader
         self._cluster_id = cluster_id
+        self._beside = beside
         self._address = ""
         self._make_journal: Callable[[], SharedJournal]
         self._on_change: Callable[[], Awaitable[None]]
@@ -307,15 +309,18 @@ class Node:
 
         plane = await self._start(journal, tenure, fail)
         self._refused_since = None
-        renewing = asyncio.create_task(self._renew(journal, tenure, fail))
         self.epoch = plane.epoch
-        self._leader = self._told = None
-        self._standbys.clear()
-        self.plane = plane
-        _log.info("leading in epoch %d from position %d", self.epoch, plane.durable_position)
-        await self._tell()
         try:
-            await failed
+            # It ends first: nothing is renewed that was given back.
+            async with self._renewing(journal, tenure, fail):
+                self._leader = self._told = None
+                self._standbys.clear()
+                self.plane = plane
+                _log.info(
+                    "leading in epoch %d from position %d", self.epoch, plane.durable_position
+                )
+                await self._tell()
+                await failed
         except JournalError as error:
             self.plane = None
             await self._tell()
@@ -323,8 +328,6 @@ class Node:
             raise
         finally:
             failed.cancel()
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
 
     async def _start(
         self, journal: SharedJournal, tenure: LeasedTenure, fail: Callable[[BaseException], None]
@@ -343,18 +346,21 @@ class Node:
         self._is_reread = False
         return plane
 
-    async def _renew(
+    @asynccontextmanager
+    async def _renewing(
         self, journal: SharedJournal, tenure: LeasedTenure, fail: Callable[[BaseException], None]
-    ) -> None:
-        interval_ms = int(journal.lease * 1000 / _RENEWALS)
-        try:
-            while True:
-                await self._clock.sleep(interval_ms)
-                asked_ms = self._clock.passed_ms()
-                await journal.renew(self.epoch)
-                tenure.renewed(asked_ms)
-        except JournalError as error:
-            fail(error)
+    ) -> AsyncIterator[None]:
+        """Run the body while the lease is renewed, and call `fail` once that fails."""
+
+        def note(ended: "asyncio.Future[None]") -> None:
+            if not ended.cancelled() and (error := ended.exception()) is not None:
+                fail(error)
+
+        renewer = journal.renewer(self.epoch)
+        work = partial(renew_forever, renewer, tenure, self._clock, journal.lease)
+        async with self._beside(work, self._clock, journal.lease) as ended:
+            ended.add_done_callback(note)
+            yield
 
 
 @asynccontextmanager

@@ -31,11 +31,17 @@ class LeasedTenure:
         self._clock = clock
         self._usable_ms = lease * 1000 * (1 - _MARGIN)
         self._renewed_ms = -float("inf")
+        self._has_ended = False
+
+    def end(self) -> None:
+        """Have it hold no more, whatever was renewed. Another thread may call this and `renewed`."""
+        self._has_ended = True
 
     def renewed(self, asked_ms: float) -> None:
         """Note a renewal that was asked for at `asked_ms` (`Clock.passed_ms`) and has succeeded."""
         self._renewed_ms = max(self._renewed_ms, asked_ms)
 
     def holds(self) -> bool:
-        """Return whether the last renewal was asked for less than a lease ago, with a margin."""
-        return self._clock.passed_ms() - self._renewed_ms < self._usable_ms
+        """Return whether the last renewal was asked for less than a lease ago, with a margin, and none has failed."""
+        is_renewed = self._clock.passed_ms() - self._renewed_ms < self._usable_ms
+        return is_renewed and not self._has_ended

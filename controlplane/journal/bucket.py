@@ -27,6 +27,7 @@ from lacuna.controlplane.journal.bucket_manifest import (
     START,
     HeldManifest,
     Manifest,
+    ManifestRenewer,
     Mark,
     decode_manifest,
     encode_manifest,
@@ -326,12 +327,12 @@ class BucketJournal:
                 raise lost(self.name, expected)
         return numbers
 
-    async def renew(self, fencing_token: int) -> None:
-        """Tell the standbys that this writer is alive. Raises JournalFenced and JournalUnreachable."""
+    def renewer(self, fencing_token: int) -> ManifestRenewer:
+        """Return what renews this writer's lease, and notes in the manifest how far the journal is."""
         held = self._opened()
         if fencing_token != held.manifest.epoch:
             raise self._fenced(fencing_token)
-        await held.change(lambda manifest: replace(manifest, last=self._last))
+        return ManifestRenewer(held, lambda manifest: replace(manifest, last=self._last))
 
     async def confirm(self, fencing_token: int) -> None:
         """Make sure, by one GET, that nobody has taken over. Raises JournalFenced and JournalUnreachable."""

@@ -4,8 +4,8 @@ It is the only object of the journal that changes, and each change is conditiona
 changes write the same bytes: each has the random id of its writer, and raises the count of its changes.
 """
 
-import asyncio
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -117,18 +117,21 @@ async def load_manifest(bucket: Bucket) -> Manifest | None:
 
 
 class HeldManifest:
-    """The manifest as its leader changes it, one change at a time."""
+    """The manifest as its leader changes it, from any event loop and thread.
+
+    Of two changes at a time the bucket refuses one, which is then made of what the other one has left.
+    """
 
     def __init__(self, bucket: Bucket, manifest: Manifest, etag: str) -> None:
         self._bucket = bucket
-        self._manifest = manifest
-        self._etag = etag
-        self._turn = asyncio.Lock()
+        #: The manifest as it was last known, with its ETag.
+        self._known = (manifest, etag)
+        self._knowing = threading.Lock()
 
     @property
     def manifest(self) -> Manifest:
         """What it was as this leader wrote or read it last."""
-        return self._manifest
+        return self._known[0]
 
     async def change(self, change: Callable[[Manifest], Manifest]) -> None:
         """Replace the manifest by what `change` makes of it, which may be called again.
@@ -136,9 +139,8 @@ class HeldManifest:
         Raises JournalFenced if another one has taken the journal over, and JournalUnreachable; then nobody knows
         whether the manifest was changed, and the next call finds out.
         """
-        async with self._turn:
-            while not await self._change(change):
-                pass
+        while not await self._change(change):
+            pass
 
     async def confirm(self) -> None:
         """Make sure that the manifest is still this leader's. A takeover changes it before anything else.
@@ -146,28 +148,51 @@ class HeldManifest:
         Raises JournalFenced and JournalUnreachable.
         """
         present = await load_manifest(self._bucket)
-        if present is None or present.writer != self._manifest.writer:
+        if present is None or present.writer != self.manifest.writer:
             raise self._lost(present)
 
     async def _change(self, change: Callable[[Manifest], Manifest]) -> bool:
-        wanted = replace(change(self._manifest), changes=self._manifest.changes + 1)
-        etag = await self._bucket.replace(JOURNAL_MANIFEST_KEY, encode_manifest(wanted), self._etag)
+        before, etag_before = self._known
+        wanted = replace(change(before), changes=before.changes + 1)
+        etag = await self._bucket.replace(
+            JOURNAL_MANIFEST_KEY, encode_manifest(wanted), etag_before
+        )
         if etag is not None:
-            self._manifest, self._etag = wanted, etag
+            self._know(wanted, etag)
             return True
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         present = None if found is None else decode_manifest(found.data)
         if found is None or present is None or present.writer != wanted.writer:
             raise self._lost(present)
-        # An attempt of our own whose answer was lost: of this change, or of an earlier one that was given up.
-        self._manifest, self._etag = present, found.etag
+        # Changed by ourselves: beside this, or by an attempt whose answer was lost, of this change or an earlier one.
+        self._know(present, found.etag)
         return present == wanted
+
+    def _know(self, manifest: Manifest, etag: str) -> None:
+        with self._knowing:
+            if manifest.changes > self._known[0].changes:
+                self._known = (manifest, etag)
 
     def _lost(self, present: Manifest | None) -> JournalFenced:
         if present is None:
             what = "somebody has deleted its manifest"
         else:
-            what = f"its epoch is {present.epoch} now, and not ours, {self._manifest.epoch}"
+            what = f"its epoch is {present.epoch} now, and not ours, {self.manifest.epoch}"
         return JournalFenced(
             f"another control plane has taken over the journal in {self._bucket.name} ({what}): this one stops"
         )
+
+
+class ManifestRenewer:
+    """Renews a lease by a change of the manifest: what `change` makes of it, with another count (`Renewer`)."""
+
+    def __init__(self, held: HeldManifest, change: Callable[[Manifest], Manifest]) -> None:
+        self._held = held
+        self._change = change
+
+    async def renew(self) -> None:
+        """Change the manifest. Raises JournalFenced and JournalUnreachable."""
+        await self._held.change(self._change)
+
+    async def close(self) -> None:
+        """Leave the bucket to its owner: there is no connection."""

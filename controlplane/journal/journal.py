@@ -229,6 +229,24 @@ class JournalReader(Protocol):
         ...
 
 
+class Renewer(Protocol):
+    """Tells the standbys that a leader is alive.
+
+    It may be used in another thread than the journal is, in one event loop.
+    """
+
+    async def renew(self) -> None:
+        """Renew the lease.
+
+        Raises JournalFenced if another one has taken over, and other JournalErrors; then nobody knows whether it did.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release the connection, if it has one."""
+        ...
+
+
 class SharedJournal(Journal, Protocol):
     """A journal that control planes on several machines can open, one after the other (adr/0026).
 
@@ -249,17 +267,14 @@ class SharedJournal(Journal, Protocol):
         """
         ...
 
-    async def renew(self, fencing_token: int) -> None:
-        """Tell the standbys that this leader is alive.
-
-        Raises JournalFenced if another one has taken over, and other JournalErrors; then nobody knows whether it did.
-        """
+    def renewer(self, fencing_token: int) -> Renewer:
+        """Return what renews the lease of this leader, beside appends and whatever else the journal does."""
         ...
 
     async def confirm(self, fencing_token: int) -> None:
         """Return once it is certain that no other writer had taken over when this was called.
 
-        It costs less than an append, and leaves nothing in the journal. Raises what `renew` raises.
+        It costs less than an append, and leaves nothing in the journal. Raises what `Renewer.renew` raises.
         """
         ...
 

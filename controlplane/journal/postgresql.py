@@ -52,6 +52,12 @@ from lacuna.controlplane.journal.postgresql_reading import (
     read_batches,
     read_leader,
 )
+from lacuna.controlplane.journal.postgresql_renewing import (
+    PostgresqlRenewer,
+    Warnings,
+    fenced,
+    renew,
+)
 from lacuna.controlplane.journal.postgresql_schema import (
     check_version,
     is_there,
@@ -76,11 +82,6 @@ _TAKE_OVER: Final = """
 _TAKE_FREE: Final = """
     UPDATE lacuna.leader SET epoch = epoch + 1, address = $1 WHERE address IS NULL RETURNING epoch"""
 _SEIZE: Final = "UPDATE lacuna.leader SET epoch = epoch + 1, address = $1 RETURNING epoch"
-# A sequence is changed in place. A row that is updated leaves a dead version each time, and while an old transaction is
-# open in the database, each append would read all of them.
-_RENEW: Final = """
-    WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
-    SELECT nextval('lacuna.renewals') FROM fence"""
 _RELEASE: Final = "UPDATE lacuna.leader SET address = NULL WHERE epoch = $1"
 _END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) FROM lacuna.journal"
 _APPEND: Final = """
@@ -155,8 +156,7 @@ class PostgresqlJournal:
         self._position = 0
         self._appending = OneAppend()
         self._failed: JournalError | None = None
-        #: What the server has warned of since the last statement that writes.
-        self._warning = ""
+        self._warnings = Warnings(self.name)
 
     @property
     def place(self) -> str:
@@ -191,7 +191,7 @@ class PostgresqlJournal:
         self._failed = None
         try:
             self._connection = await connect(self._url)
-            self._connection.add_log_listener(self._note_warning)
+            self._warnings.listen(self._connection)
             with errors_of(self.name):
                 return await self._open(self._connection, cluster_id)
         except BaseException:
@@ -211,9 +211,9 @@ class PostgresqlJournal:
                 f"give the database of cluster {cluster_id}, or an empty one"
             )
         self._cluster_id = stored_id
-        self._warning = ""
+        self._warnings.forget()
         self._epoch = await self._take_over(connection)
-        self._check_replicated()
+        self._warnings.check()
         await raise_version(connection)
         # A statement of its own: it sees the append that the takeover has waited for.
         self._position = await connection.fetchval(_END)
@@ -258,25 +258,18 @@ class PostgresqlJournal:
                 self.name,
             )
 
-    async def renew(self, fencing_token: int) -> None:
-        """Tell the others that this writer is alive.
-
-        Raises JournalFenced if one of them has taken over, and JournalUnreachable; then the journal must be opened
-        again.
-        """
-        async with self._turn_at_connection() as connection:
-            self._warning = ""
-            renewed = await connection.fetchval(_RENEW, fencing_token, timeout=self._answer_timeout)
-            self._check_replicated()
-        if renewed is None:
-            raise self._fenced(fencing_token)
+    def renewer(self, fencing_token: int) -> PostgresqlRenewer:
+        """Return what renews this writer's lease, with a connection of its own."""
+        return PostgresqlRenewer(self._url, fencing_token, self._answer_timeout)
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, by a renewal, that nobody has taken over. Raises what `renew` raises.
+        """Make sure, by a renewal, that nobody has taken over. Raises JournalFenced and JournalUnreachable.
 
-        A statement that only reads would also succeed on a server whose standby has been promoted meanwhile.
+        A statement that only reads would also succeed on a server whose standby has been promoted meanwhile. After
+        JournalUnreachable the journal must be opened again.
         """
-        await self.renew(fencing_token)
+        async with self._turn_at_connection() as connection:
+            await renew(connection, self._warnings, self.name, fencing_token, self._answer_timeout)
 
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`.
@@ -314,10 +307,10 @@ class PostgresqlJournal:
                     "journal has been opened again"
                 )
                 raise self._failed
-            self._warning = ""
+            self._warnings.forget()
             try:
                 done = await connection.execute(_APPEND, *row, timeout=self._answer_timeout)
-                self._check_replicated()
+                self._warnings.check()
             except JournalUnreachable as error:
                 connection.terminate()
                 self._failed = JournalInDoubt(
@@ -330,26 +323,9 @@ class PostgresqlJournal:
                 self._failed = self._why_failed(error, first, last)
                 raise self._failed from error
         if done != "INSERT 0 1":
-            raise self._fenced(fencing_token)
+            raise fenced(self.name, fencing_token)
         self._position = last
         return last
-
-    def _note_warning(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
-        if message.severity_en == "WARNING":
-            self._warning = str(message.message)
-
-    def _check_replicated(self) -> None:
-        """Raise JournalUnreachable if the server has warned of what was just written.
-
-        A wait for a synchronous standby that is cancelled, by a time-out or by hand, ends in success and a warning: the
-        transaction is committed here, and the standby may not have it when it is promoted.
-        """
-        if self._warning:
-            raise JournalUnreachable(
-                f"{self.name}: PostgreSQL says: {self._warning}. What was written may be lost in a failover, so it "
-                "does not count. Let nothing cancel the waits of the journal's connections (statement_timeout, "
-                "pg_cancel_backend), and look at the standby"
-            )
 
     def _why_failed(self, error: Exception, first: int, last: int) -> JournalError:
         if isinstance(error, asyncpg.UniqueViolationError):
@@ -361,11 +337,6 @@ class PostgresqlJournal:
         return JournalInDoubt(
             f"{self.name}: the connection was lost in the middle of an append ({reason_of(error)}). "
             f"Whether positions {first} to {last} were written shows when the journal is opened again"
-        )
-
-    def _fenced(self, fencing_token: int) -> JournalFenced:
-        return JournalFenced(
-            f"another control plane has taken over {self.name} (its epoch is not ours, {fencing_token}): this one stops"
         )
 
     async def load_snapshot(self) -> Snapshot | None:
@@ -396,7 +367,7 @@ class PostgresqlJournal:
             while at < end:
                 at = min(at + _ROWS_A_TRIM, end)
                 if await connection.execute(_TRIM, self._epoch, at) != "UPDATE 1":
-                    raise self._fenced(self._epoch)
+                    raise fenced(self.name, self._epoch)
 
     async def close(self) -> None:
         """Finish the append under way, and leave the journal to the next writer. Closing again does nothing."""

@@ -110,7 +110,7 @@ async def led_by_another_up(bucket_url: str, until: threading.Event) -> None:
             with suppress(JournalError):
                 opened = await journal.open(None)
                 while not until.is_set():
-                    await journal.renew(opened.fencing_token)
+                    await journal.renewer(opened.fencing_token).renew()
                     await asyncio.sleep(0.2)
             await journal.close()
 

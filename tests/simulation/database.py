@@ -21,7 +21,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import asyncpg
 
-from lacuna.controlplane.journal import postgresql, postgresql_reading, postgresql_schema
+from lacuna.controlplane.journal import (
+    postgresql,
+    postgresql_reading,
+    postgresql_renewing,
+    postgresql_schema,
+)
 from tests.simulation.cluster import Host, Surroundings
 from tests.simulation.loop import Process
 from tests.simulation.network import End, Network
@@ -467,7 +472,7 @@ STATEMENTS: Final[dict[str, Callable[..., Coroutine[Any, Any, Answer]]]] = {
     postgresql._TAKE_OVER: _Server.take_over,
     postgresql._TAKE_FREE: _Server.take_free,
     postgresql._SEIZE: _Server.seize,
-    postgresql._RENEW: _Server.renew,
+    postgresql_renewing.RENEW: _Server.renew,
     postgresql._RELEASE: _Server.release,
     postgresql._END: _Server.end,
     postgresql._TRIM: _Server.trim,

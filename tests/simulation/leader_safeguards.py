@@ -10,10 +10,9 @@ from unittest import mock
 
 from lacuna.controlplane import machine, node, tenure
 from lacuna.controlplane.client.session import SessionClient
-from lacuna.controlplane.journal import bucket_calls
+from lacuna.controlplane.journal import bucket_calls, postgresql_renewing
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_manifest import Manifest, Mark
-from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.tenure import LeasedTenure
 from tests.simulation import database
@@ -102,7 +101,7 @@ LEADER_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "fence of an append": _no_fence,
     "row lock of an append": _no_row_lock,
     "warning of a lost standby": lambda: patch(
-        PostgresqlJournal, "_check_replicated", lambda _: None
+        postgresql_renewing.Warnings, "check", lambda _: None
     ),
     "fence of an answer": _unfenced_answers,
     "openings of the bucket's journal": _no_openings,

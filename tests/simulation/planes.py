@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from unittest import mock
 
 import asyncpg
 
 from lacuna.controlplane import machine
+from lacuna.controlplane.clock import Clock
 from lacuna.controlplane.journal import snapshotter
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
@@ -24,6 +25,7 @@ from lacuna.controlplane.journal.journal import JournalError, JournalReader, Sha
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, SharedPlace
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.renewing import Check
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.controlplane.journal.snapshotter import make_shared_snapshot
@@ -202,7 +204,10 @@ class NodeHost(Host):
     async def _serve(self, process: Process) -> None:
         network = self.around.network
         node = self.node = Node(
-            partial(self._make_plane, process), process, partial(ask_status, network)
+            partial(self._make_plane, process),
+            process,
+            partial(ask_status, network),
+            beside=in_the_loop,
         )
         serve(network, process, node)
         make_journal = partial(self._make_journal, process)
@@ -253,6 +258,19 @@ class NodeHost(Host):
     def _lose_power(self) -> None:
         if self._snapshotter is not None:
             self._snapshotter.kill()
+
+
+@asynccontextmanager
+async def in_the_loop(
+    work: Callable[[Check], Coroutine[Any, Any, None]], _: Clock, __: float, /
+) -> AsyncIterator[asyncio.Future[None]]:
+    """Renews in the loop that leads: no step of a simulation takes long, and a pause stops the whole process."""
+    renewing = asyncio.create_task(work(lambda: None))
+    try:
+        yield renewing
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
 
 
 class _SnapshotProcess:

@@ -20,6 +20,7 @@ from lacuna.controlplane.journal.journal import (
     JournalReader,
     Leader,
     OpenedJournal,
+    Renewer,
     Seal,
     SharedJournal,
     Snapshot,
@@ -193,8 +194,8 @@ class WatchedJournal:
         appended.add_done_callback(note)
         return appended
 
-    async def renew(self, fencing_token: int) -> None:
-        await self._journal.renew(fencing_token)
+    def renewer(self, fencing_token: int) -> Renewer:
+        return self._journal.renewer(fencing_token)
 
     async def confirm(self, fencing_token: int) -> None:
         await self._journal.confirm(fencing_token)

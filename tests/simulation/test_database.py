@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from lacuna.controlplane.journal import postgresql as statements
+from lacuna.controlplane.journal import postgresql_renewing
 from lacuna.controlplane.journal.journal import JournalFenced, JournalInDoubt
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import connect
@@ -42,9 +43,9 @@ SCRIPT: list[Step] = [
     ("rows", _READ, (0, 10, 1)),
     ("rows", _READ, (3, 10, 1 << 20)),
     ("row", _LEADER, ()),
-    ("val", statements._RENEW, (2,)),
+    ("val", postgresql_renewing.RENEW, (2,)),
     ("val", statements._TAKE_OVER, ("two:1", 2, SEEN)),
-    ("val", statements._RENEW, (1,)),
+    ("val", postgresql_renewing.RENEW, (1,)),
     ("val", statements._TAKE_OVER, ("two:1", 1, SEEN)),
     ("row", _LEADER, ()),
     ("val", statements._TAKE_OVER, ("two:1", 1, SEEN)),

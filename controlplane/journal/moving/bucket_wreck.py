@@ -24,6 +24,7 @@ from lacuna.controlplane.journal.bucket_manifest import (
     START,
     HeldManifest,
     Manifest,
+    ManifestRenewer,
     Mark,
     decode_manifest,
     encode_manifest,
@@ -225,7 +226,7 @@ async def bucket_wreck(
         return
     await wait_for_silence(BucketJournal(store, str, name=name).reader(), lease, clock)
     held = await _held(bucket)
-    async with renewing(lambda: held.change(lambda manifest: manifest), lease, clock):
+    async with renewing(ManifestRenewer(held, lambda manifest: manifest), lease, clock):
         yield BucketWreck(bucket, snapshots, held, None, [])
 
 

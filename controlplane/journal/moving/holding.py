@@ -1,15 +1,16 @@
 """Holds a shared journal that no control plane is to lead meanwhile."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from lacuna.controlplane.clock import Clock
-from lacuna.controlplane.journal.journal import JournalError, JournalInUse, JournalReader
+from lacuna.controlplane.journal.journal import JournalInUse, JournalReader, Renewer
+from lacuna.controlplane.journal.renewing import beside_the_loop, renew_forever
+from lacuna.controlplane.tenure import LeasedTenure
 
 _LOOK_MS: Final = 100
-_RENEWALS: Final = 4
 
 
 async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) -> None:
@@ -30,23 +31,11 @@ async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) ->
 
 
 @asynccontextmanager
-async def renewing(
-    renew: Callable[[], Awaitable[None]], lease: float, clock: Clock
-) -> AsyncIterator[None]:
-    """Run the body, and meanwhile call `renew` as a leader does.
+async def renewing(renewer: Renewer, lease: float, clock: Clock) -> AsyncIterator[None]:
+    """Run the body, and renew meanwhile as a leader does.
 
     If that fails, another one may lead. The body has to find that out when it matters.
     """
-    task = asyncio.create_task(_renew_forever(renew, lease, clock))
-    try:
+    work = partial(renew_forever, renewer, LeasedTenure(clock, lease), clock, lease)
+    async with beside_the_loop(work, clock, lease):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _renew_forever(renew: Callable[[], Awaitable[None]], lease: float, clock: Clock) -> None:
-    with suppress(JournalError):
-        while True:
-            await clock.sleep(int(lease * 1000 / _RENEWALS))
-            await renew()

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final
 
 from lacuna.controlplane.clock import Clock
@@ -118,7 +117,7 @@ async def postgresql_wreck(
         await reader.close()
     opened = await journal.open(None)
     try:
-        async with renewing(partial(journal.renew, opened.fencing_token), lease, clock):
+        async with renewing(journal.renewer(opened.fencing_token), lease, clock):
             yield PostgresqlWreck(url, journal, opened, snapshots)
     finally:
         await journal.close()

@@ -5,7 +5,6 @@ This process leads it meanwhile, so that no control plane can begin to.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.clock import Clock
@@ -51,8 +50,8 @@ class LeasedSource(Source):
         self._shared = journal
 
     async def confirm(self) -> None:
-        """Renew it, which fails if another one has taken over."""
-        await self._shared.renew(self.opened.fencing_token)
+        """Make sure that no other one has taken over. Raises JournalError."""
+        await self._shared.confirm(self.opened.fencing_token)
 
 
 @asynccontextmanager
@@ -76,7 +75,7 @@ async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[S
     replica = await _followed(journal, clock)
     opened = await journal.open(None)
     try:
-        async with renewing(partial(journal.renew, opened.fencing_token), journal.lease, clock):
+        async with renewing(journal.renewer(opened.fencing_token), journal.lease, clock):
             yield LeasedSource(opened, await _replayed(journal, replica, opened), journal)
     finally:
         await journal.close()

@@ -150,7 +150,7 @@ async def test_a_late_append_of_an_old_leader_is_refused(bucket: FaultyBucket) -
     with pytest.raises(JournalFenced):
         old.append([b"later still"], before.fencing_token)
     with pytest.raises(JournalFenced, match="its epoch is 2 now, and not ours, 1"):
-        await old.renew(before.fencing_token)
+        await old.renewer(before.fencing_token).renew()
     assert await new.append([b"b"], after.fencing_token) == 2
     await old.close()
     assert await new.append([b"c"], after.fencing_token) == 3
@@ -284,7 +284,7 @@ async def test_a_leader_that_never_stops_appending_is_not_chased_forever(
         await journal_of(bucket).open(None)
     assert len(appended) == 3
     with pytest.raises(JournalFenced):
-        await old.renew(before.fencing_token)
+        await old.renewer(before.fencing_token).renew()
     await old.close()
 
 
@@ -301,7 +301,7 @@ async def test_one_append_at_a_time(bucket: FaultyBucket) -> None:
     assert await first == 1
     # Beside a renewal.
     append = journal.append([b"b"], opened.fencing_token)
-    await journal.renew(opened.fencing_token)
+    await journal.renewer(opened.fencing_token).renew()
     assert await append == 2
     await journal.close()
 
@@ -362,9 +362,9 @@ async def test_changes_of_the_manifest_are_repeated(
         assert (await journal.open(None)).fencing_token == epoch
         bucket.arrive()
         bucket.fail("replace", fault, JOURNAL_MANIFEST_KEY)
-        await journal.renew(epoch)
+        await journal.renewer(epoch).renew()
         bucket.arrive()
-        await journal.renew(epoch)
+        await journal.renewer(epoch).renew()
         bucket.fail("replace", fault, JOURNAL_MANIFEST_KEY)
         await journal.close()
     assert await journal_of(bucket).reader().leader() is None
@@ -377,10 +377,10 @@ async def test_a_renewal_that_was_given_up_may_arrive(bucket: FaultyBucket) -> N
     bucket.fail("replace", BucketFault.REFUSED, JOURNAL_MANIFEST_KEY, times=10_000)
     expected = r"within 0.1 s \(the request failed\). Check"
     with impatient(journal._bucket), pytest.raises(JournalUnreachable, match=expected):
-        await journal.renew(opened.fencing_token)
+        await journal.renewer(opened.fencing_token).renew()
     bucket.heal()
     bucket.arrive()
-    await journal.renew(opened.fencing_token)
+    await journal.renewer(opened.fencing_token).renew()
     await journal.close()
 
 
@@ -390,7 +390,7 @@ async def test_a_manifest_that_was_deleted_ends_the_leadership(bucket: FaultyBuc
     await journal.append([b"a"], opened.fencing_token)
     bucket.delete([JOURNAL_MANIFEST_KEY])
     with pytest.raises(JournalFenced, match="somebody has deleted its manifest"):
-        await journal.renew(opened.fencing_token)
+        await journal.renewer(opened.fencing_token).renew()
     await journal.close()
     with pytest.raises(JournalLoss, match="journal/manifest is missing: restore it"):
         await journal.open(None)
@@ -408,7 +408,7 @@ async def test_a_leader_is_taken_over_once_it_was_silent_for_a_lease(bucket: Fau
     assert await reader.leader() == Leader(1, "there:9093", 0.0)
     clock.advance(9_000)
     assert await reader.leader() == Leader(1, "there:9093", 9.0)
-    await first.renew(opened.fencing_token)
+    await first.renewer(opened.fencing_token).renew()
     assert await reader.leader() == Leader(1, "there:9093", 0.0)
     clock.advance(10_000)
     assert await reader.leader() == Leader(1, "there:9093", 10.0)
@@ -416,7 +416,7 @@ async def test_a_leader_is_taken_over_once_it_was_silent_for_a_lease(bucket: Fau
     assert (await second.open(None)).fencing_token == 2
     assert await reader.leader() == Leader(2, "", 0.0)
     with pytest.raises(JournalFenced):
-        await first.renew(opened.fencing_token)
+        await first.renewer(opened.fencing_token).renew()
     await first.close()
     assert await reader.leader() is not None
     await second.close()
@@ -450,7 +450,7 @@ async def test_a_leader_that_is_heard_of_ends_the_watch(bucket: FaultyBucket, le
     opening = asyncio.create_task(second.open(None))
     while not clock.sleepers:
         await asyncio.sleep(0.001)
-    await (first.close() if leaves else first.renew(opened.fencing_token))
+    await (first.close() if leaves else first.renewer(opened.fencing_token).renew())
     clock.advance(1_000)
     if leaves:
         assert (await opening).fencing_token == 2
@@ -1014,13 +1014,13 @@ async def test_a_takeover_on_s3(s3: ConditionalStore) -> None:
     old, new = journal_of(s3, "old", lease=0.2), journal_of(s3, "new", lease=0.2)
     before = await old.open(None)
     await old.append([b"a"], before.fencing_token)
-    await old.renew(before.fencing_token)
+    await old.renewer(before.fencing_token).renew()
     after = await new.open(None)
     assert (after.fencing_token, after.position) == (2, 1)
     with pytest.raises(JournalFenced):
         await old.append([b"late"], before.fencing_token)
     with pytest.raises(JournalFenced):
-        await old.renew(before.fencing_token)
+        await old.renewer(before.fencing_token).renew()
     await new.append([b"b"], after.fencing_token)
     await new.store_snapshot(Snapshot(1, (b"one",)))
     await new.store_snapshot(Snapshot(2, (b"two",)))

@@ -155,7 +155,7 @@ class Race:
         try:
             while True:
                 await asyncio.sleep(max(self.lease, 0.3) / 3)
-                await journal.renew(fencing_token)
+                await journal.renewer(fencing_token).renew()
         except JournalError:
             return
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -10,6 +11,7 @@ import asyncpg
 import pytest
 
 from lacuna.controlplane import machine
+from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
@@ -18,11 +20,11 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
     JournalInUse,
     JournalUnfinished,
-    SharedJournal,
     Snapshot,
 )
 from lacuna.controlplane.journal.moving.beginning import Beginning, Target
 from lacuna.controlplane.journal.moving.copying import copy_journal
+from lacuna.controlplane.journal.moving.holding import renewing
 from lacuna.controlplane.journal.moving.sqlite import SqliteTarget
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
@@ -173,26 +175,19 @@ async def test_a_journal_that_is_led_is_not_copied(place: Place, tmp_path: Path)
     place.fill()
     journal = place.journal()
     opened = await journal.open(None)
-    renewing = None
-    if place.patient is not place.journal:
-        renewing = asyncio.create_task(renew(journal, opened.fencing_token))  # type: ignore[arg-type]
     target = SqliteTarget(f"{tmp_path}/target.db")
-    with pytest.raises(JournalInUse, match="stop it"):
-        await copy_journal(place.source(), target)
-    if renewing is not None:
-        renewing.cancel()
+    async with AsyncExitStack() as stack:
+        if place.patient is not place.journal:
+            renewer = journal.renewer(opened.fencing_token)  # type: ignore[attr-defined]
+            await stack.enter_async_context(renewing(renewer, LEASE / 3, SystemClock()))
+        with pytest.raises(JournalInUse, match="stop it"):
+            await copy_journal(place.source(), target)
     # And it leads on.
     record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
     await journal.append([record], opened.fencing_token)
     await journal.close()
     async with SqliteTarget(target.name):
         pass
-
-
-async def renew(journal: SharedJournal, fencing_token: int) -> None:
-    while True:
-        await journal.renew(fencing_token)
-        await asyncio.sleep(LEASE / 10)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -44,7 +44,7 @@ class RenewingJournal(BucketJournal):
     async def _renew(self, fencing_token: int) -> None:
         while True:
             await asyncio.sleep(0.1)
-            await self.renew(fencing_token)
+            await self.renewer(fencing_token).renew()
 
     async def close(self) -> None:
         if self._held is not None:

@@ -277,13 +277,13 @@ async def test_a_leader_that_is_heard_of_is_not_taken_over(
     expected = r"running on this data \(.*at there:9093.*for 60 s"
     with pytest.raises(JournalInUse, match=expected):
         await second.journal.open(None)
-    await first.renew(opened.fencing_token)
+    await first.confirm(opened.fencing_token)
     second.clock.advance(1000)
     assert await second.sees() == (1, "there:9093", 0.0)
     second.clock.advance(60000)
     assert (await second.journal.open(None)).fencing_token == opened.fencing_token + 1
     with pytest.raises(JournalFenced):
-        await first.renew(opened.fencing_token)
+        await first.confirm(opened.fencing_token)
     await first.close()
     assert await second.sees() == (2, "second:1", 0.0)
     await second.close()
@@ -317,7 +317,7 @@ async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connec
     await renewing.close()
     with pytest.raises(JournalInUse):
         await opening
-    await first.renew(opened.fencing_token)
+    await first.confirm(opened.fencing_token)
     await first.close()
     await second.close()
 
@@ -330,9 +330,11 @@ async def test_renewals_leave_nothing_behind(database: str, admin: Connection) -
     async with old.transaction(isolation="repeatable_read"):
         await old.fetchval("SELECT count(*) FROM lacuna.leader")
         size = await admin.fetchval("SELECT pg_total_relation_size('lacuna.leader')")
+        renewer = journal.renewer(opened.fencing_token)
         for _ in range(500):
-            await journal.renew(opened.fencing_token)
+            await renewer.renew()
             await journal.confirm(opened.fencing_token)
+        await renewer.close()
         await journal.append([b"a"], opened.fencing_token)
         tables = "('lacuna.leader'), ('lacuna.renewals')"
         total = f"SELECT sum(pg_relation_size(name)) FROM (VALUES {tables}) AS of (name)"
@@ -447,7 +449,7 @@ async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
     with pytest.raises(JournalUnreachable, match="PostgreSQL has closed the connection"):
         await journal.append([b"a"], opened.fencing_token)
     with pytest.raises(JournalUnreachable):
-        await journal.renew(opened.fencing_token)
+        await journal.confirm(opened.fencing_token)
     await journal.close()
     assert await records_of(database) == []
 
@@ -479,7 +481,7 @@ async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
     await journal.close()
 
 
-async def test_a_renewal_that_is_not_answered_fails(
+async def test_a_confirmation_that_is_not_answered_fails(
     postgresql: PostgresqlServer, database: str
 ) -> None:
     name = database.partition("?")[0].rpartition("/")[2]
@@ -489,7 +491,7 @@ async def test_a_renewal_that_is_not_answered_fails(
         opened = await journal.open(None)
         line.silence()
         with pytest.raises(JournalUnreachable, match="no answer in time: PostgreSQL cannot be"):
-            await journal.renew(opened.fencing_token)
+            await journal.confirm(opened.fencing_token)
         with pytest.raises(JournalUnreachable, match="has closed the connection"):
             await journal.append([b"a"], opened.fencing_token)
         await journal.close()
@@ -815,7 +817,7 @@ async def test_a_write_that_no_standby_has_does_not_count(
     opened = await journal.open(None)
     assert await journal.append([b"a"], opened.fencing_token) == 1
     admin = await waits(without_standby, url)
-    renewing = asyncio.ensure_future(journal.renew(opened.fencing_token))
+    renewing = asyncio.ensure_future(journal.confirm(opened.fencing_token))
     await cancelled(admin)
     with pytest.raises(
         JournalUnreachable, match=r"says: canceling wait.* may be lost in a failover"

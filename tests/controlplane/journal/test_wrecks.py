@@ -21,6 +21,7 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.bucket_wreck import bucket_wreck
+from lacuna.controlplane.journal.moving.holding import renewing
 from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
 from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.place import BUCKET
@@ -228,15 +229,10 @@ async def test_a_leader_is_not_taken_over(place: Place) -> None:
     journal = place.journal()
     opened = await journal.open(None)
 
-    async def renew() -> None:
-        while True:
-            await journal.renew(opened.fencing_token)  # type: ignore[attr-defined]
-            await asyncio.sleep(LEASE / 10)
-
-    renewing = asyncio.create_task(renew())
+    renewer = journal.renewer(opened.fencing_token)  # type: ignore[attr-defined]
     with pytest.raises(JournalInUse, match="is at work on this journal: stop it"):
-        await accepted(place)
-    renewing.cancel()
+        async with renewing(renewer, LEASE / 3, SystemClock()):
+            await accepted(place)
     assert await journal.append([RECORD], opened.fencing_token) == 23
     await journal.close()
 

@@ -1,0 +1,133 @@
+"""Renews a leader's lease beside the event loop that leads (adr/0065).
+
+A step that takes long, whatever the reason, ends no lease this way. A loop that has stopped for good is given up after
+half a minute, so that a standby can lead.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Protocol, TypeAlias
+
+from lacuna.controlplane.clock import Clock
+from lacuna.controlplane.journal.journal import JournalError, Renewer
+from lacuna.controlplane.tenure import LeasedTenure
+
+_log = logging.getLogger("lacuna.controlplane")
+
+#: How many renewals are tried in the time of a lease.
+_RENEWALS: Final = 4
+#: For how long the loop that leads may make no progress. Kafka's clients have given up their requests by then
+#: (`request.timeout.ms`), and the next leader comes long before agents lose their leases, which takes two minutes.
+_LONGEST_STALL_MS: Final = 30_000
+#: With a long lease, as many of them.
+_LONGEST_STALL_LEASES: Final = 3
+
+
+class LoopWatch:
+    """Sees from another thread whether the event loop that made it makes progress."""
+
+    def __init__(self, clock: Clock, lease: float) -> None:
+        self._clock = clock
+        self._longest_ms = max(_LONGEST_STALL_MS, 1000 * lease * _LONGEST_STALL_LEASES)
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        #: When the question was put that the loop has not answered yet.
+        self._asked_ms: float | None = None
+
+    def check(self) -> None:
+        """Put a question to the loop, once it has answered the last one.
+
+        Raises JournalError if it has not for too long.
+        """
+        now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
+        if asked_ms is None:
+            self._asked_ms = now_ms
+            self._loop.call_soon_threadsafe(self._answer)
+        elif now_ms - asked_ms >= self._longest_ms:
+            seconds = (now_ms - asked_ms) / 1000
+            _log.error(
+                "this control plane has made no progress for %.0f s, so it gives up its lease. Please report where it "
+                "is:\n%s",
+                seconds,
+                "".join(traceback.format_stack(sys._current_frames().get(self._thread))),
+            )
+            raise JournalError(
+                f"this control plane made no progress for {seconds:.0f} s, so another one may lead now"
+            )
+
+    def _answer(self) -> None:
+        self._asked_ms = None
+
+
+Check: TypeAlias = Callable[[], None]
+"""Raises JournalError if the loop that leads is to be given up."""
+
+
+class Beside(Protocol):
+    """A way to run something beside the event loop that leads."""
+
+    def __call__(
+        self, work: Callable[[Check], Coroutine[Any, Any, None]], clock: Clock, lease: float, /
+    ) -> AbstractAsyncContextManager["asyncio.Future[None]"]:
+        """Run `work` while the body runs, and give that the future of its end."""
+        ...
+
+
+@asynccontextmanager
+async def beside_the_loop(
+    work: Callable[[Check], Coroutine[Any, Any, None]], clock: Clock, lease: float, /
+) -> AsyncIterator["asyncio.Future[None]"]:
+    """Run `work` in the event loop of a thread of its own, which has ended when the body has."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield _run_in(loop, work(LoopWatch(clock, lease).check))
+    finally:
+        try:
+            await _run_in(loop, _end_others())
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+def _run_in(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+) -> "asyncio.Future[None]":
+    return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+async def _end_others() -> None:
+    """Cancel all other tasks of this loop, and wait until they have ended."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for each in others:
+        each.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def renew_forever(
+    renewer: Renewer, tenure: LeasedTenure, clock: Clock, lease: float, check: Check
+) -> None:
+    """Renew a lease of `lease` seconds as long as that succeeds and `check` raises nothing; then end `tenure`.
+
+    Raises JournalError. What the renewer holds is released in any case.
+    """
+    try:
+        while True:
+            await clock.sleep(int(lease * 1000 / _RENEWALS))
+            check()
+            asked_ms = clock.passed_ms()
+            await renewer.renew()
+            tenure.renewed(asked_ms)
+    except Exception:
+        # At once: the loop that leads could decide something before it hears of this.
+        tenure.end()
+        raise
+    finally:
+        await renewer.close()

@@ -1,0 +1,332 @@
+"""A leader's lease is renewed beside its event loop, whatever that loop is busy with."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.bucket_manifest import HeldManifest, Manifest, Mark, load_manifest
+from lacuna.controlplane.journal.journal import (
+    JournalError,
+    JournalFenced,
+    JournalReader,
+    SharedJournal,
+)
+from lacuna.controlplane.journal.leader_watch import LeaderWatch
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.renewing import beside_the_loop, renew_forever
+from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.node import Node
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.tenure import LeasedTenure, Tenure
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from lacuna.logstore.objects import MemoryStore
+from tests.controlplane.runtime.commands import created
+
+LEASE = 3.0
+#: Longer than anything takes on a machine that is busy.
+LONG = 60.0
+
+
+class RenewersClock:
+    """Time passes only with the sleeps of the renewals, so no slow machine ends a lease."""
+
+    def __init__(self) -> None:
+        self._passed_ms = 0.0
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + int(self._passed_ms)
+
+    def passed_ms(self) -> float:
+        return self._passed_ms
+
+    async def sleep(self, duration_ms: int) -> None:
+        await asyncio.sleep(0.002)
+        if threading.current_thread().name == "lease":
+            self._passed_ms += duration_ms
+
+
+MakeJournal = Callable[[float, Clock], SharedJournal]
+"""Returns the journal, with a lease in seconds of a clock."""
+
+
+@pytest.fixture(params=["bucket", "postgresql"])
+def make_journal(request: pytest.FixtureRequest) -> MakeJournal:
+    if request.param == "bucket":
+        bucket = MemoryStore()
+        return lambda lease, clock: BucketJournal(
+            bucket, lambda: "made", address="a:1", lease=lease, clock=clock
+        )
+    url = request.getfixturevalue("database")
+    return lambda lease, clock: PostgresqlJournal(
+        url, lambda: "made", address="a:1", lease=lease, watch=LeaderWatch(clock)
+    )
+
+
+async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
+    return None
+
+
+def make_plane(
+    journal: SharedJournal,
+    replica: Replica,
+    tenure: Tenure,
+    on_fatal: Callable[[BaseException], None],
+) -> Runtime:
+    return Runtime(
+        journal,
+        SystemClock(),
+        lambda: bytes(16),
+        RuntimeSettings(),
+        replica=replica,
+        tenure=tenure,
+        confirm=journal.confirm,
+        on_fatal=on_fatal,
+    )
+
+
+@dataclass(slots=True)
+class Leading:
+    """A control plane that leads, and the task in which it does."""
+
+    node: Node
+    running: "asyncio.Task[None]"
+
+    async def close(self) -> None:
+        """Stop it as its service does."""
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
+        await self.node.close()
+
+
+@asynccontextmanager
+async def leading(make_journal: MakeJournal, clock: Clock) -> AsyncIterator[Leading]:
+    node = Node(make_plane, clock, nobody)
+    changed = asyncio.Event()
+
+    async def on_change() -> None:
+        if node.plane is not None:
+            changed.set()
+
+    node.begin("a:1", lambda _: make_journal(LEASE, clock), on_change)
+    made = Leading(node, asyncio.create_task(node.run()))
+    async with asyncio.timeout(LONG):
+        await changed.wait()
+    yield made
+    await made.close()
+
+
+def in_a_thread(watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `watch` in another thread, and block this one, with its event loop, until that has ended."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(asyncio.wait_for(watch(), LONG))
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+def lease_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "lease"]
+
+
+async def epoch_of(reader: JournalReader, lease: float) -> int:
+    """Look as a standby does. The leader of this epoch has not been silent for a lease."""
+    leader = await reader.leader()
+    assert leader is not None
+    assert leader.silent < lease
+    return leader.epoch
+
+
+async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
+    """For three leases of real renewals; a standby looks meanwhile."""
+    clock = RenewersClock()
+    async with leading(make_journal, clock) as leader:
+        plane = leader.node.plane
+        assert plane is not None
+
+        async def stand_by() -> None:
+            reader = make_journal(LEASE, clock).reader()
+            until = clock.passed_ms() + 3 * LEASE * 1000
+            while clock.passed_ms() < until:
+                assert await epoch_of(reader, LEASE) == 1
+            await reader.close()
+
+        in_a_thread(stand_by)
+        client = InProcessClient(plane)
+        await created(client)
+        await client.close()
+        assert leader.node.plane is plane
+
+
+async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: MakeJournal) -> None:
+    """Before the loop hears of it: what it decided in between would be of a leader of the past."""
+    clock = RenewersClock()
+    async with leading(make_journal, clock) as leader:
+        plane = leader.node.plane
+        assert plane is not None
+
+        async def take_over() -> None:
+            other = make_journal(0.0, clock)
+            await other.open(None)
+            while plane._tenure.holds():
+                await asyncio.sleep(0.002)
+            other.abandon()
+            await other.close()
+
+        in_a_thread(take_over)
+        assert not plane._leads()
+        async with asyncio.timeout(LONG):
+            while leader.node.plane is plane:
+                await leader.node.changed.wait()
+
+
+async def test_the_thread_ends_with_the_leadership(make_journal: MakeJournal) -> None:
+    before = lease_threads()
+    clock = RenewersClock()
+    async with leading(make_journal, clock) as leader:
+        assert len(lease_threads()) == len(before) + 1
+        await leader.close()
+        assert lease_threads() == before
+        passed_ms = clock.passed_ms()
+        reader = make_journal(LEASE, clock).reader()
+        assert await reader.leader() is None
+        await reader.close()
+        assert clock.passed_ms() == passed_ms
+
+
+class Counted:
+    """A renewer that only counts, and may fail."""
+
+    def __init__(self, fails: JournalError | None = None) -> None:
+        self.renewals = 0
+        self.is_closed = False
+        self._fails = fails
+
+    async def renew(self) -> None:
+        if self._fails is not None:
+            raise self._fails
+        self.renewals += 1
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(("lease", "seconds"), [(3.0, 30), (20.0, 60)])
+async def test_a_loop_that_hangs_is_given_up(
+    lease: float, seconds: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says where it hangs, at once: the loop may never go on."""
+    clock = RenewersClock()
+    tenure, renewer = LeasedTenure(clock, lease), Counted()
+    tenure.renewed(clock.passed_ms())
+    work = partial(renew_forever, renewer, tenure, clock, lease)
+    async with beside_the_loop(work, clock, lease) as ended:
+        began_ms = clock.passed_ms()
+        while not renewer.is_closed:
+            pass
+        assert not tenure.holds()
+        assert seconds * 1000 <= clock.passed_ms() - began_ms <= (seconds + lease) * 1000
+        assert "test_a_loop_that_hangs_is_given_up" in caplog.text
+        with pytest.raises(JournalError, match=f"no progress for {seconds} s"):
+            await ended
+    assert renewer.renewals >= 2 * seconds / lease
+
+
+async def test_a_loop_that_goes_on_is_not_given_up() -> None:
+    clock = RenewersClock()
+    renewer = Counted()
+    work = partial(renew_forever, renewer, LeasedTenure(clock, LEASE), clock, LEASE)
+    async with beside_the_loop(work, clock, LEASE) as ended, asyncio.timeout(LONG):
+        for _ in range(4):
+            until = clock.passed_ms() + 20_000
+            while clock.passed_ms() < until:
+                pass
+            await asyncio.sleep(0)
+        assert not ended.done()
+    assert renewer.is_closed
+    assert clock.passed_ms() >= 80_000
+
+
+async def test_the_moment_of_the_request_counts() -> None:
+    """The answer may have waited."""
+    clock = RenewersClock()
+    tenure = LeasedTenure(clock, LEASE)
+
+    class Late(Counted):
+        async def renew(self) -> None:
+            clock._passed_ms += 2_600
+
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def check() -> None:
+        loop.call_soon(asked.set)
+
+    renewing = asyncio.create_task(renew_forever(Late(), tenure, clock, LEASE, check))
+    await asked.wait()
+    assert not tenure.holds()
+    renewing.cancel()
+    await asyncio.wait([renewing])
+
+
+async def test_what_fails_in_the_thread_is_the_loops_to_know() -> None:
+    clock = RenewersClock()
+    tenure, renewer = LeasedTenure(clock, LEASE), Counted(JournalFenced("taken over"))
+    tenure.renewed(0)
+    async with beside_the_loop(
+        partial(renew_forever, renewer, tenure, clock, LEASE), clock, LEASE
+    ) as ended:
+        with pytest.raises(JournalFenced, match="taken over"):
+            await ended
+    assert not tenure.holds()
+    assert renewer.is_closed
+
+
+def trimmed_to(mark: Mark, manifest: Manifest) -> Manifest:
+    return replace(manifest, trimmed=mark)
+
+
+async def test_changes_of_the_manifest_from_two_loops_are_all_made() -> None:
+    """Each of a hundred renewals and of a hundred trims, and none takes the other for another leader."""
+    journal = BucketJournal(MemoryStore(), lambda: "made")
+    opened = await journal.open(None)
+    held = journal._opened()
+    assert isinstance(held, HeldManifest)
+    before = held.manifest.changes
+    renewer = journal.renewer(opened.fencing_token)
+    is_over = threading.Event()
+
+    def renew() -> None:
+        async def many() -> None:
+            for _ in range(100):
+                await renewer.renew()
+
+        asyncio.run(many())
+        is_over.set()
+
+    thread = threading.Thread(target=renew)
+    thread.start()
+    for number in range(1, 101):
+        await held.change(partial(trimmed_to, Mark(number, number)))
+    await asyncio.to_thread(thread.join)
+    assert is_over.is_set()
+    present = await load_manifest(journal._bucket)
+    assert present is not None
+    assert (present.trimmed, present.changes) == (Mark(100, 100), before + 200)
+    await journal.close()
