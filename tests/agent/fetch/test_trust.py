@@ -31,15 +31,22 @@ def sleep_through(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 @contextmanager
-def deaf(log: Log) -> Iterator[None]:
-    """What the control plane sends meanwhile lies in the socket until the end."""
+def deaf(log: Log) -> Iterator[list[tuple[Any, ...]]]:
+    """What the control plane sends meanwhile, which lies in the socket until the end."""
     unread: list[tuple[Any, ...]] = []
     deliver = log.control.deliver
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log.control, "deliver", lambda *message: unread.append(message))
-        yield
+        yield unread
     for message in unread:
         deliver(*message)
+
+
+async def await_commit(unread: list[tuple[Any, ...]]) -> None:
+    """Waits until the control plane has sent what a commit changed."""
+    async with asyncio.timeout(60):
+        while not unread:
+            await asyncio.sleep(0.001)
 
 
 class SlowStore(TestStore):
@@ -65,9 +72,9 @@ async def test_s7_a_fetch_that_slept_through_the_lease_asks_before_it_answers(
         await log.create_topic("t")
         fetch = asyncio.ensure_future(log.fetch(0, max_wait_ms=int(WAIT * 1000)))
         await iterations()
-        with deaf(log):
+        with deaf(log) as unread:
             produce = asyncio.ensure_future(log.produce(make_batch(b"a")))
-            await iterations()
+            await await_commit(unread)
             sleep_through(monkeypatch, SLEEP)
             await asyncio.sleep(0.02)
             assert not fetch.done()
@@ -101,9 +108,9 @@ async def test_s7_bounds_are_those_of_after_a_sleep_in_the_middle_of_reading(
         await log.produce(make_batch(b"a"))
         fetch = asyncio.ensure_future(log.fetch(0, isolation=READ_UNCOMMITTED))
         await asyncio.to_thread(store.has_begun.wait, 60)
-        with deaf(log):
+        with deaf(log) as unread:
             produce = asyncio.ensure_future(log.produce(make_batch(b"b")))
-            await iterations()
+            await await_commit(unread)
             sleep_through(monkeypatch, SLEEP)
             store.open.set()
             await asyncio.sleep(0.02)
