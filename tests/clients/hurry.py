@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 
 from lacuna.testing import Cluster
+from tests.leases import lengthen
 
 HEARTBEAT_MS = 100
 SESSION_MS = 45_000
 SHORT_SESSION_MS = 3_000
-LEASE_MS = 600_000
 
 
 def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
@@ -32,18 +32,6 @@ def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
 
 
 def keep_leases(cluster: Cluster) -> None:
-    """Makes the leases of all agents last LEASE_MS, until the cluster is restarted.
-
-    A busy machine may delay a cluster for longer than a lease. Its agents then refuse what they were sent and close
-    connections, until they have registered again: a test that sends requests itself sees the errors.
-    """
-
-    async def change() -> None:
-        for held in cluster.embedded.running.plane._state.leases.values():
-            held.duration_ms = LEASE_MS
-        for agent in cluster.embedded.agents:
-            lease = agent.context.lease
-            lease._duration_seconds = lease.trust.lasts = LEASE_MS / 1000
-            await lease.renew()
-
-    cluster.run(change())
+    """Makes the leases of all agents last (tests/leases.py), until the cluster is restarted."""
+    leases = [agent.context.lease for agent in cluster.embedded.agents]
+    cluster.run(lengthen(cluster.embedded.running.plane, leases))

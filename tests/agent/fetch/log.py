@@ -60,6 +60,7 @@ from lacuna.wire.messages.produce import (
 )
 from tests.agent.harness import anybody
 from tests.doubles.journal import MemoryJournal
+from tests.leases import lengthen
 
 TIME = 1_700_000_000_000
 
@@ -351,6 +352,7 @@ async def open_log(
     store = store or TestStore()
     lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())
     await lease.start(9092)
+    await lengthen(plane, [lease])
     fetching = FetchService(
         control=control,
         store=store,
