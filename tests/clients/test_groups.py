@@ -209,7 +209,7 @@ def test_kafka_python_group_and_transaction(
     rows: list[Any] = []
     deadline = time.monotonic() + 60
     while not rows and time.monotonic() < deadline:
-        rows = [row for found in who.poll(timeout_ms=500).values() for row in found]
+        rows = [row for found in who.poll(timeout_ms=60_000).values() for row in found]
     assert [(row.offset, row.value) for row in rows] == [(offset, b"kept")]
     who.commit({part: OffsetAndMetadata(offset + 1, "note", -1)})
     assert who.committed(part) == offset + 1
