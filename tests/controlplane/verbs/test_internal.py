@@ -16,7 +16,8 @@ from lacuna.controlplane.shared.internal_topics import (
     partition_of,
 )
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.state.internal import MAX_TOMBSTONES, TOMBSTONES_MS, Place
+from lacuna.controlplane.state import internal
+from lacuna.controlplane.state.internal import TOMBSTONES_MS, Place
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, DeleteTopics, TopicPartition
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat, DeleteOffsets
 from lacuna.controlplane.v1.groups_pb2 import (
@@ -246,15 +247,16 @@ def test_a_deleted_group_leaves_tombstones_of_all_its_keys() -> None:
     groups.check()
 
 
-def test_tombstones_are_bounded() -> None:
+def test_tombstones_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(internal, "MAX_TOMBSTONES", 50)
     groups = Groups()
-    internal = groups.state.internal
-    for number in range(MAX_TOMBSTONES + 3):
-        internal.drop_transaction(f"t{number}", groups.now_ms)
-    assert len(internal.tombstones) == MAX_TOMBSTONES
-    assert next(iter(internal.tombstones.values())).name == "t3"
-    internal.drop_transaction("later", groups.now_ms + TOMBSTONES_MS + 1)
-    assert [each.name for each in internal.tombstones.values()] == ["later"]
+    topics = groups.state.internal
+    for number in range(53):
+        topics.drop_transaction(f"t{number}", groups.now_ms)
+    assert len(topics.tombstones) == 50
+    assert next(iter(topics.tombstones.values())).name == "t3"
+    topics.drop_transaction("later", groups.now_ms + TOMBSTONES_MS + 1)
+    assert [each.name for each in topics.tombstones.values()] == ["later"]
 
 
 def test_a_classic_group_has_a_record_of_its_generation() -> None:
