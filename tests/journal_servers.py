@@ -54,21 +54,15 @@ def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
 
     bucket = f"journal-{next(_numbers)}"
 
-    def opened(*, is_impatient: bool) -> S3Store:
-        return S3Store(
-            bucket,
-            "cluster",
-            endpoint=moto_endpoint,
-            access_key_id="test",
-            secret_access_key="test",
-            is_impatient=is_impatient,
-        )
-
-    # moto imports what it needs at its first request, which can take longer than a journal waits.
-    patient = opened(is_impatient=False)
-    patient.create_bucket()
-    patient.close()
-    store = opened(is_impatient=True)
+    # Patient, unlike that of a journal: on a busy machine, the server can be without CPU for seconds.
+    store = S3Store(
+        bucket,
+        "cluster",
+        endpoint=moto_endpoint,
+        access_key_id="test",
+        secret_access_key="test",
+    )
+    store.create_bucket()
     yield store
     store.close()
 

@@ -100,7 +100,7 @@ def test_the_busiest_thread_of_the_client_is_the_one_that_works() -> None:
     begin, end = threading.Event(), threading.Event()
 
     def work() -> None:
-        use_cpu(0.05)
+        use_cpu(0.2)
         begin.set()
         end.wait()
 
@@ -111,7 +111,7 @@ def test_the_busiest_thread_of_the_client_is_the_one_that_works() -> None:
         use_cpu(0.2)
     end.set()
     other.join()
-    assert 0.2 <= meter.busiest_thread_seconds < 0.25
+    assert 0.2 <= meter.busiest_thread_seconds < 0.4
 
 
 def use_cpu(seconds: float) -> None:

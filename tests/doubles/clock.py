@@ -41,6 +41,10 @@ class ManualClock:
             if not future.done():
                 future.set_result(None)
 
+    def wake_first(self) -> None:
+        """Lets time pass until the first sleeper is due."""
+        self.advance(self.sleepers[0] - self._now_ms)
+
     async def sleep(self, duration_ms: int) -> None:
         """Waits for `advance`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from unittest.mock import AsyncMock
 
 import asyncpg
@@ -454,19 +454,36 @@ async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
     assert await records_of(database) == []
 
 
+def over_once_answered(line: Line) -> Callable[..., Awaitable[str]]:
+    """`Connection.execute`, whose time is over once the server has answered and nothing came through."""
+    execute = asyncpg.Connection.execute
+
+    async def answered(connection: Connection, *statement: Any, timeout: float) -> str:
+        executing = asyncio.ensure_future(execute(connection, *statement, timeout=timeout))
+        await line.answered()
+        executing.cancel()
+        raise TimeoutError
+
+    return answered
+
+
 @pytest.mark.parametrize("is_cut", [True, False])
 async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
-    postgresql: PostgresqlServer, database: str, is_cut: bool
+    postgresql: PostgresqlServer,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_cut: bool,
 ) -> None:
     """S2: the answer is lost with the connection, or the connection stalls."""
     name = database.partition("?")[0].rpartition("/")[2]
     async with Line(postgresql) as line:
         url = postgresql.url(name, folder=line.folder)
-        timeout = 60.0 if is_cut else 0.5
-        journal = PostgresqlJournal(url, lambda: "made", answer_timeout=timeout)
+        journal = PostgresqlJournal(url, lambda: "made", answer_timeout=60.0)
         opened = await journal.open(None)
         await journal.append([b"a"], opened.fencing_token)
         line.silence()
+        if not is_cut:
+            monkeypatch.setattr(asyncpg.Connection, "execute", over_once_answered(line))
         append = journal.append([b"b", b"c"], opened.fencing_token)
         await line.answered()
         if is_cut:
@@ -474,6 +491,7 @@ async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
         why = "connection" if is_cut else "no answer in time"
         with pytest.raises(JournalInDoubt, match=rf"middle of an append \(.*{why}.*2 to 3"):
             await append
+        monkeypatch.undo()
         await journal.close()
     journal = journal_of(database)
     assert (await journal.open(None)).position == 3

@@ -19,6 +19,7 @@ from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
+from lacuna import tls as tls_files
 from lacuna.controlplane.client import (
     CommandRefused,
     ControlTls,
@@ -119,7 +120,7 @@ async def test_a_server_of_grpcio(authority: Authority) -> None:
     port = server.add_secure_port("127.0.0.1:0", credentials)
     await server.start()
     tls = ControlTls(settings_of(client, authority))
-    assert await ask(f"127.0.0.1:{port}", ECHO, bytes(1 << 20), 10.0, tls) == bytes(1 << 20)
+    assert await ask(f"127.0.0.1:{port}", ECHO, bytes(1 << 20), 60.0, tls) == bytes(1 << 20)
     await server.stop(None)
 
 
@@ -129,29 +130,33 @@ async def test_strangers_are_refused(authority: Authority, tmp_path: Path) -> No
     stranger = other.issue("stranger")
     async with ours(settings_of(server, authority)) as address:
         assert (
-            await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(client, authority))) == b"x"
+            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(client, authority))) == b"x"
         )
         with pytest.raises(CallError):  # it presents none
             await ask(
-                address, ECHO, b"x", 5.0, ControlTls(ControlTlsSettings(authorities=authority.path))
+                address,
+                ECHO,
+                b"x",
+                60.0,
+                ControlTls(ControlTlsSettings(authorities=authority.path)),
             )
         with pytest.raises(CallError):  # one of another authority
-            await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(stranger, authority)))
+            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(stranger, authority)))
         with pytest.raises(CallError):  # no TLS
-            await ask(address, ECHO, b"x", 5.0)
+            await ask(address, ECHO, b"x", 60.0)
         with pytest.raises(CallError, match="--control-tls-ca"):  # nor is this server known there
-            await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(stranger, other)))
+            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(stranger, other)))
         tls = ControlTls(settings_of(client, authority, "User:CN=another"))
         with pytest.raises(CallError, match="CN=server,O=tests is not a control plane"):
-            await ask(address, ECHO, b"x", 5.0, tls)
+            await ask(address, ECHO, b"x", 60.0, tls)
 
 
 async def test_one_certificate_for_all_needs_no_authority(authority: Authority) -> None:
     shared, other = authority.issue("shared"), authority.issue("other")
     async with ours(settings_of(shared, None)) as address:
-        assert await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(shared, None))) == b"x"
+        assert await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(shared, None))) == b"x"
         with pytest.raises(CallError, match="not trusted"):
-            await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(other, None)))
+            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(other, None)))
 
 
 async def test_who_has_a_subject_that_cannot_be_read_is_refused(
@@ -163,34 +168,35 @@ async def test_who_has_a_subject_that_cannot_be_read_is_refused(
     for server, client in ((own, odd), (odd, own)):
         async with ours(settings_of(server, authority)) as address:
             with pytest.raises(CallError):
-                await ask(address, ECHO, b"x", 5.0, ControlTls(settings_of(client, authority)))
+                await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(client, authority)))
         assert "the subject of the certificate cannot be read" in caplog.text
         caplog.clear()
 
 
 async def test_files_that_change_are_used_by_the_next_connections(
-    authority: Authority, tmp_path: Path
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(tls_files, "_LOOK_SECONDS", 0.0)
     server, client = authority.issue("server"), authority.issue("client")
     tls = ControlTls(settings_of(client, authority))
     async with ours(settings_of(server, authority)) as address:
-        async with connected(address, ping_after=5.0, tls=tls) as link:
+        async with connected(address, ping_after=60.0, tls=tls) as link:
             assert link.peer == "CN=server,O=tests"
         newer = authority.issue("newer")
         shutil.copy(newer.key, server.key)
         shutil.copy(newer.certificate, server.certificate)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
-                async with connected(address, ping_after=5.0, tls=tls) as link:
+                async with connected(address, ping_after=60.0, tls=tls) as link:
                     if link.peer == "CN=newer,O=tests":
                         break
-                await asyncio.sleep(0.1)
         # A certificate that does not fit its key is not used.
         shutil.copy(client.key, server.key)
         os.utime(server.key, (1, 1))
-        await asyncio.sleep(1.1)
-        async with connected(address, ping_after=5.0, tls=tls) as link:
-            assert link.peer == "CN=newer,O=tests"
+        async with asyncio.timeout(60):
+            while "cannot be used, so the earlier ones stay in use" not in caplog.text:
+                async with connected(address, ping_after=60.0, tls=tls) as link:
+                    assert link.peer == "CN=newer,O=tests"
 
 
 def test_what_is_missing_is_said(authority: Authority) -> None:
@@ -209,7 +215,7 @@ async def test_a_unix_socket_is_its_owners_alone(tmp_path: Path) -> None:
     server = RpcServer({ECHO: echo}, RpcLimits())
     await server.start(f"unix:{path}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert await ask(f"unix:{path}", ECHO, b"x", 5.0) == b"x"
+    assert await ask(f"unix:{path}", ECHO, b"x", 60.0) == b"x"
     await server.stop(0.0)
 
 

@@ -42,6 +42,8 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
             secret_access_key="test",
             encryption=encryption,
         )
+        # A second attempt at a conditional write can be refused because of the first one.
+        store._answer_seconds = 3600.0
         stores.append(store)
         if create:
             store.create_bucket()
