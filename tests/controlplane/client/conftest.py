@@ -1,5 +1,6 @@
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,10 @@ async def rig() -> AsyncIterator[Rig]:
 
 @pytest.fixture(params=["in-process", "grpc"])
 async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Connect]:
-    """Makes clients of the rig's runtime, by either transport; bounds by keyword."""
+    """Makes clients of the rig's runtime, by either transport; bounds by keyword.
+
+    A client gives up after `give_up_after` seconds once it has had a session.
+    """
     server = Server(LonePlane(rig.plane), ServiceSettings(stop_grace=0.0))
     await server.start("127.0.0.1:0")
     clients: list[ControlClient] = []
@@ -27,11 +31,13 @@ async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Con
         if request.param == "in-process":
             client = rig.client(**bounds)
         else:
-            settings = SessionLimits(**bounds, first_pause=0.001, give_up_after=give_up_after)
+            settings = SessionLimits(**bounds, first_pause=0.001, give_up_after=60)
             client = GrpcClient(server.address, random.Random(1).random, settings)
             client.start()
         clients.append(client)
         await client.cluster.ready()
+        if isinstance(client, GrpcClient):
+            client._limits = replace(client._limits, give_up_after=give_up_after)
         return client
 
     yield connected

@@ -306,7 +306,7 @@ async def test_a_call_that_was_cancelled_disturbs_nobody(connect: Connect) -> No
 async def test_a_failed_append_ends_every_call(rig: Rig, connect: Connect) -> None:
     """It never answers what it may not keep."""
     # Nobody leads afterwards, and what may be sent again waits for somebody until the client gives up.
-    first, second = await connect(give_up_after=2), await connect(give_up_after=2)
+    first, second = await connect(give_up_after=0.2), await connect(give_up_after=0.2)
     topic_id = await created(first)
     view = second.partition(topic_id, 0)
     await view.ready()

@@ -220,8 +220,10 @@ async def test_a_unix_socket_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def client_of(address: str, tls: ControlTls | None) -> AsyncIterator[GrpcClient]:
-    client = GrpcClient(address, lambda: 0.5, SessionLimits(give_up_after=1.0), tls=tls)
+async def client_of(
+    address: str, tls: ControlTls | None, give_up_after: float = 60.0
+) -> AsyncIterator[GrpcClient]:
+    client = GrpcClient(address, lambda: 0.5, SessionLimits(give_up_after=give_up_after), tls=tls)
     client.start()
     try:
         yield client
@@ -274,7 +276,7 @@ async def test_roles(authority: Authority, tmp_path: Path) -> None:
         async with client_of(plane.address, of_job) as later:
             await later.cluster.ready()
             assert not later.cluster.security
-    async with client_of(plane.address, None) as stranger:
+    async with client_of(plane.address, None, give_up_after=0.5) as stranger:
         with pytest.raises(ControlPlaneUnavailable):
             await stranger.cluster.ready()
     status = await ask_status(plane.address, tls=of_job)

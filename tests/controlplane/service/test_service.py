@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,11 @@ async def start(tmp_path: Path) -> AsyncIterator[Serve]:
 
 
 async def connected(address: str, give_up_after: float = 60) -> GrpcClient:
-    client = GrpcClient(address, lambda: 0.5, SessionLimits(give_up_after=give_up_after))
+    """A client that gives up after so many seconds, once it has had a session."""
+    client = GrpcClient(address, lambda: 0.5, SessionLimits(give_up_after=60))
     client.start()
     await client.cluster.ready()
+    client._limits = replace(client._limits, give_up_after=give_up_after)
     return client
 
 
@@ -125,7 +128,7 @@ async def test_what_ends_the_runtime_is_told(start: Serve, monkeypatch: pytest.M
     """A mistake of ours ends the process, and clients hear that there is no answer."""
     running = await start()
     # A heartbeat may be sent again, and waits for another control plane until the client gives up.
-    client = await connected(running.address, give_up_after=2)
+    client = await connected(running.address, give_up_after=0.2)
     monkeypatch.setitem(machine.VERBS, "heartbeat", mistaken)
     with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
         await client.call(heartbeat())
