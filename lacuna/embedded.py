@@ -231,7 +231,7 @@ class EmbeddedCluster:
         else:
             client = InProcessClient(self.running.plane, max_partitions=max_partitions)
         self._stack.push_async_callback(client.close)
-        await client.cluster.ready()
+        await self._led(client.cluster.ready)
         return client
 
     async def stop(self) -> None:

@@ -19,6 +19,7 @@ import pytest
 from lacuna import embedded
 from lacuna.addresses import parse_address
 from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client.views import ClusterView
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.logstore.objects import open_conditional_store
@@ -81,19 +82,23 @@ def test_a_leadership_that_was_lost_comes_back(
         assert stored(cluster.bootstrap) == ["before", "after"]
 
 
-@pytest.mark.parametrize("step", ["claim", "start_agent"])
+@pytest.mark.parametrize(
+    ("place", "step"),
+    [(ClusterView, "ready"), (embedded, "claim"), (embedded, "start_agent")],
+    ids=["ready", "claim", "start_agent"],
+)
 def test_a_leadership_that_is_lost_during_the_start_comes_back(
-    tmp_path: Path, bucket_url: str, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, bucket_url: str, monkeypatch: pytest.MonkeyPatch, place: object, step: str
 ) -> None:
     """As on a busy machine, whose first renewal is late."""
-    take, lost = getattr(embedded, step), [ControlPlaneUnavailable("another control plane leads")]
+    take, lost = getattr(place, step), [ControlPlaneUnavailable("another control plane leads")]
 
     async def taken(*arguments: Any, **more: Any) -> Any:
         if lost:
             raise lost.pop()
         return await take(*arguments, **more)
 
-    monkeypatch.setattr(embedded, step, taken)
+    monkeypatch.setattr(place, step, taken)
     with Cluster(tmp_path / "data", store=bucket_url, journal="bucket") as cluster:
         assert cluster.create_topic("t") == "t"
     assert not lost
