@@ -36,6 +36,7 @@ from lacuna.testing import Cluster
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
 from tests.certificates import Authority
 
+from .hurry import keep_leases
 from .jvm import compiled, needs_jdk
 
 VALUES: Final = [b"%d" % number for number in range(20)]
@@ -106,6 +107,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         listeners = parse_listeners("SASL_SSL://127.0.0.1:0")
         parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
         with short_sessions(), Cluster(parts=parts) as running:
+            keep_leases(running)
             made = Guarded(running.bootstrap, authority.path, issuer, running)
             add_alice(made)
             yield made
