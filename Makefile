@@ -97,7 +97,7 @@ bench-quick: setup  ## the same with less work, in about five minutes
 bench-pipeline: setup  ## measure the pipeline beside Spark's own Kafka source (half an hour; SIZE=quick: three minutes)
 	$(BIN)/python -m bench.pipeline.run --size $(or $(SIZE),full)
 
-bench-keep: setup  ## put the last full run into docs/performance.md and the README's picture
+bench-keep: setup  ## put the last full run into docs/benchmarks.md and the README's picture
 	$(BIN)/python -m bench.run --again --keep
 
 clean:

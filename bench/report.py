@@ -1,4 +1,4 @@
-"""Turns results into tables: for the terminal, and in Markdown for docs/performance.md."""
+"""Turns results into tables: for the terminal, and in Markdown for docs/benchmarks.md."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -126,7 +126,7 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
-    """The Markdown text between the markers of docs/performance.md."""
+    """The Markdown text between the markers of docs/benchmarks.md."""
     facts = results.facts
     listed = [*facts["machine"].items(), *facts["targets"].items()]
     parts = ["\n".join(f"- {name}: {value}" for name, value in listed)]

@@ -54,7 +54,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
 EVERYDAY = (LACUNA, KAFKA, BARE)
 OUT = ROOT / "bench" / "out"
 KEPT = ROOT / "docs" / "performance.json"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURE = ROOT / "docs" / "aborted.svg"
 SCALE_PICTURE = ROOT / "docs" / "scale.svg"
 

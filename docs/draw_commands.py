@@ -1,7 +1,7 @@
-"""Writes docs/commands.md from the commands themselves: `python docs/draw_commands.py`.
+"""Writes docs/commands.md and docs/commands/ from the commands themselves: `python docs/draw_commands.py`.
 
-Between `<!-- generated: commands -->` and `<!-- end -->` the page is written by this module; the rest is written by
-hand and kept. A test checks that the page is up to date.
+docs/commands/ has one page for each command of `lacuna`. In docs/commands.md, the list between `<!-- generated:
+commands -->` and `<!-- end -->` is generated; the rest is written by hand. A test checks that all pages are up to date.
 """
 
 import inspect
@@ -16,26 +16,47 @@ from lacuna.cli.app import app
 from lacuna.cli.lazy import LazyGroup
 
 PAGE: Final = Path(__file__).with_name("commands.md")
+FOLDER: Final = Path(__file__).with_name("commands")
 _SECTION: Final = re.compile(r"(<!-- generated: commands -->\n).*?(<!-- end -->)", re.DOTALL)
 _HELP: Final = "--help"  # every command has it, which the page says once
 
 
-def page() -> str:
-    """The whole page with its commands described anew."""
-    made = "\n".join(_commands(app, click.Context(app, info_name="lacuna"), 2))
+def pages() -> dict[Path, str]:
+    """Every page, with its text drawn anew."""
+    root = click.Context(app, info_name="lacuna")
+    drawn = {PAGE: _list(root)}
+    for name, command in _commands_of(app, root):
+        context = click.Context(command, parent=root, info_name=name)
+        lines = [*_command(command, context, 1), *_below(command, context, 2)]
+        drawn[FOLDER / f"{name}.md"] = "\n".join(lines)
+    return drawn
+
+
+def _list(root: click.Context) -> str:
+    rows = ["| command | |", "|---|---|"]
+    for name, command in _commands_of(app, root):
+        first = inspect.cleandoc(command.help or "").split("\n\n")[0]
+        rows.append(
+            f"| [`lacuna {name}`](commands/{name}.md) | {_plain(' '.join(first.split()))} |"
+        )
     return _SECTION.sub(
-        lambda found: f"{found[1]}{made}\n{found[2]}", PAGE.read_text(encoding="utf-8")
+        lambda found: "\n".join([f"{found[1]}{rows[0]}", *rows[1:], found[2]]),
+        PAGE.read_text(encoding="utf-8"),
     )
 
 
-def _commands(group: click.Group, context: click.Context, level: int) -> Iterator[str]:
+def _commands_of(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
     for name in group.list_commands(context):
         command = group.entries[name].load(name) if isinstance(group, LazyGroup) else None
-        command = command or group.commands[name]
-        below = click.Context(command, parent=context, info_name=name)
-        yield from _command(command, below, level)
-        if isinstance(command, click.Group):
-            yield from _commands(command, below, level + 1)
+        yield name, command or group.commands[name]
+
+
+def _below(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for name, each in _commands_of(command, context):
+            inner = click.Context(each, parent=context, info_name=name)
+            yield from _command(each, inner, level)
+            yield from _below(each, inner, level + 1)
 
 
 def _command(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
@@ -88,4 +109,9 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    drawn = pages()
+    FOLDER.mkdir(exist_ok=True)
+    for stale in set(FOLDER.glob("*.md")) - set(drawn):
+        stale.unlink()
+    for path, text in drawn.items():
+        path.write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
 """Writes the tables of docs/configuration.md from the settings of the code: `python docs/draw_configuration.py`.
 
-Between `<!-- generated: NAME -->` and `<!-- end -->` the page is written by this module; the rest is written by hand
-and kept. A test checks that the page is up to date.
+Text between `<!-- generated: NAME -->` and `<!-- end -->` is generated; the rest is written by hand. A test checks that
+the page is up to date.
 """
 
 import re

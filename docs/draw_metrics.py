@@ -1,8 +1,8 @@
 """Writes the tables of docs/metrics.md from what a cluster shows: `python docs/draw_metrics.py`.
 
-Between `<!-- generated: NAME -->` and `<!-- end -->` the page is written by this module; the rest is written by hand
-and kept. A test checks that the page is up to date. Metrics with labels are shown only once there is something to show,
-so the page is drawn from a cluster in which everything has happened.
+Text between `<!-- generated: NAME -->` and `<!-- end -->` is generated; the rest is written by hand. A test checks that
+the page is up to date. A metric with labels appears only once it has a value, so the script runs a cluster in which
+every kind of event has happened.
 """
 
 import re

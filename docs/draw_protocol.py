@@ -1,7 +1,7 @@
 """Writes the tables of docs/protocol.md from what the code registers: `python docs/draw_protocol.py`.
 
-Between `<!-- generated: NAME -->` and `<!-- end -->` the page is this module's; the rest of it is written
-by hand and kept. A test holds the page fresh.
+Text between `<!-- generated: NAME -->` and `<!-- end -->` is generated; the rest is written by hand. A test checks that
+the page is up to date.
 """
 
 import json
@@ -23,9 +23,9 @@ _NAMES: Final[Mapping[str, str]] = _CAPTURED["names"] | {
 }
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-#: What Kafka 4.1 answers and an agent does not: what there is instead, or why there is nothing.
-_SHARE: Final = "share groups are not served: use a consumer group"
-_RAFT: Final = "the control plane is no Raft quorum of brokers: nobody votes"
+#: An API that Kafka 4.1 serves and an agent does not → what to use instead, or why there is no need for it.
+_SHARE: Final = "share groups: use a consumer group"
+_RAFT: Final = "changes of a Raft quorum: control planes share a journal and do not vote"
 _INSTEAD: Final[Mapping[str, str]] = {
     "ShareGroupHeartbeat": _SHARE,
     "ShareGroupDescribe": _SHARE,
@@ -51,7 +51,7 @@ def name_of(api_key: int) -> str:
 
 
 def page(registry: Registry | None = None) -> str:
-    """The whole page, its tables made anew."""
+    """The whole page with its tables drawn anew."""
     served = registry or discover()
     made = {
         "apis": "\n".join(_served_rows(served)),
@@ -76,14 +76,14 @@ def _served_rows(registry: Registry) -> Iterator[str]:
 
 
 def _missing_rows(registry: Registry) -> Iterator[str]:
-    """What Kafka 4.1 advertises and nobody serves, those with one reason in one row."""
+    """The APIs that Kafka 4.1 advertises and agents do not serve, one row for each reason."""
     kafka = _CAPTURED["versions"]["4"]["api_keys"]
     by_reason: dict[str, list[str]] = {}
     for key in sorted(map(int, kafka)):
         if key not in registry.advertised():
             name = name_of(key)
             by_reason.setdefault(_INSTEAD.get(name, _NOT_YET), []).append(name)
-    yield "| API | instead |"
+    yield "| APIs | reason, or alternative |"
     yield "|---|---|"
     for reason, names in by_reason.items():
         yield f"| {', '.join(names)} | {reason} |"

@@ -1,7 +1,7 @@
-"""What the site (mkdocs.yml) has beyond docs/: the pages at the top of the repository, and the list of decisions.
+"""Adds to the site (mkdocs.yml) the pages at the top of the repository, and the lists of decisions and commands.
 
-Links of the pages are those of the repository. On the site the pages at the top lie beside the others, and of a link to
-a source file its text is left.
+Pages link to files of the repository. On the site, the pages at the top lie beside the others, and a link to a source
+file becomes plain text.
 """
 
 import re
@@ -25,12 +25,18 @@ _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Lists the decisions in the navigation, by number."""
-    pages = sorted(ROOT.glob("docs/adr/*.md"))
-    decisions = [{_title(page): f"adr/{page.name}"} for page in pages]
-    design = next(part["Design"] for part in config.nav or [] if "Design" in part)
-    design[-1]["Decisions"] = decisions
+    """Lists the decisions in the navigation by number, and the commands by name."""
+    _fill(config, "Contributing", "Decisions", "adr")
+    _fill(config, "Reference", "Each command", "commands")
     return config
+
+
+def _fill(config: MkDocsConfig, section: str, entry: str, folder: str) -> None:
+    """Puts the pages of a folder of docs/ into an entry of the navigation."""
+    pages = sorted(ROOT.glob(f"docs/{folder}/*.md"))
+    items = next(part[section] for part in config.nav or [] if section in part)
+    place = next(item for item in items if isinstance(item, dict) and entry in item)
+    place[entry] = [{_title(page): f"{folder}/{page.name}"} for page in pages]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -71,4 +77,4 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 def _title(page: Path) -> str:
     found = _TITLE.search(page.read_text(encoding="utf-8"))
     assert found is not None, page
-    return found[1]
+    return found[1].replace("`", "")

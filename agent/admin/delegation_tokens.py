@@ -22,7 +22,7 @@ log = logging.getLogger("lacuna.agent")
 
 #: A time in an answer with an error.
 NO_TIME: Final = -1
-NOTES: Final = "without an authenticated connection: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+NOTES: Final = "returns DELEGATION_TOKEN_REQUEST_NOT_ALLOWED without an authenticated connection"
 
 
 def is_allowed(call: Call) -> bool:

@@ -58,6 +58,6 @@ API = Api(
     most_whole=100_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     pipelined=True,
-    notes="message sets (v0 to v2) become batches of magic 2",
+    notes="converts message sets (v0 to v2) to batches of magic 2",
     unavailable=NOT_PERSISTED.error_code,
 )

@@ -138,7 +138,7 @@ API = Api(
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes=(
-        "v0 to v3: read_uncommitted, as message sets, zstd as gzip; a hole at the end is waited out; "
+        "v0 to v3: read_uncommitted, as message sets, zstd as gzip, and waits at a hole at the end; "
         "sessions (KIP-227), topic ids; `aborted_transactions` is always empty"
     ),
 )

@@ -290,7 +290,7 @@ API = Api(
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
-    notes=f"after a confirming read; v0: extents stand for segment files, at most {MAX_OFFSETS} offsets a partition; "
-    "from v1 on also ends at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) and "
-    "lags ([ADR 41](adr/0041-lag-is-what-a-reader-will-get.md))",
+    notes=f"asks the control plane first; v0: the bounds of extents, at most {MAX_OFFSETS} offsets a partition; "
+    "from v1 on also the ends at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) "
+    "and lags ([ADR 41](adr/0041-lag-is-what-a-reader-will-get.md))",
 )

@@ -251,5 +251,5 @@ API = Api(
     refuse=refuse,
     pieces=(Pieces(("topics",), ("topics",)),),
     unavailable=LEADER_NOT_AVAILABLE,
-    notes="creates topics; see below",
+    notes="creates topics; see [differences](#deliberate-differences)",
 )

@@ -92,5 +92,5 @@ API = Api(
     refuse=refuse,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
-    notes="v0 commits to the group, as v1 does without a member; Kafka kept offsets of v0 in ZooKeeper",
+    notes="v0 commits to the group, as v1 without a member; in Kafka, v0 uses ZooKeeper",
 )

@@ -236,5 +236,5 @@ API = Api(
         Pieces(("topics", "partition_indexes"), ("topics", "partitions")),
     ),
     moved=ErrorCode.NOT_COORDINATOR,
-    notes="v0 reads the group's offsets, as v1 does; Kafka kept offsets of v0 in ZooKeeper",
+    notes="v0 reads the group's offsets, as v1; in Kafka, v0 uses ZooKeeper",
 )

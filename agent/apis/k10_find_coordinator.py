@@ -79,5 +79,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     pieces=(Pieces(("coordinator_keys",), ("coordinators",)),),
-    notes="groups and transactional ids; share groups are INVALID_REQUEST",
+    notes="groups and transactional ids; share groups return INVALID_REQUEST",
 )

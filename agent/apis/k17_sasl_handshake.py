@@ -42,5 +42,5 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
-    notes="on listeners without SASL: ILLEGAL_SASL_STATE",
+    notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
 )

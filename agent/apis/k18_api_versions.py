@@ -103,8 +103,8 @@ API = AnyVersion(
     handle=handle,
     refuse=refuse,
     notes=(
-        "other versions: answered as v0 with UNSUPPORTED_VERSION (KIP-511). "
-        "`transaction.version` 2 is finalized at epoch 1; its supported range, 0-2, is "
-        "left out below v4, whose clients cannot read a minimum of 0; `metadata.version` is 4.1's"
+        "answers other versions as v0 with UNSUPPORTED_VERSION (KIP-511). "
+        "`transaction.version` 2 is finalized at epoch 1. Versions below v4 omit its supported range, 0-2, "
+        "because their clients cannot read a minimum of 0. `metadata.version` is that of Kafka 4.1"
     ),
 )

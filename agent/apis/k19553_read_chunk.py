@@ -42,7 +42,7 @@ API = Api(
     refuse=refuse,
     waits=True,
     notes=(
-        "no API of Kafka's: agents of a zone get from one another what one of them has read "
+        "not an API of Kafka: agents of a zone share the bytes that one of them has read "
         "([ADR 39](adr/0039-agents-of-a-zone-share-their-reads.md))"
     ),
 )

@@ -144,5 +144,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="any replication factor; see below",
+    notes="accepts any replication factor; see [differences](#deliberate-differences)",
 )

@@ -72,5 +72,5 @@ API = Api(
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
-    notes="one leader epoch, 0",
+    notes="the only leader epoch is 0",
 )

@@ -143,5 +143,5 @@ API = Api(
     refuse=refuse,
     pieces=(Pieces(("transactions",), ("results_by_transaction",)),),
     moved=ErrorCode.NOT_COORDINATOR,
-    notes="v4 and v5 are Kafka's inter-broker form, served alike",
+    notes="also serves v4 and v5, Kafka's form between brokers",
 )

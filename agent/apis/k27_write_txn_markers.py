@@ -88,5 +88,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     pieces=(Pieces(("markers",), ("markers",)),),
-    notes="an operator's abort only; see below",
+    notes="only for an operator's abort; see [differences](#deliberate-differences)",
 )

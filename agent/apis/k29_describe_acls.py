@@ -49,5 +49,5 @@ API = Api(
     max_version=3,
     handle=handle,
     refuse=refuse,
-    notes="without an authorizer: SECURITY_DISABLED",
+    notes="returns SECURITY_DISABLED without an authorizer",
 )

@@ -58,5 +58,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="without an authorizer: SECURITY_DISABLED",
+    notes="returns SECURITY_DISABLED without an authorizer",
 )

@@ -168,5 +168,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     pieces=(Pieces(("resources",), ("results",), most=20),),
-    notes="topics, groups, agents and their loggers; client metrics subscriptions show what holds for all",
+    notes="topics, groups, agents and their loggers; client metrics subscriptions show the defaults",
 )

@@ -59,5 +59,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="topics and groups; replaces everything",
+    notes="topics, groups, and the agents together; replaces all configs of a resource",
 )

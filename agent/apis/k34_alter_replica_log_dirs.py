@@ -76,5 +76,5 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
-    notes="there is one directory; any other is answered with LOG_DIR_NOT_FOUND",
+    notes="there is one directory; any other returns LOG_DIR_NOT_FOUND",
 )

@@ -99,5 +99,5 @@ API = Api(
             ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")
         ),
     ),
-    notes="the preferred leader leads: ELECTION_NOT_NEEDED",
+    notes="returns ELECTION_NOT_NEEDED, because the preferred leader leads",
 )

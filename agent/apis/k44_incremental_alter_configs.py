@@ -70,5 +70,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="topics and groups; other resources cannot be changed",
+    notes="topics, groups, and the agents together; rejects other resources",
 )

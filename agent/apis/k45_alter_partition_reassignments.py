@@ -127,5 +127,5 @@ API = Api(
     refuse=refuse,
     pieces=(Pieces(("topics", "partitions"), ("responses", "partitions")),),
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="there are no replicas; any change is answered with INVALID_REPLICA_ASSIGNMENT",
+    notes="there are no replicas; any change returns INVALID_REPLICA_ASSIGNMENT",
 )

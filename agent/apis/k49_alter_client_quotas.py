@@ -75,5 +75,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="quotas hold for all agents together; see [security.md](security.md#quotas)",
+    notes="a quota holds for all agents together; see [Quotas](security.md#quotas)",
 )

@@ -63,5 +63,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="features keep their levels; another level is answered with INVALID_UPDATE_VERSION",
+    notes="features keep their levels; another level returns INVALID_UPDATE_VERSION",
 )

@@ -1,4 +1,4 @@
-"""UnregisterBroker v0 (KIP-500): always refused, since an agent that has stopped leaves the cluster by itself.
+"""UnregisterBroker v0 (KIP-500): always refused, since a stopped agent leaves the cluster by itself.
 
 The node id of a live agent is INVALID_REQUEST, another one BROKER_ID_NOT_REGISTERED.
 """
@@ -44,5 +44,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="an agent that has stopped leaves the cluster by itself",
+    notes="a stopped agent leaves the cluster by itself",
 )

@@ -46,5 +46,6 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
-    notes="as on a Kafka broker without a plugin that collects metrics (adr/0017)",
+    notes="as on a Kafka broker without a plugin that collects metrics "
+    "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",
 )

@@ -102,7 +102,7 @@ def test_a_page_is_rewritten_between_its_markers_alone(tmp_path: Path) -> None:
 
 
 def test_the_page_of_the_docs_has_the_markers() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "performance.md").read_text()
+    text = (Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md").read_text()
     assert 0 < text.index(BEGIN) < text.index(END)
 
 

@@ -43,7 +43,7 @@ MARKERS = {
 UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", -1, -1, -1, None, [], "bytes"]
 SET_PRODUCED = "0000000100000001000eTOPIC000000010000000000000000000000000000"
 
-# probe → path of keys → (what Lacuna answers, why). docs/protocol.md tells the same to readers.
+# probe → path of keys → (what Lacuna answers, why). docs/protocol.md documents the same.
 DIFFERENCES: dict[str, Differences] = {
     "consumer_groups.many_members": {
         "uniform, different topics": ([2, 2, 2], "S26: balanced also where subscriptions differ"),

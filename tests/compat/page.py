@@ -71,11 +71,11 @@ The same calls lost a record on Kafka 4.1 once in 160 times, on a busy machine. 
 a minute.
 
 Burrow, and kminion in its mode `offsetsTopic`, read what groups have committed from
-[`__consumer_offsets`](operations.md#tools-that-read-__consumer_offsets). In this mode kminion 2.1.0 cannot read what
+[`__consumer_offsets`](protocol.md#internal-topics). In this mode kminion 2.1.0 cannot read what
 Kafka 4.1 writes there, so it runs beside Kafka 3.9.
 
 **Lag.** kminion counts offsets, here and on Kafka: what was aborted counts until the group has read past it.
-[`lacuna groups lag`](commands.md) counts the records that the group will get. The same group, 2026-11-26:
+[`lacuna groups lag`](commands/groups.md) counts the records that the group will get. The same group, 2026-11-26:
 
 | | kminion 2.1.0 | `lacuna groups lag` |
 |---|---|---|

@@ -18,10 +18,12 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
     assert (ROOT / "docs" / "states.md").read_text() == made["page"]()
 
 
-def test_the_page_of_commands_is_written_from_them() -> None:
-    """docs/commands.md: run `python docs/draw_commands.py` after a change."""
-    made = runpy.run_path(str(ROOT / "docs" / "draw_commands.py"))
-    assert (ROOT / "docs" / "commands.md").read_text() == made["page"]()
+def test_the_pages_of_commands_are_written_from_them() -> None:
+    """docs/commands.md, docs/commands/: run `python docs/draw_commands.py` after a change."""
+    pages = runpy.run_path(str(ROOT / "docs" / "draw_commands.py"))["pages"]()
+    docs = ROOT / "docs"
+    assert {docs / "commands.md", *docs.glob("commands/*.md")} == set(pages)
+    assert [path for path, text in pages.items() if path.read_text() != text] == []
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:

@@ -43,7 +43,7 @@ def test_the_examples(pytester: pytest.Pytester, conftest: str) -> None:
     pytester.makeconftest(conftest)
     pytester.makepyfile(**{f"test_{number}": text for number, text in enumerate(TESTS)})
     pytester.runpytest_subprocess("-q", "--timeout=250").assert_outcomes(passed=len(TESTS))
-    assert (len(TESTS), len(CONFTESTS)) == (5, 1)
+    assert (len(TESTS), len(CONFTESTS)) == (7, 1)
 
 
 def test_the_examples_without_pytest() -> None:

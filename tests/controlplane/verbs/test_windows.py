@@ -1,4 +1,4 @@
-"""How many idempotence windows there may be (docs/operations.md), and which are dropped first."""
+"""How many idempotence windows there may be (docs/limits.md), and which are dropped first."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

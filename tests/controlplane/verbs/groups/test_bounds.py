@@ -1,4 +1,4 @@
-"""What clients can leave in the control plane with groups and names is bounded (docs/operations.md)."""
+"""What clients can leave in the control plane with groups and names is bounded (docs/limits.md)."""
 
 from typing import Any
 from unittest import mock
