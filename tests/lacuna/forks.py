@@ -31,9 +31,17 @@ SLOW_TO_IMPORT = (
     "lacuna.kafka",
     "lacuna.logstore.objects.s3",
     "lacuna.moto",
+    "lacuna.observing.agent",
+    "lacuna.observing.control",
+    "lacuna.observing.endpoint",
+    "lacuna.pipeline.audit.job",
+    "lacuna.pipeline.audit.report",
+    "lacuna.pipeline.prices",
+    "prometheus_client",
     "rich.console",
     "rich.logging",
     "rich.table",
+    "uvloop",
 )
 
 
