@@ -18,13 +18,13 @@ class AgentSettings:
     zone: str = setting(
         "broker.rack",
         "",
-        "Availability zone of the agent. Clients that name their zone are sent to agents in it.",
+        "Availability zone of the agent. Clients that name a zone are sent to agents in that zone.",
         option="--zone",
     )
     auto_create_topics: bool = setting(
         "auto.create.topics.enable",
         True,
-        "Create a topic when a client first asks for it.",
+        "Create a topic when a client first uses it.",
         option="--no-auto-create",
     )
     num_partitions: int = setting(
@@ -45,7 +45,7 @@ class AgentSettings:
     max_connections: int = setting(
         "max.connections",
         LARGEST_INT,
-        "Further connections are closed at once, as are those beyond the limit of open files.",
+        "The agent closes further connections at once, and connections beyond the limit of open files.",
         least=1,
         most=LARGEST_INT,
     )
@@ -58,19 +58,21 @@ class AgentSettings:
     max_agent_bytes: int = setting(
         "queued.max.request.bytes",
         512 * MEBIBYTE,
-        "Unanswered requests of all connections together. Beyond it, the agent reads no more requests.",
+        "Bytes of unanswered requests of all connections together. Beyond this bound, the agent reads no more "
+        "requests.",
         least=1024,
     )
     hand_over_ms: int = setting(
         "shutdown.handover.ms",
         10_000,
-        "How long a stopping agent waits for its clients to go to other agents, before it answers what it has read.",
+        "How long a stopping agent waits for its clients to move to other agents, before it answers the requests "
+        "that it has read.",
         most=_LONGEST_WAIT_MS,
     )
     shutdown_grace_ms: int = setting(
         "shutdown.grace.ms",
         3_000,
-        "How long a stopping agent goes on answering the requests that it has read.",
+        "How long a stopping agent continues to answer the requests that it has read.",
         most=_LONGEST_WAIT_MS,
     )
 

@@ -70,13 +70,13 @@ class RuntimeSettings:
     snapshot_records: int = setting(
         "metadata.log.max.records.between.snapshots",
         50_000,
-        "A snapshot of the metadata is made after this many records of the journal.",
+        "How many records of the journal may follow a snapshot of the metadata before the next one.",
         least=1,
     )
     snapshot_bytes: int = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         64 * MEBIBYTE,
-        "A snapshot of the metadata is made after this many bytes of the journal, if not before.",
+        "How many bytes of the journal may follow a snapshot of the metadata before the next one.",
         least=1,
     )
     tick_interval_ms: int = 250

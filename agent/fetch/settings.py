@@ -12,21 +12,21 @@ class FetchSettings:
     cache_bytes: int = setting(
         "fetch.cache.bytes",
         128 * MEBIBYTE,
-        "Cached records and the columns that describe them, per worker.",
+        "Bytes of cached records and of the columns that describe them, per worker.",
         least=4096,
         option="--cache-mib",
     )
     answer_bytes: int = setting(
         "fetch.answer.bytes",
         96 * MEBIBYTE,
-        "Records outside the cache that answers hold until clients have read them, per worker. The closer the "
-        "total comes to this, the smaller answers become.",
+        "Bytes of records outside the cache that answers hold until clients have read them, per worker. Answers "
+        "become smaller as the total approaches this bound.",
         least=4096,
     )
     max_response_bytes: int = setting(
         "fetch.max.bytes",
         16 * MEBIBYTE,
-        "The most that one answer holds, whatever the client asks for, unless a single batch is larger.",
+        "The most bytes in one answer, whatever the client requests, unless a single batch is larger.",
         least=4096,
         most=LARGEST_INT,
     )
@@ -40,22 +40,22 @@ class FetchSettings:
     read_ahead_bytes: int = setting(
         "fetch.read.ahead.bytes",
         16 * MEBIBYTE,
-        "Bytes after those fetched that are read before they are asked for, for all partitions of a fetch "
-        "together; 0 to read nothing ahead.",
+        "How many bytes to read ahead of a fetch, for all its partitions together; 0: do not read ahead.",
     )
     zone_reads: str = setting(
         "fetch.zone.reads",
         "auto",
-        "Whether the agents of a zone share what they read, so that they read the bucket once (adr/0039). `auto`: yes "
-        "for agents that name their zone, if the store is one whose requests cost. `on`: also agents without a zone, "
-        "which count as one zone, and with any store.",
+        "Whether the agents of a zone share their reads, so that they read the bucket once (ADR 39). `auto`: share "
+        "if the agents name their zone and the store charges for requests. `on`: always share; agents without a zone "
+        "count as one zone.",
         choices=("auto", "on", "off"),
     )
     max_sessions: int = setting(
         "max.incremental.fetch.session.cache.slots",
         1000,
-        "Incremental fetch sessions per worker. Beyond it a consumer fetches without one, unless its session may take "
-        "the place of one that has not been used for two minutes, or of one as old that has fewer partitions.",
+        "Incremental fetch sessions per worker. Beyond this bound, a new session replaces one that was unused for "
+        "two minutes, or an equally old one with fewer partitions; otherwise, the consumer fetches without a "
+        "session.",
         least=1,
         most=LARGEST_INT,
     )

@@ -75,15 +75,15 @@ class MergeSettings:
     min_extents: int = setting(
         "merge.min.extents",
         32,
-        "How many small extents a partition needs to be merged.",
+        "How many small extents a partition needs before the agent merges them.",
         least=1,
         most=LARGEST_INT,
     )
     min_age_ms: int = setting(
         "merge.min.age.ms",
         60_000,
-        "Records that became stable less than this ago are not merged, so that read_uncommitted consumers see "
-        "aborted records for at least that long.",
+        "Only records that have been stable for this long are merged, so that read_uncommitted consumers see aborted "
+        "records for at least that long.",
     )
 
     def __post_init__(self) -> None:

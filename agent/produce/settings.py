@@ -12,8 +12,8 @@ class ProduceSettings:
     flush_interval_ms: int = setting(
         "produce.flush.interval.ms",
         0,
-        "How long the first batch of a flush waits for others. 0 means until the flush in flight ends, which suits "
-        "a local store. On S3, where every PUT costs money, the default is 250.",
+        "How long the first batch of a flush waits for others. 0: until the flush in flight ends, which suits a "
+        "local store. On S3, where every PUT costs money, the default is 250.",
         most=60_000,
         option="--flush-ms",
     )
@@ -30,7 +30,7 @@ class ProduceSettings:
     max_queued_bytes: int = setting(
         "produce.queue.bytes",
         512 * MEBIBYTE,
-        "Batches beyond this are refused until there is room; clients send them again.",
+        "The agent rejects batches beyond this bound until there is room; clients retry them.",
         least=1,
     )
 

@@ -16,19 +16,19 @@ class SecuritySettings(AuthorizerSettings):
     protocols: str = setting(
         "listener.security.protocol.map",
         "",
-        "The security protocol of each listener whose name is none, as EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
+        "The security protocols of listeners with other names, such as EXTERNAL:SASL_SSL,INTERNAL:PLAINTEXT.",
     )
     certificate: str = setting(
         "ssl.certificate.location",
         "",
-        "PEM file with the certificate of TLS listeners and the chain to its authority. "
-        "Of several with commas between, the one is used whose name the client asks for (SNI), or the first.",
+        "PEM file with the certificate of TLS listeners and the chain to its authority. Of several files, separated "
+        "by commas, the agent uses the one whose name the client requests (SNI), or the first.",
         option="--tls-cert",
     )
     key: str = setting(
         "ssl.key.location",
         "",
-        "PEM file with the key of the certificate; as many as there are certificates.",
+        "PEM file with the key of the certificate; one for each certificate.",
         option="--tls-key",
     )
     key_password: str = setting(
@@ -45,7 +45,7 @@ class SecuritySettings(AuthorizerSettings):
     authorities: str = setting(
         "ssl.ca.location",
         "",
-        "PEM file with the authorities that client certificates, and the certificates of other agents, are signed by.",
+        "PEM file with the authorities that sign the certificates of clients and of other agents.",
         option="--tls-ca",
     )
     client_auth: str = setting(
@@ -60,12 +60,12 @@ class SecuritySettings(AuthorizerSettings):
     cipher_suites: str = setting(
         "ssl.cipher.suites",
         "",
-        "Cipher suites for TLS 1.2, as OpenSSL names them, with colons between. Empty for OpenSSL's choice.",
+        "Cipher suites for TLS 1.2 by their OpenSSL names, separated by colons. Empty: OpenSSL's choice.",
     )
     mapping_rules: str = setting(
         "ssl.principal.mapping.rules",
         "DEFAULT",
-        "Rules that make a principal's name of the subject of a client's certificate (KIP-371).",
+        "Rules that derive a principal's name from the subject of a client's certificate (KIP-371).",
     )
     mechanisms: str = setting(
         "sasl.enabled.mechanisms",
@@ -75,8 +75,8 @@ class SecuritySettings(AuthorizerSettings):
     users_file: str = setting(
         "sasl.users.file",
         "",
-        'TOML file of users that are there before anybody can add others, each as NAME = "file:PATH", a reference to '
-        "a password.",
+        'TOML file of the first users, who exist before any client can add others, each as NAME = "file:PATH", a '
+        "reference to a password.",
         option="--users-file",
     )
     max_reauth_ms: int = setting(
@@ -87,52 +87,52 @@ class SecuritySettings(AuthorizerSettings):
     failure_delay_ms: int = setting(
         "connection.failed.authentication.delay.ms",
         100,
-        "A client whose authentication failed is told so after this long, which makes guessing slow.",
+        "How long an agent delays the answer to a failed authentication, which slows down guessing.",
         most=10_000,
     )
     token_key: str = setting(
         "delegation.token.secret.key",
         "",
-        "The key of delegation tokens, 16 bytes or more, the same for all agents; without it there are none. "
+        "The key of delegation tokens, 16 bytes or more, the same for all agents. Empty: no delegation tokens. "
         + _REFERENCE,
     )
     token_most_ms: int = setting(
         "delegation.token.max.lifetime.ms",
         7 * 86_400_000,
-        "How long a delegation token can be renewed at most.",
+        "How long a delegation token can live, with renewals.",
         least=1,
     )
     token_expiry_ms: int = setting(
         "delegation.token.expiry.time.ms",
         86_400_000,
-        "How long a delegation token is valid until it has to be renewed.",
+        "How long a delegation token is valid without a renewal.",
         least=1,
     )
     oauth_jwks: str = setting(
         "sasl.oauthbearer.jwks.endpoint.url",
         "",
-        "Where the keys are that sign the tokens of OAUTHBEARER: a JWK set behind https:// or in a file://.",
+        "URL of the keys that sign the tokens of OAUTHBEARER: a JWK set, at https:// or file://.",
     )
     oauth_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         3_600_000,
-        "How often these keys are read again. A token with another key has them read at once.",
+        "How often the agent reads these keys again. A token with an unknown key makes it read them at once.",
         least=1000,
     )
     oauth_issuer: str = setting(
         "sasl.oauthbearer.expected.issuer",
         "",
-        "The issuer (iss) that tokens must have. Empty: any whose keys these are.",
+        "The issuer (iss) that tokens must have. Empty: any issuer that uses these keys.",
     )
     oauth_audience: str = setting(
         "sasl.oauthbearer.expected.audience",
         "",
-        "The audiences (aud), with commas between, of which tokens must have one. Empty: tokens must have none.",
+        "The audiences (aud), separated by commas. A token must have one of them. Empty: tokens must have none.",
     )
     oauth_skew_seconds: int = setting(
         "sasl.oauthbearer.clock.skew.seconds",
         30,
-        "How far the clock of the issuer may be from an agent's.",
+        "How far the issuer's clock may differ from the agent's.",
         most=3600,
     )
     oauth_scope: str = setting(
@@ -141,7 +141,7 @@ class SecuritySettings(AuthorizerSettings):
     oauth_scopes: str = setting(
         "sasl.oauthbearer.required.scopes",
         "",
-        "Scopes that tokens must have, with commas between.",
+        "Scopes that tokens must have, separated by commas.",
     )
     oauth_sub: str = setting(
         "sasl.oauthbearer.sub.claim.name",
@@ -151,7 +151,7 @@ class SecuritySettings(AuthorizerSettings):
     oauth_unsecured: bool = setting(
         "sasl.oauthbearer.unsecured",
         False,
-        "For development: take tokens that nobody has signed, so that everybody can be anybody.",
+        "For development only: accept unsigned tokens, with which any client can claim any identity.",
     )
 
     def __post_init__(self) -> None:

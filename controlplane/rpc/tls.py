@@ -22,8 +22,8 @@ class ControlTlsSettings:
     certificate: str = setting(
         "controlplane.ssl.certificate.location",
         "",
-        "PEM file with the certificate by which this process is known on connections between control planes, agents "
-        "and jobs. With it, a control plane that listens on TCP takes TLS alone.",
+        "PEM file with the certificate of this process for connections between control planes, agents and jobs. With "
+        "it, a control plane that listens on TCP accepts only TLS.",
         option="--control-tls-cert",
     )
     key: str = setting(
@@ -40,15 +40,15 @@ class ControlTlsSettings:
     authorities: str = setting(
         "controlplane.ssl.ca.location",
         "",
-        "PEM file with the authority that signed the certificates of all of them; a control plane then refuses who "
-        "presents none. Without it, each trusts only its own certificate.",
+        "PEM file with the authority that signed the certificates of all of them. A control plane then rejects peers "
+        "without such a certificate. Without this file, each process trusts only its own certificate.",
         option="--control-tls-ca",
     )
     principals: str = setting(
         "controlplane.cluster.principals",
         "",
-        "Control planes and agents, by the subjects of their certificates, as User:CN=agent,O=example, with semicolons "
-        "between. Others may only read and run jobs. Empty: everybody with a certificate is one.",
+        "Control planes and agents by the subjects of their certificates, such as User:CN=agent,O=example, separated "
+        "by semicolons. Other peers may only read and run jobs. Empty: every peer with a certificate counts as one.",
     )
 
     def __post_init__(self) -> None:

@@ -21,20 +21,21 @@ class AuthorizerSettings:
     authorizer: str = setting(
         "authorizer.class.name",
         "",
-        f"{STANDARD_AUTHORIZER} lets ACLs decide who may do what. Empty: everybody who gets in may do everything.",
+        f"{STANDARD_AUTHORIZER}: ACLs decide what each principal may do. "
+        "Empty: every client that can connect may do everything.",
         option="--authorizer",
         choices=("", STANDARD_AUTHORIZER),
     )
     super_users: str = setting(
         "super.users",
         "",
-        "Who may do everything, whatever ACLs say, as User:admin;User:operator.",
+        "Principals that may do everything, whatever ACLs say, such as User:admin;User:operator.",
         option="--super-user",
     )
     allows_without_acls: bool = setting(
         "allow.everyone.if.no.acl.found",
         False,
-        "Whether everybody may do everything to a resource for which there is no ACL.",
+        "Whether a resource without any ACL is open to every principal.",
     )
 
     def __post_init__(self) -> None:

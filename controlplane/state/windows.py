@@ -21,14 +21,14 @@ class ProducerSettings:
     producer_windows_max: int = setting(
         "producer.windows.max",
         1_000_000,
-        "Idempotence windows of all partitions together, one for each producer and partition. Beyond this, those that "
-        "were not used for longest are dropped.",
+        "Idempotence windows of all partitions together, one for each producer and partition. Beyond this bound, the "
+        "windows unused for longest are dropped.",
         least=1,
     )
     partition_producer_windows_max: int = setting(
         "partition.producer.windows.max",
         100_000,
-        "Idempotence windows of one partition. Beyond this, those that were not used for longest are dropped.",
+        "Idempotence windows of one partition. Beyond this bound, the windows unused for longest are dropped.",
         least=1,
     )
 

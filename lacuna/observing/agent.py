@@ -48,7 +48,7 @@ def add_agent(families: Families, context: AgentContext, budget_taken: int) -> N
     )
     families.gauge(
         "lacuna_agent_ready",
-        "1 if Kafka clients are served, as /readyz says.",
+        "1 while the agent serves Kafka clients, as in /readyz.",
         not why_not_ready(context),
     )
     _add_connections(families, context, budget_taken)
@@ -65,7 +65,7 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
     families.gauge("lacuna_connections", "Connections of clients.", metrics.connections_now)
     families.gauge(
         "lacuna_connections_limit",
-        "The most connections that are accepted at a time.",
+        "The limit of open connections.",
         settings.max_connections,
     )
     families.counter(
@@ -73,12 +73,12 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
     )
     families.counter(
         "lacuna_connections_refused",
-        "Connections refused, because there were too many.",
+        "Connections rejected because there were too many.",
         metrics.connections_refused,
     )
     families.counter(
         "lacuna_authorizations_denied",
-        "How often a client asked for something that ACLs do not let it do.",
+        "Requests or parts of requests that ACLs denied.",
         metrics.authorizations_denied,
     )
     for reason, count in (
@@ -95,7 +95,7 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
     )
     families.counter(
         "lacuna_sessions_expired",
-        "Connections closed, because the client had to authenticate again and did not.",
+        "Connections closed because the client did not authenticate again in time.",
         metrics.sessions_expired,
     )
     families.counter(
@@ -104,17 +104,17 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
     families.counter("lacuna_sent_bytes", "Bytes sent to clients.", metrics.bytes_sent)
     families.gauge(
         "lacuna_request_memory_bytes",
-        "Bytes of requests that are read and not answered, and of answers not sent.",
+        "Bytes of unanswered requests and unsent answers.",
         budget_taken,
     )
     families.gauge(
         "lacuna_request_memory_limit_bytes",
-        "Nothing more is read from clients beyond this.",
+        "The limit of these bytes. Beyond it, the agent reads nothing more from clients.",
         settings.max_agent_bytes,
     )
     families.counter(
         "lacuna_reading_paused",
-        "How often the agent paused reading from a client at one of its bounds.",
+        "How often the agent stopped reading from a client at one of its bounds.",
         metrics.reading_paused,
     )
 
@@ -128,7 +128,8 @@ def _add_requests(families: Families, context: AgentContext) -> None:
     for key, histogram in sorted(metrics.durations.items()):
         families.histogram(
             "lacuna_request_duration_seconds",
-            "From the beginning of a request until its answer could leave. Fetch, JoinGroup and SyncGroup may wait.",
+            "Time from the beginning of a request until its answer is ready. Fetch, JoinGroup and SyncGroup may "
+            "wait.",
             DURATIONS,
             histogram.counts,
             histogram.seconds,
@@ -144,22 +145,22 @@ def _add_requests(families: Families, context: AgentContext) -> None:
         )
     families.counter(
         "lacuna_requests_failed",
-        "Requests that failed by a defect or were refused by the control plane.",
+        "Requests that failed by a defect, or that the control plane rejected.",
         metrics.requests_failed,
     )
     families.counter(
         "lacuna_requests_unavailable",
-        "Requests that failed because no control plane could be reached.",
+        "Requests that failed because no control plane was reachable.",
         metrics.requests_unavailable,
     )
     families.counter(
         "lacuna_requests_throttled",
-        "Requests whose clients were told to wait, as they are beyond a quota.",
+        "Requests of clients that exceeded a quota and had to wait.",
         metrics.requests_throttled,
     )
     families.counter(
         "lacuna_connections_throttled",
-        "Connections that had to wait, as their address opens more than its quota.",
+        "Connections that had to wait because their address exceeded its quota.",
         metrics.connections_throttled,
     )
 
@@ -167,23 +168,21 @@ def _add_requests(families: Families, context: AgentContext) -> None:
 def _add_produce(families: Families, context: AgentContext) -> None:
     flusher, settings = context.produce.flusher, context.produce.settings
     metrics = flusher.metrics
-    families.counter("lacuna_flushes", "Flushes ended.", metrics.flushes)
+    families.counter("lacuna_flushes", "Flushes that have ended.", metrics.flushes)
     families.counter(
-        "lacuna_flushes_failed", "Flushes of which something failed.", metrics.flushes_failed
+        "lacuna_flushes_failed", "Flushes that failed, wholly or in part.", metrics.flushes_failed
     )
     families.gauge("lacuna_flushes_running", "Flushes that have not ended.", metrics.flushes_now)
     families.gauge(
         "lacuna_flush_puts_limit",
-        "The most PUTs of flushes that run at a time.",
+        "The limit of concurrent PUTs of flushes.",
         settings.max_flushes,
     )
-    families.counter("lacuna_flushed_batches", "Record batches committed.", metrics.batches)
-    families.counter(
-        "lacuna_flushed_bytes", "Bytes of the objects committed.", metrics.bytes_written
-    )
+    families.counter("lacuna_flushed_batches", "Committed record batches.", metrics.batches)
+    families.counter("lacuna_flushed_bytes", "Bytes of committed objects.", metrics.bytes_written)
     families.counter(
         "lacuna_commits_repeated",
-        "Commits sent again, because their reply was lost.",
+        "Commits sent again because their reply was lost.",
         metrics.commits_repeated,
     )
     families.gauge(
@@ -193,17 +192,17 @@ def _add_produce(families: Families, context: AgentContext) -> None:
     )
     families.gauge(
         "lacuna_produce_queue_limit_bytes",
-        "Batches are refused beyond this.",
+        "The limit of that queue. Beyond it, the agent rejects batches.",
         settings.max_queued_bytes,
     )
     families.gauge(
         "lacuna_produce_waiting_batches",
-        "Batches that are compressed anew, or wait behind another one of their producer.",
+        "Batches that are being recompressed, or wait for an earlier batch of their producer.",
         context.produce.lanes.waiting,
     )
     families.gauge(
         "lacuna_sequence_gaps",
-        "Failed batches of idempotent producers that were not sent again yet.",
+        "Failed batches of idempotent producers that the clients have not sent again yet.",
         len(flusher.gaps),
     )
 
@@ -217,24 +216,28 @@ def _add_fetch(families: Families, context: AgentContext) -> None:
         )
     families.gauge("lacuna_cache_bytes", "Bytes in the cache.", cache.bytes_now)
     families.gauge(
-        "lacuna_cache_limit_bytes", "The most bytes of the cache.", fetch.settings.cache_bytes
+        "lacuna_cache_limit_bytes", "The size limit of the cache.", fetch.settings.cache_bytes
     )
     families.counter(
         "lacuna_cache_written_through",
-        "Batches kept as they were written, for consumers at the end of the log.",
+        "Batches cached when they were written, for consumers at the end of the log.",
         cache.written_through,
     )
     families.counter("lacuna_cache_reads", "Reads of the store for the cache.", cache.reads)
-    families.counter("lacuna_cache_read_bytes", "Bytes that these reads brought.", cache.bytes_read)
     families.counter(
-        "lacuna_cache_coalesced", "Reads that waited for one already under way.", cache.coalesced
+        "lacuna_cache_read_bytes", "Bytes that these reads returned.", cache.bytes_read
+    )
+    families.counter(
+        "lacuna_cache_coalesced",
+        "Reads that waited for the same read by another fetch.",
+        cache.coalesced,
     )
     families.counter("lacuna_corrupt_reads", "Pieces whose checksum did not match.", cache.corrupt)
     sessions = fetch.sessions
     families.gauge("lacuna_fetch_sessions", "Incremental fetch sessions.", len(sessions))
     families.gauge(
         "lacuna_fetch_sessions_limit",
-        "The most of them; beyond it consumers fetch without one.",
+        "The limit of fetch sessions. Beyond it, consumers fetch without a session.",
         fetch.settings.max_sessions,
     )
     families.counter(
@@ -268,7 +271,7 @@ def _add_fetch(families: Families, context: AgentContext) -> None:
 
 def _add_housekeeping(families: Families, housekeeping: Housekeeping) -> None:
     metrics = housekeeping.metrics
-    families.counter("lacuna_merges", "Merges done.", metrics.merges)
+    families.counter("lacuna_merges", "Merges completed.", metrics.merges)
     families.counter("lacuna_merges_failed", "Merges that failed.", metrics.merges_failed)
     for outcome, count in (
         ("replaced", metrics.partitions_merged),
@@ -277,13 +280,13 @@ def _add_housekeeping(families: Families, housekeeping: Housekeeping) -> None:
     ):
         families.counter(
             "lacuna_merged_partitions",
-            "Partitions merged; refused if their extents have changed, failed if an object cannot be read.",
+            "Partitions merged; rejected if their extents have changed, failed if an object cannot be read.",
             count,
             outcome=outcome,
         )
     for side, count in (("before", metrics.extents_before), ("after", metrics.extents_after)):
         families.counter(
-            "lacuna_merged_extents", "Extents merged, and their number after.", count, side=side
+            "lacuna_merged_extents", "Extents before and after merges.", count, side=side
         )
     for direction, size in (("written", metrics.bytes_written), ("read", metrics.bytes_read)):
         families.counter(
@@ -298,7 +301,7 @@ def _add_housekeeping(families: Families, housekeeping: Housekeeping) -> None:
     ):
         families.counter(
             "lacuna_collected_objects",
-            "Objects deleted: replaced ones, and ones that were never committed.",
+            "Deleted objects: replaced ones, and ones that were never committed.",
             count,
             kind=kind,
         )
@@ -315,7 +318,7 @@ def _add_housekeeping(families: Families, housekeeping: Housekeeping) -> None:
     for task, count in housekeeping.set_aside().items():
         families.gauge(
             "lacuna_housekeeping_set_aside",
-            "Objects and ended leases at which merging or collection has failed and which it leaves alone for a while.",
+            "Objects and ended leases that merging or collection skips for a while after a failure.",
             count,
             task=task,
         )
@@ -325,7 +328,7 @@ def _add_peers(families: Families, context: AgentContext) -> None:
     lines = context.lines.counts()
     families.gauge(
         "lacuna_peer_lines",
-        "Connections to other agents by which this one notices that they die.",
+        "Connections to other agents, by which this agent detects their death.",
         lines.open,
     )
     families.gauge("lacuna_peer_lines_limit", "One for each other agent.", lines.wanted)
@@ -333,18 +336,22 @@ def _add_peers(families: Families, context: AgentContext) -> None:
 
 def _add_lease(families: Families, context: AgentContext) -> None:
     metrics = context.metrics
-    families.counter("lacuna_lease_registrations", "Leases taken.", metrics.lease_registrations)
+    families.counter(
+        "lacuna_lease_registrations",
+        "Leases that the agent has taken.",
+        metrics.lease_registrations,
+    )
     families.counter(
         "lacuna_lease_renewals_failed", "Renewals that failed.", metrics.lease_renewals_failed
     )
     families.counter(
         "lacuna_views_confirmed",
-        "How often the control plane confirmed that what this agent serves is current.",
+        "How often the control plane confirmed that this agent's views are current.",
         metrics.views_confirmed,
     )
     families.gauge(
         "lacuna_agent_journal_position",
-        "The position up to which this agent knows the journal.",
+        "Journal position up to which this agent has received changes.",
         context.control.journal_position,
     )
 
@@ -374,12 +381,12 @@ def add_store(families: Families, store: StoreMetrics, prices: Prices | None = N
         )
     families.counter(
         "lacuna_store_unwanted_bytes",
-        "Bytes read that lay between what was wanted.",
+        "Bytes read between the wanted ranges.",
         store.bytes_between,
     )
     families.counter(
         "lacuna_store_second_attempts",
-        "Requests made again over a new connection, since the first one was not answered in time.",
+        "Requests repeated over a new connection because the first one got no answer in time.",
         store.second_attempts,
     )
     families.gauge(
@@ -389,7 +396,7 @@ def add_store(families: Families, store: StoreMetrics, prices: Prices | None = N
     )
     families.gauge(
         "lacuna_store_connections_limit",
-        "How many stay open for the next request; 0 for a store without connections.",
+        "How many connections stay open for the next request; 0 for a store without connections.",
         store.connections_kept,
     )
     prices = prices or Prices()

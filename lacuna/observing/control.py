@@ -50,12 +50,12 @@ async def add_leader(families: Families, plane: Runtime, settings: RuntimeSettin
     families.gauge("lacuna_controlplane_leader", "1 if this control plane leads.", 1)
     families.gauge(
         "lacuna_controlplane_time_doubtful",
-        "1 while clocks do not agree with the control plane's time, so that nothing is deleted by age.",
+        "1 while the clocks disagree with the control plane's time, and nothing is deleted by age.",
         plane.time.is_doubtful,
     )
     families.gauge(
         "lacuna_controlplane_clocks_ahead_seconds",
-        "How far the clocks are ahead of the control plane's time; negative if they are behind it.",
+        "How far the clocks are ahead of the control plane's time; negative if they are behind.",
         plane.time.apart_ms / 1000,
     )
     _add_load(families, plane, settings)
@@ -91,37 +91,44 @@ async def add_node(families: Families, node: Node, settings: RuntimeSettings) ->
 
 def _add_load(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
     load = plane.load()
-    families.counter("lacuna_journal_records", "Records decided.", load.decided_position)
+    families.counter("lacuna_journal_records", "Decided records.", load.decided_position)
     families.gauge(
         "lacuna_journal_durable_position", "The last durable record.", load.durable_position
     )
     families.gauge(
         "lacuna_journal_pending_records",
-        "Records decided that are not being written yet.",
+        "Decided records whose write has not begun.",
         load.pending_records,
     )
     families.gauge("lacuna_journal_pending_bytes", "Bytes of these records.", load.pending_bytes)
     families.gauge(
         "lacuna_journal_pending_limit_bytes",
-        "Commands wait in the backlog beyond this.",
+        "The limit of pending bytes. Beyond it, commands wait in the backlog.",
         settings.max_held_bytes,
     )
     families.gauge(
         "lacuna_journal_records_since_snapshot",
-        "Records that a restart would replay after the last snapshot, about.",
+        "Approximate number of records after the last snapshot, which a restart would replay.",
         load.records_since_snapshot,
     )
     families.gauge(
         "lacuna_deliveries_held", "Replies and deltas that wait for the journal.", load.held
     )
-    families.gauge("lacuna_deliveries_held_limit", "Commands wait beyond this.", settings.max_held)
-    families.gauge("lacuna_backlog_commands", "Commands that wait.", load.backlog)
     families.gauge(
-        "lacuna_backlog_limit_commands", "Commands are refused beyond this.", settings.max_backlog
+        "lacuna_deliveries_held_limit",
+        "The limit of held deliveries. Beyond it, commands wait.",
+        settings.max_held,
+    )
+    families.gauge("lacuna_backlog_commands", "Commands in the backlog.", load.backlog)
+    families.gauge(
+        "lacuna_backlog_limit_commands",
+        "The limit of the backlog. Beyond it, the control plane rejects commands.",
+        settings.max_backlog,
     )
     families.gauge(
         "lacuna_longest_step_seconds",
-        "The longest decision since the start, of a command or a tick. Nothing else is decided meanwhile.",
+        "The longest decision since the start, for a command or a tick. The control plane decides nothing else "
+        "meanwhile.",
         load.longest_step_ms / 1000,
     )
     families.gauge("lacuna_sessions", "Sessions of agents and jobs.", load.sessions)
@@ -133,12 +140,14 @@ def _add_load(families: Families, plane: Runtime, settings: RuntimeSettings) -> 
 def _add_state(families: Families, state: State, sums: Totals) -> None:
     families.gauge("lacuna_agents", "Agents with a lease.", len(state.leased_agents()))
     families.gauge(
-        "lacuna_agents_hidden", "Agents that clients are not sent to.", len(state.hidden_leases)
+        "lacuna_agents_hidden",
+        "Hidden agents: they have a lease, but clients are sent to others.",
+        len(state.hidden_leases),
     )
     families.gauge("lacuna_leases", "Leases of agents and jobs.", len(state.leases))
     families.gauge("lacuna_topics", "Topics.", len(state.topics))
     families.gauge("lacuna_partitions", "Partitions.", len(state.partitions))
-    families.gauge("lacuna_objects", "Objects with records that can still be read.", sums.objects)
+    families.gauge("lacuna_objects", "Objects with live records.", sums.objects)
     families.gauge("lacuna_extents", "Extents in the index.", sums.extents)
     families.gauge(
         "lacuna_dead_ranges", "Ranges of offsets of aborted records in the index.", sums.dead_ranges
@@ -152,7 +161,7 @@ def _add_state(families: Families, state: State, sums: Totals) -> None:
         )
         families.counter(
             "lacuna_topic_offsets",
-            "Offsets given in a topic, including those of aborted records.",
+            "Offsets assigned in a topic, including aborted records.",
             sum(each.high_watermark for each in topic.partitions),
             topic=topic.name,
         )
@@ -163,7 +172,7 @@ def _add_state(families: Families, state: State, sums: Totals) -> None:
     )
     families.gauge(
         "lacuna_idempotent_producers_limit",
-        "Those not used for longest are dropped beyond this (producer.windows.max).",
+        "The limit of known producers (producer.windows.max). Beyond it, those unused for longest are dropped.",
         state.windows.settings.producer_windows_max,
     )
 
@@ -176,7 +185,7 @@ def _add_rewriting(families: Families, state: State) -> None:
     ):
         families.counter(
             "lacuna_rewrites",
-            "Replacements of the extents of a partition, by merges of agents or compaction on Spark.",
+            "Replacements of a partition's extents, by agents' merges or by compaction.",
             done.swaps,
             by=by,
         )
@@ -186,38 +195,38 @@ def _add_rewriting(families: Families, state: State) -> None:
         ):
             families.counter(
                 "lacuna_rewritten_extents",
-                "Extents replaced, and their number after.",
+                "Extents before and after rewrites.",
                 extents,
                 by=by,
                 side=side,
             )
             families.counter(
                 "lacuna_rewritten_bytes",
-                "Bytes of the extents replaced, and of those that replaced them; the difference is reclaimed.",
+                "Bytes of replaced extents, and of the extents that replaced them; the difference is reclaimed.",
                 size,
                 by=by,
                 side=side,
             )
         families.counter(
             "lacuna_reclaimed_aborted_offsets",
-            "Offsets of aborted records that were left out.",
+            "Offsets of aborted records that merges or compaction removed.",
             done.aborted_offsets,
             by=by,
         )
     families.counter(
         "lacuna_rewrites_refused",
-        "Partitions that were rewritten in vain, since their extents had changed since the plan.",
+        "Rewrites of partitions that were rejected because the extents had changed since the plan.",
         rewriting.refused,
     )
     families.counter(
         "lacuna_deleted_objects",
-        "Objects that were replaced and have been deleted from the bucket.",
+        "Replaced objects that were deleted from the bucket.",
         rewriting.objects_deleted,
     )
-    families.counter("lacuna_deleted_bytes", "Bytes of these objects.", rewriting.bytes_deleted)
+    families.counter("lacuna_deleted_bytes", "Bytes of deleted objects.", rewriting.bytes_deleted)
     families.gauge(
         "lacuna_replaced_objects",
-        "Objects that were replaced and are not deleted yet.",
+        "Replaced objects that are not deleted yet.",
         len(state.segments.replaced),
     )
 
@@ -245,7 +254,7 @@ async def _add_waiting(families: Families, state: State) -> None:
     families.gauge("lacuna_merge_waiting_aborted_bytes", "Bytes of these records.", size)
     families.gauge(
         "lacuna_merge_waiting_left_out",
-        "Partitions that these three leave out, since there are too many.",
+        "Partitions that these three metrics leave out, because there are too many.",
         len(state.partitions) - len(partitions),
     )
 
@@ -275,7 +284,7 @@ def _add_transactions(families: Families, state: State, now_ms: int, sums: Total
         owner = state.producers.get(next(iter(partition.ongoing)))
         families.gauge(
             "lacuna_lso_lag",
-            "Offsets between the last stable offset and the high watermark, of the partitions with the most.",
+            "Offsets between the last stable offset and the high watermark, for the partitions with the most.",
             _behind(partition),
             **labels,
         )
@@ -295,27 +304,28 @@ def _behind(partition: Partition) -> int:
 async def _add_groups(families: Families, state: State, now_ms: int) -> None:
     families.gauge(
         "lacuna_groups_kept_bytes",
-        "What all groups together have left in the control plane.",
+        "Bytes that all groups together store in the control plane.",
         state.groups.kept_bytes,
     )
     families.gauge(
         "lacuna_groups_kept_limit_bytes",
-        "Members and offsets are refused beyond this (groups.max.bytes).",
+        "The limit of these bytes (groups.max.bytes). Beyond it, members and offsets are rejected.",
         state.groups.settings.groups_max_bytes,
     )
     families.gauge(
         "lacuna_groups_kept_principal_bytes",
-        "What the groups of that principal have left that has left most. The anonymous one is not counted.",
+        "Bytes that the groups of the largest principal store. The anonymous principal is not counted.",
         max(state.groups.owners.held.values(), default=0),
     )
     families.gauge(
         "lacuna_groups_kept_principal_limit_bytes",
-        "Members and offsets of a principal are refused beyond this (principal.max.percent).",
+        "The limit of these bytes (principal.max.percent). Beyond it, members and offsets of the principal are "
+        "rejected.",
         state.groups.settings.share_of(state.groups.settings.groups_max_bytes),
     )
     families.gauge(
         "lacuna_transactional_ids_kept_bytes",
-        "What all transactional ids together have left in the control plane.",
+        "Bytes that all transactional ids together store in the control plane.",
         state.id_owners.size,
     )
     groups = state.groups
@@ -368,32 +378,32 @@ async def _add_lags(families: Families, state: State, now_ms: int) -> None:
         families.gauge("kafka_consumergroup_current_offset", "Committed offset.", offset, **labels)
         families.gauge(
             "kafka_consumergroup_lag",
-            "Offsets that a read_committed consumer has left to read: no holes, aborted or control records.",
+            "Offsets that a read_committed consumer has not read yet, without holes, aborted and control records.",
             lag.offsets,
             **labels,
         )
         families.gauge(
             "kafka_consumergroup_lag_seconds",
-            "For how long the oldest records that are left to read have been there.",
+            "Age of the oldest unread records.",
             seconds,
             **labels,
         )
     all_offsets = sum(map(len, state.groups.offsets.committed.values()))
     families.gauge(
         "lacuna_lags_left_out",
-        "Committed offsets whose lag is not shown, since there are too many.",
+        "Committed offsets without a lag metric, because there are too many.",
         max(all_offsets - _MOST_LAGS, 0),
     )
     for group_id, offsets in sums.items():
         families.gauge(
             "kafka_consumergroup_lag_sum",
-            "The lag of a group in all partitions.",
+            "Sum of the group's lag over all partitions.",
             offsets,
             consumergroup=group_id,
         )
         families.gauge(
             "kafka_consumergroup_max_lag_seconds",
-            "The most seconds of lag of a group in a partition.",
+            "The group's largest lag in seconds in any partition.",
             most[group_id],
             consumergroup=group_id,
         )

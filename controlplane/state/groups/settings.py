@@ -30,7 +30,7 @@ class GroupSettings:
         most=LARGEST_INT,
     )
     group_max_size: int = setting(
-        "group.max.size", 10_000, "Members of one group.", least=1, most=LARGEST_INT
+        "group.max.size", 10_000, "The most members of one group.", least=1, most=LARGEST_INT
     )
     # Kafka waits 3 s for more members. Here groups are small and often in tests, so they do not wait.
     group_initial_rebalance_delay_ms: int = setting(
@@ -42,13 +42,13 @@ class GroupSettings:
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes",
         4096,
-        "Text that a consumer may commit with an offset.",
+        "The most bytes of text that a consumer may commit with an offset.",
         most=LARGEST_INT,
     )
     offsets_retention_minutes: int = setting(
         "offsets.retention.minutes",
         7 * 24 * 60,
-        "Offsets of a group without members are deleted after this time.",
+        "How long the offsets of a group without members are kept.",
         least=1,
         most=LARGEST_INT,
     )
@@ -62,14 +62,15 @@ class GroupSettings:
     groups_max_bytes: int = setting(
         "groups.max.bytes",
         256 * MEBIBYTE,
-        "What all groups together may leave in the control plane: metadata, assignments, subscriptions, offsets.",
+        "The most bytes that all groups together may store in the control plane: metadata, assignments, "
+        "subscriptions, offsets.",
         least=MEBIBYTE,
     )
     principal_max_percent: int = setting(
         "principal.max.percent",
         50,
-        "How much of groups.max.bytes, of the bytes of transactional ids and of the partitions of a cluster is for one "
-        "principal. The anonymous one may take all where it is the only one.",
+        "The share of groups.max.bytes, of the bytes of transactional ids, and of the partitions of a cluster that "
+        "one principal may use. The anonymous principal may use all of it if it is the only one.",
         least=1,
         most=100,
     )
