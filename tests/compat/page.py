@@ -19,105 +19,106 @@ _MARKS = {
     Outcome.DIFFERS: "✗",
 }
 _WHAT = {
-    "produce": "produces with each codec that it has, idempotent where it can be, and reads it back",
-    "transactions": "commits and aborts transactions; read_committed gets only the committed ones",
+    "produce": "produces with each of its codecs, idempotent if it can, and reads the records back",
+    "transactions": "commits and aborts transactions; read_committed returns only the committed ones",
     "holes": "reads partitions whose start, middle, end or whole was aborted, with read_committed; its "
     "position reaches the end offset, so lag is 0",
     "holes_inside": "starts in the middle of such partitions, also inside holes",
     "commit": "commits offsets, closes, and continues from them; lag is 0 after an aborted tail",
-    "group": "two members share a topic's partitions; one leaves, the other gets all",
-    "eos": "consume, transform, produce in transactions with the offsets in them; one is aborted and repeated",
-    "legacy": "speaks message sets (magic 0 and 1), as clients before 0.11 do",
-    "scram": "`eos` again over TLS, with a password (SASL_SSL, SCRAM-SHA-512)",
-    "oauthbearer": "`eos` again over TLS, with a token of an identity provider (SASL_SSL, OAUTHBEARER)",
+    "group": "two members share a topic's partitions; one leaves, and the other gets all of them",
+    "eos": "consumes, transforms and produces in transactions that include the offsets; one is aborted and repeated",
+    "legacy": "uses message sets (magic 0 and 1), as clients before 0.11 do",
+    "scram": "`eos` over TLS, with a password (SASL_SSL, SCRAM-SHA-512)",
+    "oauthbearer": "`eos` over TLS, with a token of an identity provider (SASL_SSL, OAUTHBEARER)",
 }
 _HEAD = """\
 # Clients
 
-What happens when a client that was written for Apache Kafka is pointed at Lacuna. Each program below did the same
-things to Lacuna and to Apache Kafka, with the same records in both: transactions that interleave, aborted ones at the
-start, in the middle and at the end of partitions, all codecs, large batches, null keys and values, headers. What it
-read and what it was answered must be the same on both, except for offsets: Kafka's transaction markers take some, and
-Lacuna has none. `lacuna doctor --client NAME@VERSION` shows the results of the nearest version that was run.
+This page shows how clients for Apache Kafka behave with Lacuna. Each client did the same work on Lacuna and on Apache
+Kafka, with the same records: interleaved transactions, aborted ones at the start, in the middle and at the end of
+partitions, all codecs, large batches, null keys and values, and headers. Its reads and its answers must be the same
+on both, except for offsets, because Kafka's transaction markers take some. `lacuna doctor --client NAME@VERSION`
+reports the results of the nearest tested version.
 
-Written by `python -m tests.compat.run`; [tests/compat](../tests/compat/README.md) has the programs and explains how to
-add a client.
+`python -m tests.compat.run` writes this page. [tests/compat](../tests/compat/README.md) has the programs, and
+explains how to add a client.
 """
 _BEHAVIOUR = """\
 ## Over TLS, with SASL
 
-The clients were given the certificate of the listener's authority, and a user's password or a token signed with ES256,
-whose keys both clusters read from the same file. Kafka 4.1 and 3.9 had the same listener. Kafka 4.1.0 took a token
-with a broken signature until it was told `sasl.oauthbearer.jwt.validator.class` (its `BrokerJwtValidator`), without a
-listener's name in front. sarama has no SCRAM of its own: its program brings it with `github.com/xdg-go/scram`.
+The clients had the certificate of the listener's authority, and a user's password or a token signed with ES256. Both
+clusters read the keys from the same file. Kafka 4.1 and 3.9 had the same listener.
 
-aiokafka 0.14.0 does not authenticate again over a connection whose session ends (KIP-368): it is cut off and connects
-anew. With sessions of two seconds none of its sends failed. kafkajs 2.2.4 does so, by its source,
-`reauthenticationThreshold` before the end (10 s by default), but its SCRAM has no `tokenauth`, so it cannot log in with
-a delegation token (KIP-48).
+- **Kafka 4.1.0** accepted a token with a broken signature until `sasl.oauthbearer.jwt.validator.class` was set to its
+  `BrokerJwtValidator`, without the name of a listener in front.
+- **sarama** has no SCRAM of its own; its program uses `github.com/xdg-go/scram`.
+- **aiokafka** 0.14.0 does not authenticate again when a session ends (KIP-368). The agent disconnects it, and it
+  connects again. With sessions of two seconds, none of its sends failed.
+- **kafkajs** 2.2.4 authenticates again, according to its source, `reauthenticationThreshold` before the end (10 s by
+  default). Its SCRAM has no `tokenauth`, so it cannot log in with a delegation token (KIP-48).
 
-## What runs beside a cluster
+## Tools beside a cluster
 
-Kafka Connect, two schema registries, kminion and Burrow are in the table above. They need no setting that they do not
-need for Kafka: Karapace takes `KARAPACE_BOOTSTRAP_URI`, Apicurio Registry `APICURIO_STORAGE_KIND=kafkasql` and
-`APICURIO_KAFKASQL_BOOTSTRAP_SERVERS`, kminion `kafka.brokers`. Both registries registered Avro schemas, refused an
-incompatible one, deleted a subject, were killed, and read everything back from their topic. Karapace, kminion and
-Burrow run only where the commands `karapace`, `kminion` and `burrow` are on the PATH, and Apicurio Registry only when
-it is named; otherwise the last result stays.
+Kafka Connect, two schema registries, kminion and Burrow need the same settings as for Kafka: `KARAPACE_BOOTSTRAP_URI`
+for Karapace, `APICURIO_STORAGE_KIND=kafkasql` and `APICURIO_KAFKASQL_BOOTSTRAP_SERVERS` for Apicurio Registry, and
+`kafka.brokers` for kminion. Both registries registered Avro schemas, rejected an incompatible one, deleted a subject,
+were killed, and read everything back from their topic. Karapace, kminion and Burrow run only if the commands
+`karapace`, `kminion` and `burrow` are on the PATH. Apicurio Registry runs only if you name it. Otherwise, the table
+keeps the last result.
 
-One of about 30 starts of Karapace 6.2.0 missed the only record of `_schemas`, and never said
-`"schema_registry_ready":true`. The likely reason: it waits for its partition with polls whose record it throws away.
-The same calls lost a record on Kafka 4.1 once in 160 times, on a busy machine. Start it again if it is not ready after
-a minute.
+One of about 30 starts of Karapace 6.2.0 missed the only record of `_schemas`, and never reported
+`"schema_registry_ready":true`. The likely reason: it waits for its partition with polls, and discards their record.
+The same calls lost a record on Kafka 4.1 once in 160 times, on a busy machine. Start it again if it is not ready
+after a minute.
 
-Burrow, and kminion in its mode `offsetsTopic`, read what groups have committed from
-[`__consumer_offsets`](protocol.md#internal-topics). In this mode kminion 2.1.0 cannot read what
-Kafka 4.1 writes there, so it runs beside Kafka 3.9.
+Burrow, and kminion in its mode `offsetsTopic`, read committed offsets from
+[`__consumer_offsets`](protocol.md#internal-topics). In this mode, kminion 2.1.0 cannot read the records of Kafka 4.1,
+so it runs beside Kafka 3.9.
 
-**Lag.** kminion counts offsets, here and on Kafka: what was aborted counts until the group has read past it.
-[`lacuna groups lag`](commands/groups.md) counts the records that the group will get. The same group, 2026-11-26:
+**Lag.** kminion counts offsets, on Lacuna and on Kafka: aborted records count until the group has passed them.
+[`lacuna groups lag`](commands/groups.md) counts the records that the group will receive. The same group, 2026-11-26:
 
-| | kminion 2.1.0 | `lacuna groups lag` |
+| state | kminion 2.1.0 | `lacuna groups lag` |
 |---|---|---|
-| all was read; the last transaction was aborted | 0 | 0 |
+| the group has read everything; the last transaction was aborted | 0 | 0 |
 | then a transaction of 3 records is open | 3 | 0, and 3 waiting |
-| it was aborted, and the group has not read on | 3 | 0 |
-| 2 records were committed behind it | 5 | 2 |
+| it was aborted, and the group has not continued | 3 | 0 |
+| 2 records were committed after it | 5 | 2 |
 
-**Kafbat UI** 1.0.0, looked at in Chromium on 2026-11-26, with Karapace 6.2.0 beside it. Built from its source with Java
-17, Apache's kafka-clients 3.5.2 and Confluent's serializers 7.4.4, which were compiled from source too. The pages of
-brokers, topics, messages (Avro values, decoded with the schemas from Karapace), settings, schemas and groups show what
-is there; a group that had read up to an aborted end has a lag of 0. Through its API it created a topic, produced to
-it, changed its settings, gave it more partitions, counted and purged its records, reset and deleted a group, and
-deleted the topic. With `isolation.level: read_committed` among the `properties` of its cluster it shows the 10
-committed records of 20; without, the aborted ones too. It shows the version as `1.0-UNKNOWN`, since it
-takes it from `inter.broker.protocol.version`, which Lacuna, as Kafka 4, does not have. It hides the page of ACLs.
+**Kafbat UI** 1.0.0 was tested in Chromium on 2026-11-26, with Karapace 6.2.0 beside it. It was built from source with
+Java 17, kafka-clients 3.5.2 and Confluent's serializers 7.4.4. Its pages show brokers, topics, messages (Avro values,
+decoded with the schemas from Karapace), settings, schemas and groups. A group that had read up to an aborted end has
+a lag of 0. Through its API, it created a topic, produced to it, changed its settings, added partitions, counted and
+purged its records, reset and deleted a group, and deleted the topic. With `isolation.level: read_committed` among the
+`properties` of its cluster, it shows the 10 committed records of 20; without it, also the aborted ones. It shows the
+version as `1.0-UNKNOWN`, because it reads `inter.broker.protocol.version`, which neither Lacuna nor Kafka 4 has. It
+hides the page of ACLs.
 
-## When agents come and go
+## When agents join and leave
 
-librdkafka (2.16 and others since 2.11) can wait in `send_offsets_to_transaction` for ever
+librdkafka (2.16, and others since 2.11) can wait for ever in `send_offsets_to_transaction`
 ([#5511](https://github.com/confluentinc/librdkafka/issues/5511)), on Kafka as well. The call also ignores its time
-limit ([#5456](https://github.com/confluentinc/librdkafka/issues/5456)). It waits for the coordinator that it
-remembers for the group, although it has dropped that broker: because the broker left Metadata, if only for a moment,
-or because it considered all brokers down and started again from `bootstrap.servers`, which happens when two agents
-restart one after the other. It looks for the coordinator again as soon as a connection to any broker comes up or
+limit ([#5456](https://github.com/confluentinc/librdkafka/issues/5456)). It waits for the group's coordinator,
+although it has dropped that broker. Two events make it drop a broker: the broker leaves Metadata, if only for a
+moment; or librdkafka considers all brokers down and starts again from `bootstrap.servers`, for example when two
+agents restart one after the other. It looks for the coordinator again when a connection to any broker comes up or
 breaks. Lacuna does two things about this, and neither needs a client setting:
 
-- An agent closes a connection that has announced offsets (AddOffsetsToTxn) and then said nothing for 3 seconds. Such
-  a producer goes on within 4 seconds. Others connect again when they next send something.
-- An agent that has gone, or was away for longer than its lease, stays among the brokers for 20 minutes in what
-  librdkafka's producers get from Metadata, so that they do not drop it in the first place. Meanwhile it leads and
-  coordinates nothing, and producers that try it move on to the next broker. At most the last 16 that have gone are
-  listed. All other clients, and tools that ask every broker, are told only of agents that are present.
+- An agent closes a connection that has announced offsets (AddOffsetsToTxn) and then sent nothing for 3 seconds. Such
+  a producer continues within 4 seconds. Other producers connect again with their next request.
+- Metadata keeps a missing agent among the brokers for 20 minutes, but only for librdkafka's producers, so that they
+  do not drop it. Meanwhile, the agent leads and coordinates nothing, and producers that try it move on to the next
+  broker. At most the last 16 missing agents are listed. All other clients, and tools that ask every broker, see only
+  present agents.
 
-`metadata.recovery.strategy=none` keeps librdkafka from starting again from `bootstrap.servers`, and saves it those
+`metadata.recovery.strategy=none` prevents librdkafka from starting again from `bootstrap.servers`, which saves these
 seconds.
 
 ## After an abort
 
-librdkafka (2.16.0) may skip sequence numbers if `abort_transaction` finds messages in its queue that were not
-sent: the next transaction then ends in an abortable OUT_OF_ORDER_SEQUENCE_NUMBER, "skipped sequence numbers". Apache
-Kafka 4.1 answers the same to the same workload. Abort and continue, as after any abortable error.
+librdkafka (2.16.0) may skip sequence numbers if `abort_transaction` finds unsent messages in its queue. The next
+transaction then fails with an abortable OUT_OF_ORDER_SEQUENCE_NUMBER, "skipped sequence numbers". Apache Kafka 4.1
+returns the same for the same workload. Abort and continue, as after any abortable error.
 """
 
 
@@ -148,11 +149,11 @@ def _made(made: dict[str, str]) -> str:
 def _legend() -> str:
     rows = "".join(f"| `{name}` | {_WHAT[name]} |\n" for name in _COLUMNS)
     return (
-        "| scenario | what the client does |\n|---|---|\n"
+        "| scenario | the client |\n|---|---|\n"
         + rows
-        + "\n✓ the same as on Kafka. **as Kafka**: fails, and fails on Kafka too. – the client has no such"
-        " feature. **✗** another outcome than on Kafka. Small numbers are notes below; "
-        "a ✓ with a note is correct here but not on Kafka. An empty cell was not run.\n"
+        + "\n✓ the same as on Kafka. **as Kafka**: fails, as it does on Kafka. – the client lacks this"
+        " feature. **✗** a different outcome than on Kafka. Small numbers refer to the notes below. "
+        "A ✓ with a note is correct on Lacuna but not on Kafka. Empty cells were not run.\n"
     )
 
 

@@ -137,11 +137,11 @@ def _compare_lines(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
             verdict = Verdict(Outcome.SAME if got == other else Outcome.DIFFERS, _what(got, other))
         elif got == wanted:
             same = other == wanted_there
-            what = f"{name} is right here; on Kafka: {_what(other, wanted_there)}"
+            what = f"{name} is correct on Lacuna; on Kafka: {_what(other, wanted_there)}"
             verdict = Verdict(Outcome.SAME) if same else Verdict(Outcome.RIGHT, what)
         elif got == other or (scenario == INSIDE_HOLES and other != wanted_there):
             # holes_inside depends on each cluster's offsets, so it can only be compared with what is right there.
-            said = f"not what the workload says: {name}: {_what(other, wanted_there)}"
+            said = f"differs from the workload: {name}: {_what(other, wanted_there)}"
             verdict = Verdict(Outcome.AS_KAFKA, said)
         else:
             verdict = Verdict(Outcome.DIFFERS, f"{name}: {_what(got, other)}")

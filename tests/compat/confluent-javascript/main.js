@@ -122,5 +122,5 @@ main({
   commit,
   group,
   eos,
-  legacy: without("librdkafka writes message sets to brokers older than 0.11 only"),
+  legacy: without("librdkafka writes message sets only to brokers older than 0.11"),
 });

@@ -21,7 +21,7 @@ func main() {
 		{Name: "commit", Run: commit},
 		{Name: "group", Run: group},
 		{Name: "eos", Run: eos},
-		harness.Without("legacy", "franz-go writes message sets to brokers older than 0.11 only"),
+		harness.Without("legacy", "franz-go writes message sets only to brokers older than 0.11"),
 		harness.Secured("scram", "SCRAM-SHA-512", eos),
 		harness.Secured("oauthbearer", "OAUTHBEARER", eos),
 	})

@@ -199,7 +199,7 @@ class Run:
     def legacy(self) -> Answer:
         """Message sets: reads what others wrote, and what it writes itself."""
         if self._legacy is None:
-            raise UnsupportedError("this version speaks no message sets, or not to this Kafka")
+            raise UnsupportedError("this version does not use message sets, or not with this Kafka")
         old = self._legacy()
         mixed, _ = self.read("mixed", [0], old)
         records: Records = {"mixed/0": mixed.get("mixed/0", [])}

@@ -315,6 +315,6 @@ main({
   commit,
   group,
   eos,
-  legacy: without("kafkajs writes message sets to brokers older than 0.11 only"),
+  legacy: without("kafkajs writes message sets only to brokers older than 0.11"),
   ...secured(eos),
 });

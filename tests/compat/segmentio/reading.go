@@ -78,7 +78,7 @@ func read(
 // showsAll is said of a scenario once it was gone through to its end. Which records come depends on
 // the broker then: what a broker leaves out, and what markers it has, so none are compared.
 const showsAll = harness.Unsupported(
-	"kafka-go asks for read_committed, but hands out aborted records and markers as messages")
+	"kafka-go requests read_committed, but returns aborted records and markers as messages")
 
 func holes(ctx context.Context, env *harness.Env, _ *harness.Result) error {
 	for _, name := range []string{"start", "middle", "end", "all", "mixed"} {

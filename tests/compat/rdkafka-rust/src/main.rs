@@ -22,7 +22,7 @@ fn config(env: &Env) -> ClientConfig {
 }
 
 fn main() {
-    let legacy = without("librdkafka writes message sets to brokers older than 0.11 only");
+    let legacy = without("librdkafka writes message sets only to brokers older than 0.11");
     let scenarios: [(&str, Box<Scenario>); 8] = [
         ("produce", Box::new(producing::produce)),
         ("transactions", Box::new(producing::transactions)),

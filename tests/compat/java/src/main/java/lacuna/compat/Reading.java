@@ -49,7 +49,7 @@ final class Reading {
 
     static void legacy(Env env, Result result) {
         if (Features.TRANSACTIONS) {
-            result.unsupported("kafka-clients from 0.11 on write record batches (magic 2) alone");
+            result.unsupported("kafka-clients from 0.11 on write only record batches (magic 2)");
             return;
         }
         readAll(env, result, "mixed", 0);
