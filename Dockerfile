@@ -19,12 +19,7 @@ RUN /opt/build/bin/python -c "import tomllib; all = tomllib.load(open('pyproject
 
 FROM dependencies AS build
 COPY setup.py README.md LICENSE ./
-COPY logstore logstore
-COPY wire wire
-COPY controlplane controlplane
-COPY agent agent
 COPY lacuna lacuna
-COPY pipeline pipeline
 COPY pyspark_lacuna pyspark_lacuna
 RUN /opt/build/bin/pip wheel --no-build-isolation --no-deps --wheel-dir wheels . \
     && /opt/build/bin/pip --python /opt/venv install --no-cache-dir --no-deps wheels/*.whl \

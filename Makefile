@@ -15,8 +15,8 @@ help:            ## list these targets
 
 setup: venv $(VENV)/.ready $(VENV)/.kernel-ready  ## install what the targets below need into .venv (VENV=…), with python3 (PYTHON=…)
 
-KERNEL := $(subst .,/,$(shell sed -n 's/^    "lacuna\.\(.*\)",/\1/p' logstore/records/build_kernel.py)) logstore/records/integers
-KERNEL_SOURCES := logstore/records/build_kernel.py $(KERNEL:=.py) $(wildcard $(KERNEL:=.pxd))
+KERNEL := $(subst .,/,$(shell sed -n 's/^    "\(lacuna\..*\)",/\1/p' lacuna/logstore/records/build_kernel.py)) lacuna/logstore/records/integers
+KERNEL_SOURCES := lacuna/logstore/records/build_kernel.py $(KERNEL:=.py) $(wildcard $(KERNEL:=.pxd))
 BUILD := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ,)
 DOCS := $(shell sed -n 's/^docs = \[\(.*\)\]/\1/p' pyproject.toml)
 BUILD_KERNEL := $(BIN)/python -m lacuna.logstore.records.build_kernel

@@ -31,6 +31,7 @@ from bench.fleet import TICK_MS, Fleet, Load
 from bench.fleet_housekeeping import Housekeeping
 from bench.meter import resident_bytes
 from lacuna.agent.housekeeping.merging import MergeSettings
+from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.cli.running import run
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
@@ -41,7 +42,6 @@ from lacuna.controlplane.serving import serve_session
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
-from lacuna.pace import LoopLoad, MeasuredPace
 
 START_MS: Final = 1_800_000_000_000
 #: The last part of a drive is measured: merging has begun by then, since it leaves alone at most a half.

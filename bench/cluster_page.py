@@ -24,8 +24,8 @@ from bench.fleet_housekeeping import BYTES_A_MS, COMPACTION_MS, GET_MS, PUT_MS, 
 from bench.plot import INK, STYLE, TITLE
 from bench.report import in_markdown, number, rewrite
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.logstore.objects.prices import GET, PUT
 from lacuna.logstore.objects.s3 import READS_AT_ONCE
-from lacuna.pipeline.prices import GET, PUT
 
 #: Figures by name, a second of the fleet's time where they are rates.
 Row = Mapping[str, Any]

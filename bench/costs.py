@@ -2,7 +2,7 @@
 
 Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on how much arrives per second,
 since a flush takes whatever has accumulated; so records are written at a fixed rate, which is part of the row's name.
-Prices come from pipeline/prices.py, or from the file that BENCH_PRICES names.
+Prices come from logstore/objects/prices.py, or from the file that BENCH_PRICES names.
 """
 
 import os
@@ -20,7 +20,7 @@ from bench.reading import TUNED, consume
 from bench.rounds import Bench
 from bench.scale import Agents
 from bench.topics import PARTITIONS, Topics
-from lacuna.pipeline.prices import Prices
+from lacuna.logstore.objects.prices import Prices
 
 PRICES_VARIABLE = "BENCH_PRICES"
 CREDENTIALS = {

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Self
 
 from lacuna.logstore.segments.paths import JOURNAL_PREFIX
-from lacuna.moto import one_write_at_a_time
+from lacuna.operating.moto import one_write_at_a_time
 
 BUCKET = "lacuna"
 START_SECONDS = 60.0

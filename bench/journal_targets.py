@@ -7,13 +7,13 @@ from typing import Final
 from bench.counted_s3 import BUCKET, JOURNAL_PUT, PUT, CountedS3
 from bench.lacuna import LacunaGrpc
 from bench.meter import cpu_seconds, process_tree
+from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.journal import Journal
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.logstore.objects import open_conditional_store
-from lacuna.pace import LoopLoad, MeasuredPace
-from lacuna.stores import open_checked
+from lacuna.operating.stores import open_checked
 from tests.postgresql import PostgresqlServer
 
 SQLITE, POSTGRESQL, SLOW_BUCKET = "sqlite", "postgresql", "bucket + 50 ms"

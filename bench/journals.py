@@ -31,7 +31,7 @@ from bench.target import Target
 from bench.transactions import PRODUCERS, RECORDS, commit, figures_of
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.controlplane.journal.journal import Journal
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.moto import CREDENTIALS
 from tests.postgresql import PostgresqlServer, binaries
 
 DELAY_SECONDS: Final = 0.05

@@ -30,9 +30,9 @@ from lacuna.controlplane.journal.moving.copying import copy_journal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
-from lacuna.journals import SharedJournalOptions, journal_source, journal_target
-from lacuna.moto import CREDENTIALS, MotoServer
-from lacuna.stores import bucket_url, open_checked
+from lacuna.operating.journals import SharedJournalOptions, journal_source, journal_target
+from lacuna.operating.moto import CREDENTIALS, MotoServer
+from lacuna.operating.stores import bucket_url, open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
 BUCKET: Final = "bucket"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from lacuna.base.setting import Setting
 from lacuna.cli.command_line import Option
 from lacuna.cli.configuration import TABLES, keyed_options, options_of
-from lacuna.setting import Setting
 
 PAGE: Final = Path(__file__).with_name("configuration.md")
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from lacuna.logstore.objects import ConditionalStore
-from lacuna.moto import CREDENTIALS, MotoServer
-from lacuna.stores import bucket_url as bucket_url_of
-from lacuna.stores import open_checked
+from lacuna.operating.moto import CREDENTIALS, MotoServer
+from lacuna.operating.stores import bucket_url as bucket_url_of
+from lacuna.operating.stores import open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
 _DATABASE = "test"

@@ -19,7 +19,7 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
-from lacuna.kafka import KafkaConnection
+from lacuna.operating.kafka import KafkaConnection
 from lacuna.wire.messages.create_acls import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,

@@ -8,7 +8,6 @@ from typing import Annotated
 import click
 
 from lacuna.agent.clock import SystemWallClock
-from lacuna.agents import start_agent
 from lacuna.cli.agent_options import (
     AgentOptions,
     control_tls_given,
@@ -55,12 +54,13 @@ from lacuna.cli.options import (
 )
 from lacuna.cli.running import READY, TEXT, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
-from lacuna.control import client_of, until_answered
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
-from lacuna.stores import bucket_url, claim, folder_url, open_when_there
+from lacuna.operating.agents import start_agent
+from lacuna.operating.control import client_of, until_answered
+from lacuna.operating.stores import bucket_url, claim, folder_url, open_when_there
 
 
 def agent(

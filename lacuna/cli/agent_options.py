@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from lacuna.addresses import parse_address
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
@@ -11,15 +10,16 @@ from lacuna.agent.security.listeners import Listener, parse_listeners
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
+from lacuna.base.addresses import parse_address
+from lacuna.base.client_security import ClientSecurity
+from lacuna.base.errors import UserError
+from lacuna.base.setting import MEBIBYTE, Value
 from lacuna.cli.configuration import Configuration
-from lacuna.client_security import ClientSecurity
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
-from lacuna.errors import UserError
-from lacuna.kafka import Agents
 from lacuna.logstore.objects import ObjectStore
-from lacuna.setting import MEBIBYTE, Value
-from lacuna.stores import open_checked
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.kafka import Agents
+from lacuna.operating.stores import open_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,9 +161,9 @@ def compact(
     """
     from lacuna.cli.compaction import show_plan, show_report, watching
     from lacuna.cli.progress import bytes_done
+    from lacuna.logstore.objects.prices import Prices
     from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.control import ControlPlane
-    from lacuna.pipeline.prices import Prices
     from lacuna.pipeline.spark_errors import job_errors
 
     pause = parse_duration(interval, "--interval")

@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-from lacuna.errors import UserError
+from lacuna.base.errors import UserError
 
 #: Where the root context keeps the file, for all commands below it.
 _FILE: Final = "lacuna.config"

@@ -1,7 +1,7 @@
 """The settings of a command that keeps running: what was given, from where, and the settings of its parts.
 
 An option takes precedence over `--set`, then come environment variables, the config file, and the default. The table
-of settings is in the settings classes (lacuna/setting.py). Options that say where things are (--bucket, --listen) have
+of settings is in the settings classes (base/setting.py). Options that say where things are (--bucket, --listen) have
 keys too; click reads those, from the same sources in the same order (config_file.py).
 """
 
@@ -21,6 +21,8 @@ from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
+from lacuna.base.errors import UserError
+from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
 from lacuna.cli.command_line import Option
 from lacuna.cli.config_file import file_of, keys_of, unknown, variable_of
 from lacuna.cli.lazy import LazyGroup
@@ -30,8 +32,6 @@ from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
-from lacuna.errors import UserError
-from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
 
 Settings = TypeVar("Settings")
 

@@ -13,14 +13,14 @@ from typing import Final
 
 import click
 
-from lacuna.addresses import join_address
+from lacuna.base.addresses import join_address
+from lacuna.base.errors import UserError
 from lacuna.console.listening import listen
 from lacuna.controlplane.client import ControlPlace
-from lacuna.embedded import EmbeddedCluster
-from lacuna.errors import UserError
-from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Observed, Shown
 from lacuna.observing.siblings import Siblings
+from lacuna.operating.embedded import EmbeddedCluster
+from lacuna.operating.kafka import Agents
 
 log = logging.getLogger("lacuna")
 

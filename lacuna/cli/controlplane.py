@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import click
 
-from lacuna.addresses import parse_address
+from lacuna.base.addresses import parse_address
+from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.cli.agent_options import control_tls_given, given_rights
 from lacuna.cli.command_line import make_group, option
 from lacuna.cli.config_options import Assignments, PrintConfig
@@ -51,12 +52,11 @@ from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_sh
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
-from lacuna.embedded import make_folder, state_settings
-from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
-from lacuna.pace import LoopLoad, MeasuredPace
-from lacuna.stores import open_checked, open_when_there
+from lacuna.operating.embedded import make_folder, state_settings
+from lacuna.operating.journals import JOURNAL_NAME, SharedJournalOptions
+from lacuna.operating.stores import open_checked, open_when_there
 
 
 def controlplane(

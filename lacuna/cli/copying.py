@@ -6,8 +6,8 @@ from lacuna.cli.command_line import option
 from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.options import LEASE_MS, LeaseMs
 from lacuna.controlplane.journal.moving.copying import copy_journal
-from lacuna.journals import journal_source, journal_target
 from lacuna.logstore.objects.url import with_keys
+from lacuna.operating.journals import journal_source, journal_target
 
 _FORMS = "sqlite:PATH (a file, or a data folder), postgresql://USER@HOST/DATABASE, or bucket."
 

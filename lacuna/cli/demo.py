@@ -9,19 +9,19 @@ import click
 from rich.panel import Panel
 from rich.table import Table
 
-from lacuna.agents import AgentParts
 from lacuna.cli.console import out
 from lacuna.cli.errors import fail
 from lacuna.cli.explanation import print_explanation
 from lacuna.cli.options import Control, OptionalBootstrap, is_typed
-from lacuna.control import open_control
-from lacuna.explained import Explanation, explain_partition
-from lacuna.kafka import Agents, KafkaConnection
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.control import open_control
+from lacuna.operating.explained import Explanation, explain_partition
+from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
     from lacuna.controlplane.client import ControlPlace
-    from lacuna.demo import Scenario
+    from lacuna.operating.demo import Scenario
 
 
 def demo(
@@ -39,7 +39,7 @@ def demo(
         from confluent_kafka import KafkaException
 
         from lacuna.cli.records.told import told
-        from lacuna.demo import SCENARIOS
+        from lacuna.operating.demo import SCENARIOS
     except ImportError:
         fail("the demo needs a Kafka client: pip install 'lacuna-log[demo]'")
     if bootstrap is None and is_typed(context, "control"):

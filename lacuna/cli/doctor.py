@@ -15,7 +15,7 @@ from lacuna.cli.console import (
     tell,
 )
 from lacuna.cli.errors import fail
-from lacuna.clients import Client, ClientQuery, known_names, load, nearest, parse
+from lacuna.operating.clients import Client, ClientQuery, known_names, load, nearest, parse
 
 _SAYS = {
     "same": "as with Kafka",

@@ -1,7 +1,7 @@
 """Parses durations such as 250ms, 30s, 10m, 24h, 7d."""
 
+from lacuna.base.errors import UserError
 from lacuna.controlplane.client.times import seconds_of
-from lacuna.errors import UserError
 
 
 def parse_duration(text: str, what: str) -> float:

@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 
 import click
 
+from lacuna.base.errors import UserError
 from lacuna.cli.hints import meant
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import (
@@ -12,7 +13,6 @@ from lacuna.controlplane.journal.journal import (
     JournalError,
     JournalLoss,
 )
-from lacuna.errors import UserError
 from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
 from lacuna.pipeline.errors import JobInterrupted, PipelineError

@@ -7,8 +7,8 @@ from lacuna.cli.console import asynchronous
 from lacuna.cli.errors import fail
 from lacuna.cli.explanation import show
 from lacuna.cli.options import Control, Data
-from lacuna.control import open_control
-from lacuna.explained import explain_partition
+from lacuna.operating.control import open_control
+from lacuna.operating.explained import explain_partition
 
 
 @asynchronous

@@ -6,7 +6,7 @@ import click
 
 from lacuna.cli.console import is_for_people, out, print_table, printable, table
 from lacuna.controlplane.shared.log.fates import Fate
-from lacuna.explained import Explanation, Line
+from lacuna.operating.explained import Explanation, Line
 
 _STYLE: dict[Fate, str] = {
     Fate.DELIVERED: "green",

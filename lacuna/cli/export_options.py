@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
-from lacuna.errors import UserError
 
 if TYPE_CHECKING:
     from lacuna.pipeline.export.job import ExportSettings

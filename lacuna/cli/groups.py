@@ -10,10 +10,10 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
 from lacuna.cli.resetting import reset
 from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_lags, topic_offsets
-from lacuna.control import open_control
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.kafka import KafkaConnection, ask_every_agent
-from lacuna.lag import lag_of_group
+from lacuna.operating.control import open_control
+from lacuna.operating.kafka import KafkaConnection, ask_every_agent
+from lacuna.operating.lag import lag_of_group
 from lacuna.wire.messages.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE_REQUEST,
     CONSUMER_GROUP_DESCRIBE_RESPONSE,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
+from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
 from lacuna.cli.options import is_typed
-from lacuna.errors import UserError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lacuna.control import DEFAULT_DATA
+from lacuna.operating.control import DEFAULT_DATA
 
 if TYPE_CHECKING:
     from lacuna.controlplane.client import ControlPlace

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from lacuna.cli.console import printable
-from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.logstore.objects import ObjectStore
+from lacuna.operating.journals import JOURNAL_NAME, SharedJournalOptions
 
 
 def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = None) -> None:
@@ -17,7 +17,7 @@ def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = Non
     Without `open_store` the journal is not compared with a store. Raises JournalError, ForeignStoreError,
     ObjectStoreError.
     """
-    from lacuna.losses import accept_loss, describe
+    from lacuna.operating.losses import accept_loss, describe
 
     path = str(data.resolve() / JOURNAL_NAME)
     store = None if open_store is None else open_store()
@@ -36,7 +36,7 @@ async def go_on_with_shared(
 
     Does and raises what `go_on_without` does.
     """
-    from lacuna.losses import accept_shared_loss, describe
+    from lacuna.operating.losses import accept_shared_loss, describe
 
     store = None if open_store is None else await asyncio.to_thread(open_store)
     try:

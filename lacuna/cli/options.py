@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import click
 
-from lacuna.addresses import parse_address
+from lacuna.base.addresses import parse_address
+from lacuna.base.client_security import PLAINTEXT, read_client_properties
+from lacuna.base.setting import Setting, settings_of
 from lacuna.cli.command_line import TEXT as ANY_TEXT
 from lacuna.cli.command_line import Described, Settings, option
 from lacuna.cli.running import JSON, TEXT
-from lacuna.client_security import PLAINTEXT, read_client_properties
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
-from lacuna.kafka import Agents
-from lacuna.setting import Setting, settings_of
+from lacuna.operating.kafka import Agents
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {

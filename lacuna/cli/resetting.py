@@ -12,7 +12,7 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.records.finding import find
 from lacuna.cli.records.points import Kind, Point, parse_from
 from lacuna.cli.sizes import show_count
-from lacuna.kafka import Agents, KafkaConnection, ask_every_agent
+from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,
     LIST_GROUPS_RESPONSE,

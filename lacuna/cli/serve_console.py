@@ -17,7 +17,7 @@ from lacuna.cli.options import (
 )
 from lacuna.cli.running import TEXT, forever, log_to_stderr, run, say_ready
 from lacuna.console.listening import listen
-from lacuna.control import find_control
+from lacuna.operating.control import find_control
 
 CONSOLE_READY = "console: "
 

@@ -9,8 +9,8 @@ from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.options import DEFAULT_DATA, LEASE_MS, LeaseMs, folder
 from lacuna.controlplane import machine
 from lacuna.controlplane.clock import SystemClock
-from lacuna.journals import journal_source
 from lacuna.logstore.objects.url import with_keys
+from lacuna.operating.journals import journal_source
 
 
 @asynchronous

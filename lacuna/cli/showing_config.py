@@ -6,13 +6,13 @@ from typing import Annotated
 
 import click
 
+from lacuna.base.setting import as_text
 from lacuna.cli.command_line import argument
 from lacuna.cli.config_file import file_of, keys_of, variable_of
 from lacuna.cli.configuration import TABLES, configure, source_of
 from lacuna.cli.console import print_collected, table
 from lacuna.cli.errors import fail
 from lacuna.cli.lazy import LazyGroup
-from lacuna.setting import as_text
 
 
 def config(

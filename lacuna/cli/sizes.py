@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from lacuna.errors import UserError
+from lacuna.base.errors import UserError
 
 _BYTES: Final = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?(|KiB|MiB|GiB)", re.IGNORECASE)

@@ -3,16 +3,16 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from lacuna.addresses import join_address
 from lacuna.agent.admin.config_resources import BROKER
 from lacuna.agent.admin.configs import KERNEL
+from lacuna.base.addresses import join_address
+from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.console import asynchronous, print_collected, table
 from lacuna.cli.errors import fail, print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.errors import UserError
-from lacuna.kafka import Agents, KafkaConnection
+from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.describe_cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,

@@ -7,9 +7,9 @@ from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import asynchronous, table
 from lacuna.cli.options import Control, Data
 from lacuna.cli.records.points import parse_at
-from lacuna.control import open_control
 from lacuna.controlplane.client.times import show_time
-from lacuna.travel import travel
+from lacuna.operating.control import open_control
+from lacuna.operating.travel import travel
 
 
 @asynchronous

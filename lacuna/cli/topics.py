@@ -15,7 +15,7 @@ from lacuna.cli.sizes import show_count
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.log.behind import LAG
-from lacuna.kafka import Agents, KafkaConnection
+from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.create_partitions import (
     CREATE_PARTITIONS_REQUEST,
     CREATE_PARTITIONS_RESPONSE,

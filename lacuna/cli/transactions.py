@@ -3,14 +3,14 @@
 from typing import Annotated
 
 from lacuna.agent.clock import SystemWallClock
-from lacuna.blame import blame
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
-from lacuna.control import open_control
-from lacuna.kafka import KafkaConnection, ask_every_agent
+from lacuna.operating.blame import blame
+from lacuna.operating.control import open_control
+from lacuna.operating.kafka import KafkaConnection, ask_every_agent
 from lacuna.wire.messages.describe_transactions import (
     DESCRIBE_TRANSACTIONS_REQUEST,
     DESCRIBE_TRANSACTIONS_RESPONSE,

@@ -68,18 +68,18 @@ from lacuna.cli.options import (
 )
 from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
-from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
-from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
-from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
-from lacuna.stores import bucket_url, folder_url
+from lacuna.operating.control import ADDRESS_NAME, STORE_NAME, leave
+from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
+from lacuna.operating.journals import JOURNAL_NAME, SharedJournalOptions
+from lacuna.operating.stores import bucket_url, folder_url
 
 
 def up(
@@ -202,8 +202,8 @@ def _on_moto(context: click.Context, stack: ExitStack) -> tuple[str, str, Path]:
         )
     if "LACUNA_DATA" in os.environ:
         click.echo("ignoring LACUNA_DATA: --moto keeps nothing on disk", err=True)
-    from lacuna.moto import BUCKET as MOTO_BUCKET
-    from lacuna.moto import CREDENTIALS, MotoServer
+    from lacuna.operating.moto import BUCKET as MOTO_BUCKET
+    from lacuna.operating.moto import CREDENTIALS, MotoServer
 
     endpoint = stack.enter_context(MotoServer()).endpoint
     os.environ.update(CREDENTIALS)

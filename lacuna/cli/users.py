@@ -8,14 +8,14 @@ from typing import Annotated, Final
 import click
 
 from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM_NAMES
+from lacuna.base.secret import read_secret
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.kafka import Agents, KafkaConnection
-from lacuna.secret import read_secret
+from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.alter_user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
+from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
 from lacuna.cli.errors import INTERRUPTED, MENDABLE, print_error
 from lacuna.cli.job_workers import UseSpark, asked_for_spark
@@ -23,7 +24,6 @@ from lacuna.cli.options import (
     Store,
 )
 from lacuna.cli.report_files import check_report_file
-from lacuna.errors import UserError
 from lacuna.pipeline.errors import JobInterrupted
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from types import MappingProxyType
 import click
 
 from lacuna.agent.security.listeners import Listener
+from lacuna.base.errors import ListenError, advice_on
 from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
-from lacuna.errors import ListenError, advice_on
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 

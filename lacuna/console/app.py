@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from lacuna.base.errors import UserError
 from lacuna.console import (
     cluster,
     connected,
@@ -28,7 +29,6 @@ from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
 from lacuna.console.site import NotThere, Page, Site, Turns, for_its_user, link, templates
 from lacuna.console.sources import Sources
-from lacuna.errors import UserError
 from lacuna.observing.endpoint import Shown
 
 _PAGES: Final[dict[str, Page]] = {

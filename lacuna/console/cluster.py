@@ -11,7 +11,7 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.reports_pb2 import AgentReport, StoreCounts
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
-from lacuna.pipeline.prices import DELETE, GET, LIST, PUT, Prices
+from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
 
 _PRICES = Prices()
 

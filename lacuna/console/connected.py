@@ -8,9 +8,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lacuna.clients import Client, ClientQuery, load, nearest
 from lacuna.console.site import Paging, Site, rights_of
 from lacuna.controlplane.v1.reports_pb2 import AgentReport, ConnectedClients
+from lacuna.operating.clients import Client, ClientQuery, load, nearest
 
 #: What clients call themselves, where `lacuna doctor` has another name for them.
 _KNOWN_AS: Final = {"apache-kafka-java": "kafka-clients", "kgo": "franz-go"}

@@ -26,7 +26,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetch,
     OffsetFetchGroup,
 )
-from lacuna.lag import PartitionLag, lag_of_offsets
+from lacuna.operating.lag import PartitionLag, lag_of_offsets
 
 
 class GroupRow(NamedTuple):

@@ -4,8 +4,8 @@ import os
 import socket
 from typing import Final
 
-from lacuna.addresses import parse_address
-from lacuna.errors import ListenError, advice_on
+from lacuna.base.addresses import parse_address
+from lacuna.base.errors import ListenError, advice_on
 
 _BACKLOG: Final = 64
 

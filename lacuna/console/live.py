@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from lacuna.base.errors import UserError
 from lacuna.console import limits
 from lacuna.console.messages import (
     ISOLATIONS,
@@ -24,9 +25,8 @@ from lacuna.console.site import Site, note_rights, rights_of, whole
 from lacuna.console.topics import find_partition
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.client.views import PartitionView
-from lacuna.errors import UserError
-from lacuna.kafka import Agents
 from lacuna.logstore.records.batch import Record
+from lacuna.operating.kafka import Agents
 
 _TICK_SECONDS: Final = 2.0
 _TAIL_WAIT_MS: Final = 1000

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from lacuna.base.sasl import SCRAM, Credentials, plain, scram
 from lacuna.console import limits
 from lacuna.console.brake import Brake
 from lacuna.console.site import Site, form_of
-from lacuna.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
-from lacuna.sasl import SCRAM, Credentials, plain, scram
+from lacuna.operating.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 
 COOKIE: Final = "lacuna_login"
 _ACTION: Final = "login"

@@ -14,9 +14,9 @@ from lacuna.console.topics import find_partition
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import is_dead
-from lacuna.kafka import Agents, KafkaConnection
 from lacuna.logstore.records.batch import Record, read_batches
 from lacuna.logstore.records.errors import RecordsError
+from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.fetch import (
     FETCH_REQUEST,
     FETCH_RESPONSE,

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Final
 
+from lacuna.base.errors import UserError
+from lacuna.base.sasl import Credentials
 from lacuna.console import limits
 from lacuna.controlplane.shared.acls import Operation
-from lacuna.errors import UserError
-from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection
-from lacuna.sasl import Credentials
+from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection
 from lacuna.wire.messages.describe_cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,

@@ -10,15 +10,15 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from lacuna.addresses import is_loopback, join_address
+from lacuna.base.addresses import is_loopback, join_address
 from lacuna.console.app import make_app
 from lacuna.console.doorkeeper import Doorkeeper, Quiet
 from lacuna.console.limits import CONNECTIONS, VIEWS
 from lacuna.console.sources import Sources, of_others
-from lacuna.control import client_of
 from lacuna.controlplane.client import ControlPlace, SessionLimits
-from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Shown
+from lacuna.operating.control import client_of
+from lacuna.operating.kafka import Agents
 
 log = logging.getLogger("lacuna")
 

@@ -10,6 +10,7 @@ import jinja2
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
+from lacuna.base.errors import UserError
 from lacuna.console import formats, limits
 from lacuna.console.rights import NOTHING, NotAllowed, Rights, RightsOfUsers
 from lacuna.console.sampling import Sampler
@@ -17,8 +18,7 @@ from lacuna.console.security import COOKIE, Tokens
 from lacuna.console.sources import Sources
 from lacuna.console.strip import MEANINGS
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
-from lacuna.errors import UserError
-from lacuna.kafka import Agents, BootstrapUnavailable
+from lacuna.operating.kafka import Agents, BootstrapUnavailable
 
 if TYPE_CHECKING:
     from lacuna.console.login import Logins

@@ -12,9 +12,9 @@ from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDescribed, DescribeCluster
 from lacuna.controlplane.v1.control_pb2 import Command, ControlPlaneStatus
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
-from lacuna.embedded import EmbeddedCluster
-from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Shown
+from lacuna.operating.embedded import EmbeddedCluster
+from lacuna.operating.kafka import Agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

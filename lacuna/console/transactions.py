@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from lacuna.blame import Blamed, blame_in
 from lacuna.console import limits
 from lacuna.console.rights import Rights
 from lacuna.console.site import BadRequest, NotThere, Paging, Site, form_of, link, rights_of
@@ -21,6 +20,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     ListTransactions,
     TransactionDescription,
 )
+from lacuna.operating.blame import Blamed, blame_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,13 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.health import why_not_ready
 from lacuna.agent.housekeeping import Housekeeping
 from lacuna.agent.metrics import DURATIONS
-from lacuna.agents import RunningAgent
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.compiled import interpreted
+from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
 from lacuna.logstore.objects.store import StoreMetrics
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
-from lacuna.pipeline.prices import DELETE, GET, LIST, PUT, Prices
+from lacuna.operating.agents import RunningAgent
 
 #: Why an agent is not ready at first.
 STARTING: Final = "the agent is starting: it has no answer yet from the control plane or its store"

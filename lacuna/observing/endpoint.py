@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from lacuna.addresses import parse_address
-from lacuna.errors import ListenError, advice_on
+from lacuna.base.addresses import parse_address
+from lacuna.base.errors import ListenError, advice_on
 from lacuna.observing.families import Families, render
 from lacuna.observing.siblings import Siblings
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.context import AgentContext
 from lacuna.agent.produce.flush import FlushSeen
-from lacuna.errors import UserError
+from lacuna.base.errors import UserError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -13,16 +13,16 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from lacuna.agent.eager import start
-from lacuna.agents import AgentParts
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.embedded import ClusterSettings, EmbeddedCluster
-from lacuna.explained import Explanation
-from lacuna.journals import SharedJournalOptions
 from lacuna.logstore.objects import ObjectStore
-from lacuna.moto import CREDENTIALS, MotoServer
-from lacuna.stores import folder_url, open_checked
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster
+from lacuna.operating.explained import Explanation
+from lacuna.operating.journals import SharedJournalOptions
+from lacuna.operating.moto import CREDENTIALS, MotoServer
+from lacuna.operating.stores import folder_url, open_checked
 from lacuna.testing.clock import AdjustableClock
 from lacuna.testing.ports import lasting_ports
 

@@ -14,11 +14,11 @@ from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.peers import PEER_MECHANISM
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
-from lacuna.client_security import ClientSecurity
+from lacuna.base.client_security import ClientSecurity
+from lacuna.base.sasl import Credentials, scram, scram_exchange
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.kafka import Agents, KafkaConnection, NotAuthenticated
-from lacuna.sasl import Credentials, scram, scram_exchange
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.kafka import Agents, KafkaConnection, NotAuthenticated
 from lacuna.testing import Cluster
 from lacuna.wire.peers import READ_CHUNK_REQUEST, READ_CHUNK_RESPONSE, ReadChunkRequest
 from tests.certificates import Authority

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lacuna.agent.api import Api
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 
 NEVER = 1 << 40

@@ -31,7 +31,7 @@ from lacuna.agent.security.sasl.mechanism import Answer
 from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
 from tests.certificates import Authority

@@ -123,7 +123,7 @@ returns the same for the same workload. Abort and continue, as after any abortab
 
 
 def page(made: dict[str, Any]) -> str:
-    """The text of the page; `made` is the content of lacuna/clients.json."""
+    """The text of the page; `made` is the content of lacuna/operating/clients.json."""
     notes: list[str] = []
     clients = made["clients"]
     parts = [_HEAD, _made(made["made"]), _legend()]

@@ -1,4 +1,4 @@
-"""lacuna/clients.json: the results of each client, kept between runs; each run replaces the rows that it ran."""
+"""The results of each client, kept in lacuna/operating/clients.json; each run replaces the rows that it ran."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.compat.verdicts import INSIDE_HOLES
 EXPECTED = HERE / "expected.json"
 #: The client whose lines from Kafka are kept in expected.json, in its quick version.
 REFERENCE = "librdkafka"
-KEPT = ROOT / "lacuna" / "clients.json"
+KEPT = ROOT / "lacuna" / "operating" / "clients.json"
 
 
 def kept() -> dict[str, Any]:

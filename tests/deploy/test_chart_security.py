@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.moto import CREDENTIALS
 from tests.certificates import Authority, Certificate
 from tests.clients.librd import eventually
 from tests.compat.harness.tools import free_port

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.agents import AgentParts
 from lacuna.cli.explanation import show
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,6 @@ from typing import Any, Self, TypeVar, cast
 
 import apsw
 
-from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.controlplane.client import InProcessClient
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.connections import Connection
@@ -28,6 +27,7 @@ from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.segments import claim_store
+from lacuna.operating.agents import AgentParts, RunningAgent, start_agent
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
 from tests.logstore.objects.unsynced import UnsyncedFileSystem
 

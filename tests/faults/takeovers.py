@@ -28,8 +28,8 @@ from typing import Final
 from uuid import uuid4
 
 from lacuna.controlplane.shared_service import ask_status
-from lacuna.moto import CREDENTIALS, MotoServer
-from lacuna.stores import bucket_url, open_checked
+from lacuna.operating.moto import CREDENTIALS, MotoServer
+from lacuna.operating.stores import bucket_url, open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
 from .asking import Asking

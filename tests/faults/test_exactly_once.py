@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from lacuna.moto import BUCKET, CREDENTIALS, MotoServer
+from lacuna.operating.moto import BUCKET, CREDENTIALS, MotoServer
 from tests.clients.librd import COMMITTED, read
 
 from .history import History, Rows, violations

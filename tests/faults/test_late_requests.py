@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lacuna.agents import AgentParts
 from lacuna.controlplane.decision import Decision
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, ProducerInitialized
+from lacuna.operating.agents import AgentParts
 from tests.clients.batch import batch
 from tests.clients.probing import Producer, Target, error_name
 from tests.simulation.stage import COMMITTED, UNCOMMITTED, Stage, staged

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.agents import RunningAgent, start_agent
 from lacuna.controlplane.client import InProcessClient
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.store import Part
+from lacuna.operating.agents import RunningAgent, start_agent
 from lacuna.testing import Cluster
 from tests.clients.librd import read
 from tests.simulation.stage import PARTS

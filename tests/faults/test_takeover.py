@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 
 from lacuna.controlplane.shared_service import ask_status
-from lacuna.moto import CREDENTIALS
-from lacuna.stores import bucket_url, open_checked
+from lacuna.operating.moto import CREDENTIALS
+from lacuna.operating.stores import bucket_url, open_checked
 
 from .asking import Asking
 from .checked_load import Load

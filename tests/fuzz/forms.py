@@ -15,14 +15,14 @@ from urllib.parse import quote_from_bytes
 
 from starlette.types import ASGIApp, Message
 
-from lacuna.client_security import ClientSecurity
+from lacuna.base.client_security import ClientSecurity
 from lacuna.console.app import make_app
 from lacuna.console.sources import Sources
 from lacuna.controlplane.client import InProcessClient
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.kafka import Agents
+from lacuna.operating.kafka import Agents
 from tests.doubles.clock import ManualClock
 from tests.doubles.journal import MemoryJournal
 

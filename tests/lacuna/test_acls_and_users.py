@@ -14,8 +14,8 @@ import pytest
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.lacuna.conftest import with_lasting_leases
 

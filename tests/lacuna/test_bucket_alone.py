@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lacuna import embedded
-from lacuna.addresses import parse_address
+from lacuna.base.addresses import parse_address
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.client.views import ClusterView
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.logstore.objects import open_conditional_store
+from lacuna.operating import embedded
 from lacuna.testing import Cluster, ProcessCluster
 from tests.clients.librd import COMMITTED, eventually, read
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lacuna.agent.security.sasl.scram import ScramExchange
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users
-from lacuna.client_security import ClientSecurity, client_security, read_client_properties
+from lacuna.base.client_security import ClientSecurity, client_security, read_client_properties
+from lacuna.base.errors import UserError
+from lacuna.base.sasl import SCRAM, Credentials, SaslError, scram
 from lacuna.controlplane.shared.security import Security
-from lacuna.errors import UserError
-from lacuna.sasl import SCRAM, Credentials, SaslError, scram
 from tests.agent.security.test_scram import no_tokens
 
 JAAS = (

@@ -21,9 +21,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from lacuna.addresses import parse_address
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.base.addresses import parse_address
+from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
 from lacuna.cli.app import ENTRIES, app
 from lacuna.cli.configuration import TABLES, all_keys, keyed_options, options_of
 from lacuna.cli.up import _cluster_settings
@@ -31,8 +32,7 @@ from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
-from lacuna.embedded import EmbeddedCluster
-from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
+from lacuna.operating.embedded import EmbeddedCluster
 from lacuna.testing import ProcessCluster
 from tests.agent.harness import RawClient
 from tests.lacuna.conftest import Command, Refusal

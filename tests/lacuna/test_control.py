@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.control import client_of, until_answered
 from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.client.session import SessionLimits
 from lacuna.controlplane.service import ServiceSettings, serve
+from lacuna.operating.control import client_of, until_answered
 from lacuna.testing.ports import lasting_ports
 
 

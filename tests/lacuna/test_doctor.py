@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lacuna.clients import Cell, Client, ClientQuery, load, nearest, parse
-from lacuna.errors import UserError
+from lacuna.base.errors import UserError
+from lacuna.operating.clients import Cell, Client, ClientQuery, load, nearest, parse
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal

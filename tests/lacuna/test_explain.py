@@ -12,9 +12,9 @@ import pytest
 from lacuna.agent.fetch.explain import Row
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
-from lacuna.agents import AgentParts
 from lacuna.controlplane.shared.log.fates import Fate
-from lacuna.explained import explain_partition, lines_of, take
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.explained import explain_partition, lines_of, take
 from lacuna.testing import Cluster
 from tests.lacuna.conftest import with_lasting_leases
 

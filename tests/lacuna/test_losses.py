@@ -23,10 +23,10 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-from lacuna.journals import JOURNAL_NAME
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
-from lacuna.losses import AcceptedLoss, accept_loss, describe
-from lacuna.stores import StoreAheadError
+from lacuna.operating.journals import JOURNAL_NAME
+from lacuna.operating.losses import AcceptedLoss, accept_loss, describe
+from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
 from tests.clients.librd import COMMITTED, read
 

@@ -6,11 +6,11 @@ import socket
 import pytest
 from confluent_kafka import KafkaError
 
+from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.records.told import told
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.errors import UserError
-from lacuna.kafka import plain
+from lacuna.operating.kafka import plain
 
 
 def test_damage_names_verify() -> None:

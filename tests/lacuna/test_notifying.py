@@ -18,7 +18,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from moto.server import ThreadedMotoServer
 
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.testing.ports import lasting_ports
 
 SECONDS = 60.0

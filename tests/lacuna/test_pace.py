@@ -2,7 +2,7 @@
 
 import pytest
 
-from lacuna.pace import LoopLoad, MeasuredPace
+from lacuna.base.pace import LoopLoad, MeasuredPace
 
 
 class Times:

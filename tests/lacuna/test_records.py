@@ -21,11 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
+from lacuna.base.errors import UserError
 from lacuna.cli.records.formats import parse_format, render_json, unescape
 from lacuna.cli.records.points import Kind, Point, parse_from, parse_until
 from lacuna.controlplane.shared.log.fates import Fate
-from lacuna.errors import UserError
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
     UserScramCredentialUpsertion,
 )
 
-from lacuna.client_security import ClientSecurity
-from lacuna.kafka import Agents, KafkaConnection, NotAuthenticated
-from lacuna.sasl import Credentials, plain
+from lacuna.base.client_security import ClientSecurity
+from lacuna.base.sasl import Credentials, plain
+from lacuna.operating.kafka import Agents, KafkaConnection, NotAuthenticated
 from lacuna.testing.ports import lasting_ports
 
 READY = "bootstrap: "

@@ -11,7 +11,7 @@ import pytest
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.certificates import Authority
 from tests.lacuna.conftest import with_lasting_leases

@@ -13,8 +13,8 @@ import pytest
 
 from lacuna.controlplane.journal.journal import JournalInUse
 from lacuna.logstore.objects import ObjectStore, open_store
-from lacuna.losses import AcceptedLoss, accept_shared_loss, describe
-from lacuna.stores import StoreAheadError
+from lacuna.operating.losses import AcceptedLoss, accept_shared_loss, describe
+from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster
 from tests.clients.librd import COMMITTED, read
 from tests.postgresql import PostgresqlServer

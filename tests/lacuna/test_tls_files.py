@@ -13,9 +13,9 @@ from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from lacuna import tls
-from lacuna.errors import UserError
-from lacuna.tls import Watched, subject_of
+from lacuna.base import tls
+from lacuna.base.errors import UserError
+from lacuna.base.tls import Watched, subject_of
 from tests.certificates import Authority
 
 IA5, PRINTABLE, NUMERIC = _ASN1Type.IA5String, _ASN1Type.PrintableString, _ASN1Type.NumericString

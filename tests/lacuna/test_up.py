@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
-from lacuna.stores import folder_url
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.stores import folder_url
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
 from tests.lacuna.conftest import without_warnings
 
@@ -238,7 +238,7 @@ def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal, workers: s
 @pytest.mark.slow
 def test_buckets(tmp_path: Path, clients: SimpleNamespace, refused: Refusal) -> None:
     """A bucket that is not there, its creation, and a second start on it."""
-    from lacuna.moto import CREDENTIALS, MotoServer
+    from lacuna.operating.moto import CREDENTIALS, MotoServer
 
     with MotoServer() as moto, pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():

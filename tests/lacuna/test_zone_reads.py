@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.clients.probing import Target
 

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings
-from lacuna.agents import AgentParts
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.session import spark_session
 from lacuna.testing import Cluster
 from tests.pipeline.forked_python import forked_python

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from lacuna.cli.app import app
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.url import with_options
+from lacuna.operating.stores import folder_url
 from lacuna.pipeline.audit import AuditOptions, audit
 from lacuna.pipeline.location import find_cluster
-from lacuna.stores import folder_url
 from lacuna.testing import Cluster
 from tests.doubles.keys import write_keys
 from tests.pipeline.conftest import UNMERGED, Written

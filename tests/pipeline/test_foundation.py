@@ -27,7 +27,7 @@ def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
     cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S14, S16."""
-    from lacuna.moto import CREDENTIALS
+    from lacuna.operating.moto import CREDENTIALS
 
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)

@@ -22,13 +22,13 @@ from lacuna.agent.peers import Named
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments import ForeignStoreError
-from lacuna.stores import claim
+from lacuna.operating.agents import AgentParts, RunningAgent, start_agent
+from lacuna.operating.stores import claim
 from lacuna.wire.messages.fetch import FetchRequest
 from tests.messages import REQUESTS, make
 from tests.simulation.kafka import Client, Unanswered

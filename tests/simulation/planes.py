@@ -382,7 +382,7 @@ class SharedPlanes:
         return [(host.name, host.node._replica) for host in self.standbys() if host.node]
 
     def open_journal(self, process: Process, address: str = "") -> SharedJournal:
-        """The journal as a process opens it, as `lacuna.journals` makes it."""
+        """The journal as a process opens it, as `lacuna.operating.journals` makes it."""
         store = SimulatedStore(self.around.bucket, process)
         if self.journal == BUCKET:
             return BucketJournal(

@@ -29,7 +29,6 @@ from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts, RunningAgent
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.client.views import ClusterView
 from lacuna.controlplane.runtime import RuntimeSettings
@@ -38,6 +37,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.records.batch import read_batches
 from lacuna.logstore.segments import segments_prefix
+from lacuna.operating.agents import AgentParts, RunningAgent
 from lacuna.testing.faults import FaultyStore, Hold, Operation
 from tests.clients.probing import Target, creatable
 from tests.clients.wire import ClosedError, Connection

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.errors import print_error
 from lacuna.cli.records.points import Kind, Point
@@ -20,8 +21,7 @@ from lacuna.cli.topics import (
 from lacuna.controlplane.client import not_known
 from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.errors import UserError
-from lacuna.kafka import Agents, KafkaConnection
+from lacuna.operating.kafka import Agents, KafkaConnection
 
 #: A stop that no offset reaches.
 NEVER: Final = (1 << 63) - 1

@@ -19,7 +19,7 @@ from confluent_kafka import (
     Message,
 )
 
-from lacuna.errors import UserError
+from lacuna.base.errors import UserError
 
 #: What is printed of a portion of records.
 Render = Callable[[Sequence[Message]], bytes]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from lacuna.base.errors import UserError
 from lacuna.cli.durations import parse_duration
 from lacuna.controlplane.client.times import past_time_of, time_of
-from lacuna.errors import UserError
 
 _OFFSET: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 _END: Final = re.compile(r"end(?:-([0-9]{1,19}))?", re.ASCII)

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from lacuna.base.errors import UserError
 from lacuna.cli.records.finding import NEVER, Wanted
 from lacuna.cli.records.told import told
-from lacuna.errors import UserError
-from lacuna.kafka import Agents
+from lacuna.operating.kafka import Agents
 
 #: Records at a time: enough that what is done once for each portion costs nothing.
 _PORTION: Final = 10_000

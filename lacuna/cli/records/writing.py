@@ -11,13 +11,13 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.records.finding import check_partition
 from lacuna.cli.records.told import told
 from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import topic_configs, topic_metadata
-from lacuna.errors import UserError
-from lacuna.kafka import Agents, KafkaConnection
+from lacuna.operating.kafka import Agents, KafkaConnection
 
 _ANSWER_SECONDS: Final = 60.0
 #: What the cluster allows at most: somebody may type the records of a transaction.

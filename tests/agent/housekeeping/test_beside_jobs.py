@@ -9,7 +9,6 @@ from confluent_kafka import Producer
 
 from lacuna.agent.housekeeping import HousekeepingSettings, Merger, MergeSettings
 from lacuna.agent.housekeeping.merging import MergeReport
-from lacuna.agents import AgentParts
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.shared.batches import (
@@ -36,6 +35,7 @@ from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.segments import SegmentId as StoredSegmentId
 from lacuna.logstore.segments import SliceInput, WrittenSegment, segment_key, write_segment
 from lacuna.logstore.segments.merge import LiveRange, merge_ranges
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.agent.housekeeping.test_housekeeping import NEVER, collect_all, objects, read, write
 

@@ -13,9 +13,9 @@ from lacuna.agent.housekeeping import (
     collecting,
     service,
 )
-from lacuna.agents import AgentParts
 from lacuna.controlplane.client import PartitionView
 from lacuna.logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.agent.harness import ScriptedControl, make_context
 

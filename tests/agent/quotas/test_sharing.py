@@ -10,7 +10,7 @@ from lacuna.agent.quotas.limits import PRODUCED
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.state.shares import Shares
-from lacuna.kafka import Agents, KafkaConnection
+from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.testing.cluster import Cluster
 from lacuna.wire.messages.alter_client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,

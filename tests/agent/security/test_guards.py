@@ -15,6 +15,7 @@ from lacuna.agent.security.assignments import CutAssignments
 from lacuna.agent.security.guards import GUARDS, OPEN
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.base.errors import UserError
 from lacuna.controlplane.shared.acls import Operation, PatternType, Permission, ResourceType
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import Authorizer
@@ -32,7 +33,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
-from lacuna.errors import UserError
 from lacuna.wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving

@@ -9,10 +9,10 @@ from lacuna.agent.security.access import Access
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
+from lacuna.base.errors import UserError
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.security_pb2 import ScramCredential, SecurityChanges
-from lacuna.errors import UserError
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.doubles.clock import ManualClock
 

@@ -4,13 +4,13 @@ import pytest
 
 from lacuna.agent.security.listeners import Listener, Protocol, parse_listeners
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
+from lacuna.base.errors import UserError
 from lacuna.controlplane.shared.principal import (
     ANONYMOUS,
     Principal,
     parse_principal,
     parse_principals,
 )
-from lacuna.errors import UserError
 
 
 @pytest.mark.parametrize(

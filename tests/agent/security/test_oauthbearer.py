@@ -28,9 +28,9 @@ from lacuna.agent.security.sasl.jwts import (
 from lacuna.agent.security.sasl.mechanism import Authenticated, AuthenticationFailed
 from lacuna.agent.security.sasl.oauthbearer import OAuthBearerExchange, read_first_message
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.base.errors import UserError
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
-from lacuna.errors import UserError
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
 from tests.doubles.clock import ManualClock
 

@@ -26,8 +26,8 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
+from lacuna.base.errors import UserError
 from lacuna.controlplane.shared.security import Security
-from lacuna.errors import UserError
 from tests.agent.doors import event_loop_policy  # noqa: F401 - a fixture
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.certificates import Authority, Certificate

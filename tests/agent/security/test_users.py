@@ -16,11 +16,11 @@ from lacuna.agent.security.sasl.users import (
     read_users,
     verifier,
 )
+from lacuna.base.errors import UserError
+from lacuna.base.secret import read_secret
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.security_pb2 import ScramCredential
-from lacuna.errors import UserError
-from lacuna.secret import read_secret
 
 SECRET = "not-to-be-seen"
 

@@ -52,7 +52,7 @@ from lacuna.logstore.segments.paths import (
     JOURNAL_SNAPSHOTS_PREFIX,
     journal_append_key,
 )
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.moto import CREDENTIALS
 from tests.controlplane.runtime.commands import commit, created
 from tests.controlplane.runtime.rig import Rig
 from tests.doubles.bucket import BucketFault, FaultyBucket

@@ -37,7 +37,7 @@ from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import MemoryStore, ObjectInfo
 from lacuna.logstore.segments.paths import JOURNAL_SNAPSHOTS_PREFIX
-from lacuna.losses import AcceptedLoss, accept_shared_loss
+from lacuna.operating.losses import AcceptedLoss, accept_shared_loss
 from tests.controlplane.verbs.cluster import Cluster
 from tests.postgresql import PostgresqlServer
 

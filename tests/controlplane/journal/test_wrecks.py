@@ -28,7 +28,7 @@ from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
-from lacuna.losses import AcceptedLoss, accept_shared_loss
+from lacuna.operating.losses import AcceptedLoss, accept_shared_loss
 from tests.controlplane.journal.golden import LEASE, SHARED, Place, make_place, replayed
 
 ERA = 2**40

@@ -19,7 +19,8 @@ from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
-from lacuna import tls as tls_files
+from lacuna.base import tls as tls_files
+from lacuna.base.errors import UserError
 from lacuna.controlplane.client import (
     CommandRefused,
     ControlTls,
@@ -41,7 +42,6 @@ from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, Descri
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import Acl, AlterSecurity, ScramCredential, SecurityChanges
 from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
-from lacuna.errors import UserError
 from tests.certificates import Authority, Certificate
 
 ECHO = "/test.Test/Echo"

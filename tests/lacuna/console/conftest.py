@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
 from lacuna.console import limits
 from lacuna.console.listening import listen
 from lacuna.console.serving import console_served
@@ -24,6 +23,7 @@ from lacuna.controlplane.verbs import producers
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, Shown
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.lacuna.conftest import with_lasting_leases
 

@@ -17,8 +17,8 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer
 
+from lacuna.base.errors import ListenError
 from lacuna.cli.console_options import Wanted, host_names
-from lacuna.errors import ListenError
 from lacuna.testing import ProcessCluster
 from tests.lacuna.conftest import Refusal, without_warnings
 from tests.lacuna.console.conftest import SECONDS

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lacuna.addresses import parse_address
+from lacuna.base.addresses import parse_address
 from lacuna.console import limits
 from lacuna.console.doorkeeper import Quiet
 from lacuna.testing import Cluster

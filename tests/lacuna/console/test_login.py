@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
-from lacuna.client_security import ClientSecurity
-from lacuna.kafka import Agents
-from lacuna.sasl import scram
+from lacuna.base.client_security import ClientSecurity
+from lacuna.base.sasl import scram
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.kafka import Agents
 from lacuna.testing import Cluster
 from tests.certificates import Authority
 from tests.lacuna.conftest import with_lasting_leases

@@ -27,11 +27,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
-from lacuna.agents import AgentParts
+from lacuna.base.sasl import scram
 from lacuna.console import limits
 from lacuna.console.rights import RightsOfUsers
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
-from lacuna.sasl import scram
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.lacuna.conftest import with_lasting_leases
 from tests.lacuna.console.conftest import (

@@ -10,7 +10,7 @@ from lacuna.logstore.objects import DirectoryStore, MemoryStore, ObjectStore
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.objects.s3 import S3Store, ServerSideEncryption
-from lacuna.moto import MotoServer
+from lacuna.operating.moto import MotoServer
 from tests.doubles.keys import some_keys
 
 _buckets = itertools.count()

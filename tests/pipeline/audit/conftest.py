@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
 from lacuna.logstore.objects import ObjectStore, open_store
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.audit import AuditOptions, Report, audit
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import ClusterLocation, find_cluster

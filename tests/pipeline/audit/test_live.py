@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
+from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.audit import AuditOptions, Kind, audit
 from lacuna.pipeline.audit.keys import compacted_offsets, count_keys
 from lacuna.pipeline.errors import StaleMetadataError

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.report import CompactionReport
 from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings

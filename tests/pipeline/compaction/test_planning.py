@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lacuna.base.errors import UserError
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable, fence_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import CompactionRange
+from lacuna.logstore.objects.prices import GET, PUT, Prices
 from lacuna.pipeline.compaction.planning import (
     LEAST_TASK_BYTES,
     WANTED_TASKS,
@@ -24,7 +26,6 @@ from lacuna.pipeline.compaction.planning import (
 from lacuna.pipeline.compaction.rewriting import first_sequence
 from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
 from lacuna.pipeline.errors import PipelineError
-from lacuna.pipeline.prices import GET, PUT, Prices
 
 NOW_MS = 1_000_000
 TOPIC_ID = b"t" * 16
@@ -268,5 +269,5 @@ def test_prices_are_one_table_that_a_file_replaces(tmp_path: Path) -> None:
     assert prices.source == str(file)
     for wrong in ("[]", "{", '{"put": 1}', '{"put_per_1000": -1}', '{"put_per_1000": "x"}'):
         file.write_text(wrong)
-        with pytest.raises(PipelineError, match=str(file)):
+        with pytest.raises(UserError, match=str(file)):
             Prices.load(file)

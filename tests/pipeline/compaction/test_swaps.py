@@ -10,10 +10,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
 from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.layout import Codec
+from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import find_cluster

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
-from lacuna.moto import CREDENTIALS, MotoServer
+from lacuna.operating.moto import CREDENTIALS, MotoServer
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.opening import open_destination

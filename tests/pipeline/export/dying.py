@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.folder import FolderDestination
 from lacuna.pipeline.export.job import ExportSettings

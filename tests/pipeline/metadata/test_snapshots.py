@@ -13,7 +13,7 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import metadata_prefix
-from lacuna.moto import CREDENTIALS
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import DamagedDataError, PipelineError, StaleMetadataError
 from lacuna.pipeline.location import find_cluster

@@ -13,9 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
 from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.datasource.batch import BatchReader
 from lacuna.pipeline.datasource.options import Options

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agents import AgentParts
 from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource.bounds import TopicPartition

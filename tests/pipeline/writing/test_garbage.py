@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Message
 
-from lacuna.agents import AgentParts
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
 from lacuna.logstore.segments import lease_prefix, segments_prefix
+from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
 from lacuna.pipeline.datasource.writing.lease import LEASE_SECONDS
 from lacuna.pipeline.datasource.writing.transaction import WriteTransaction

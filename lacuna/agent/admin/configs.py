@@ -1,0 +1,292 @@
+"""Configs as DescribeConfigs and CreateTopics show them: values, sources and documentation.
+
+Topic configs come from the control plane's table of configs that have an effect
+(controlplane/shared/topic_configs.py), group configs from controlplane/shared/group_configs.py. An agent's configs
+are its settings, under Kafka's names where Kafka has one; neither they nor the levels of its loggers can be
+altered. All client metrics subscriptions show the same values.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.security.listeners import DEFAULT_NAME
+from lacuna.base.setting import LARGEST_INT, Setting, as_text, settings_of
+from lacuna.controlplane.shared.broker_configs import TOPIC_CONFIG_OF, broker_name, can_be_set
+from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS
+from lacuna.controlplane.shared.security import Security
+from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, ConfigType
+from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
+from lacuna.logstore.compiled import interpreted
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+DYNAMIC_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5
+DYNAMIC_LOGGER, DYNAMIC_GROUP = 6, 8
+_UNKNOWN_TYPE = 0
+_LOG4J = (
+    (logging.CRITICAL, "FATAL"),
+    (logging.ERROR, "ERROR"),
+    (logging.WARNING, "WARN"),
+    (logging.INFO, "INFO"),
+    (logging.DEBUG, "DEBUG"),
+)
+
+#: A config of our own.
+KERNEL: Final = "lacuna.kernel"
+
+# Kafka shows no broker synonym for these: there is no broker config, or one in hours, or one without a value.
+_OF_TOPICS_ALONE = frozenset(
+    {
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "retention.ms",
+        "segment.jitter.ms",
+        "segment.ms",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synonym:
+    """A value that would apply if the synonyms before it were not set. `source` is Kafka's number of its origin."""
+
+    name: str
+    value: str
+    source: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownConfig:
+    """One config of a resource. If there are synonyms, the first is the value in effect."""
+
+    name: str
+    value: str
+    source: int
+    is_read_only: bool
+    type: int
+    documentation: str
+    synonyms: tuple[Synonym, ...]
+
+
+def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
+    """Yield all configs of a topic: `own` was set on it, `of_brokers` for all brokers under the brokers' names."""
+    for config in TOPIC_CONFIGS.values():
+        name = broker_name(config.name)
+        synonyms: tuple[Synonym, ...] = ()
+        if config.name not in _OF_TOPICS_ALONE:
+            synonyms = (Synonym(name=name, value=config.default, source=DEFAULT),)
+        value, source = config.default, DEFAULT
+        if name in of_brokers:
+            value, source = of_brokers[name], DYNAMIC_DEFAULT_BROKER
+            synonyms = (Synonym(name=name, value=value, source=source), *synonyms)
+        if config.name in own:
+            value, source = own[config.name], DYNAMIC_TOPIC
+            synonyms = (Synonym(name=config.name, value=value, source=source), *synonyms)
+        yield ShownConfig(
+            name=config.name,
+            value=value,
+            source=source,
+            is_read_only=False,
+            type=config.type,
+            documentation=config.documentation,
+            synonyms=synonyms,
+        )
+
+
+def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
+    """Return the configs of `agent`, sorted by name.
+
+    Only the addresses, node ids and zones of other agents are known: their other settings are assumed to equal ours."""
+    endpoints = agent.endpoints or [
+        Endpoint(listener=DEFAULT_NAME, host=agent.host, port=agent.port)
+    ]
+    advertised = ",".join(f"{each.listener}://{each.host}:{each.port}" for each in endpoints)
+    shown = [
+        _static("advertised.listeners", ConfigType.STRING, advertised),
+        _static(
+            "authorizer.class.name",
+            ConfigType.STRING,
+            context.access.settings.authorizer,
+            "What decides who may do what: ACLs by the rules of Kafka's StandardAuthorizer, or nothing.",
+        ),
+        _static("broker.id", ConfigType.INT, str(agent.node_id)),
+        _static(
+            KERNEL,
+            ConfigType.STRING,
+            "interpreted" if interpreted() else "compiled",
+            "Whether what works on records is compiled; interpreted, it is much slower.",
+        ),
+        _static(
+            "log.dirs", ConfigType.STRING, LOG_DIR, "The object store, which all agents share."
+        ),
+        _default(
+            "default.replication.factor",
+            ConfigType.INT,
+            "1",
+            "There are no replicas: records are in the object store before they are acknowledged.",
+        ),
+        _static("delete.topic.enable", ConfigType.BOOLEAN, "true"),
+        _static(
+            "group.coordinator.rebalance.protocols",
+            ConfigType.LIST,
+            "classic,consumer",
+            "The group protocols that are served: classic, and consumer (KIP-848).",
+        ),
+        _static("node.id", ConfigType.INT, str(agent.node_id)),
+        *_group_bounds(),
+        *_topic_defaults(),
+        *_settings(context.settings, context.fetch.settings, context.produce.settings),
+    ]
+    rack = _static("broker.rack", ConfigType.STRING, agent.zone)
+    shown = [rack if config.name == rack.name else config for config in shown]
+    set_for_all = {each.name: each for each in of_all_agents(context.control.cluster.security)}
+    shown = [_with_dynamic(each, set_for_all.pop(each.name, None)) for each in shown]
+    shown += set_for_all.values()
+    return sorted(shown, key=lambda config: config.name)
+
+
+def of_all_agents(security: Security) -> Iterable[ShownConfig]:
+    """Yield the configs that were set for all brokers."""
+    for name, value in security.configs.items():
+        config = TOPIC_CONFIGS.get(TOPIC_CONFIG_OF.get(name, ""))
+        yield ShownConfig(
+            name=name,
+            value=value,
+            source=DYNAMIC_DEFAULT_BROKER,
+            is_read_only=False,
+            type=ConfigType.INT if config is None else config.type,
+            documentation="" if config is None else config.documentation,
+            synonyms=(Synonym(name=name, value=value, source=DYNAMIC_DEFAULT_BROKER),),
+        )
+
+
+def _with_dynamic(shown: ShownConfig, dynamic: ShownConfig | None) -> ShownConfig:
+    """Return a config of an agent as it is, given what was set for all of them."""
+    if dynamic is None:
+        return replace(shown, is_read_only=not can_be_set(shown.name))
+    return replace(
+        dynamic,
+        documentation=shown.documentation,
+        synonyms=(*dynamic.synonyms, *shown.synonyms),
+    )
+
+
+def _settings(*parts: object) -> Iterable[ShownConfig]:
+    """Yield the settings of an agent's parts, each with the value that it has."""
+    for part in parts:
+        for name, row in settings_of(type(part)).items():
+            value = getattr(part, name)
+            show = _default if value == row.default else _static
+            yield show(row.key, _type_of(row), as_text(value), row.documentation)
+
+
+def _type_of(row: Setting) -> ConfigType:
+    if isinstance(row.default, bool):
+        return ConfigType.BOOLEAN
+    if isinstance(row.default, str):
+        return ConfigType.STRING
+    return ConfigType.INT if row.most <= LARGEST_INT else ConfigType.LONG
+
+
+def _group_bounds() -> Iterable[ShownConfig]:
+    """Yield the default and the bounds of each group config, under the names of Kafka's broker configs."""
+    for config in GROUP_CONFIGS.values():
+        name = f"group.{config.name}"
+        yield _default(name, ConfigType.INT, str(config.default), config.documentation)
+        for bound, value in (
+            (config.lowest_name, config.lowest),
+            (config.highest_name, config.highest),
+        ):
+            text = f"A limit for {config.name} of a group."
+            yield _default(bound, ConfigType.INT, str(value), text)
+
+
+def _topic_defaults() -> Iterable[ShownConfig]:
+    """Yield the default of each topic config, under the names of Kafka's broker configs."""
+    for config in TOPIC_CONFIGS.values():
+        if config.name not in _OF_TOPICS_ALONE:
+            name = broker_name(config.name)
+            yield _default(name, config.type, config.default, config.documentation)
+
+
+def of_loggers() -> Iterable[ShownConfig]:
+    """Yield this agent's loggers with log4j names for their levels; other agents are assumed to have the same."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("lacuna")]
+    levels = {"root": logging.root.level}
+    levels.update((name, logging.getLogger(name).getEffectiveLevel()) for name in sorted(names))
+    for name, level in levels.items():
+        yield ShownConfig(
+            name=name,
+            value=_log4j_level(level),
+            source=DYNAMIC_LOGGER,
+            is_read_only=True,
+            type=_UNKNOWN_TYPE,
+            documentation="",
+            synonyms=(),
+        )
+
+
+def _log4j_level(level: int) -> str:
+    return next((name for least, name in _LOG4J if level >= least), "TRACE")
+
+
+def _default(name: str, kind: ConfigType, value: str, documentation: str) -> ShownConfig:
+    return ShownConfig(
+        name=name,
+        value=value,
+        source=DEFAULT,
+        is_read_only=True,
+        type=kind,
+        documentation=documentation,
+        synonyms=(Synonym(name=name, value=value, source=DEFAULT),),
+    )
+
+
+#: The configs of every client metrics subscription: no metrics are collected (docs/adr/0017).
+CLIENT_METRICS = [
+    _default(
+        "interval.ms",
+        ConfigType.INT,
+        "300000",
+        "How often clients ask for their subscription; no metrics are collected.",
+    ),
+    _default("match", ConfigType.LIST, "", "No metrics are collected."),
+    _default("metrics", ConfigType.LIST, "", "No metrics are collected."),
+]
+
+
+def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
+    """Yield all configs of a group, each with one synonym, as Kafka does; `configs` maps names to set values."""
+    for config in GROUP_CONFIGS.values():
+        value, source = str(config.default), DEFAULT
+        if config.name in configs:
+            value, source = configs[config.name], DYNAMIC_GROUP
+        yield ShownConfig(
+            name=config.name,
+            value=value,
+            source=source,
+            is_read_only=False,
+            type=ConfigType.INT,
+            documentation=config.documentation,
+            synonyms=(Synonym(name=config.name, value=value, source=source),),
+        )
+
+
+def _static(name: str, kind: ConfigType, value: str, documentation: str = "") -> ShownConfig:
+    return ShownConfig(
+        name=name,
+        value=value,
+        source=STATIC_BROKER,
+        is_read_only=True,
+        type=kind,
+        documentation=documentation,
+        synonyms=(Synonym(name=name, value=value, source=STATIC_BROKER),),
+    )

@@ -1,0 +1,73 @@
+"""Settings of fetching; sizes in bytes."""
+
+from dataclasses import dataclass
+
+from lacuna.base.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """Settings of one worker's fetching; sizes in bytes. Raises SettingsError."""
+
+    cache_bytes: int = setting(
+        "fetch.cache.bytes",
+        128 * MEBIBYTE,
+        "Bytes of cached records and of the columns that describe them, per worker.",
+        least=4096,
+        option="--cache-mib",
+    )
+    answer_bytes: int = setting(
+        "fetch.answer.bytes",
+        96 * MEBIBYTE,
+        "Bytes of records outside the cache that answers hold until clients have read them, per worker. Answers "
+        "become smaller as the total approaches this bound.",
+        least=4096,
+    )
+    max_response_bytes: int = setting(
+        "fetch.max.bytes",
+        16 * MEBIBYTE,
+        "The most bytes in one answer, whatever the client requests, unless a single batch is larger.",
+        least=4096,
+        most=LARGEST_INT,
+    )
+    max_reads: int = setting(
+        "fetch.max.reads",
+        16,
+        "How many reads of the store run at once, per worker; fewer if the store prefers fewer.",
+        least=1,
+        most=1024,
+    )
+    read_ahead_bytes: int = setting(
+        "fetch.read.ahead.bytes",
+        16 * MEBIBYTE,
+        "How many bytes to read ahead of a fetch, for all its partitions together; 0: do not read ahead.",
+    )
+    zone_reads: str = setting(
+        "fetch.zone.reads",
+        "auto",
+        "Whether the agents of a zone share their reads, so that they read the bucket once (ADR 39). `auto`: share "
+        "if the agents name their zone and the store charges for requests. `on`: always share; agents without a zone "
+        "count as one zone.",
+        choices=("auto", "on", "off"),
+    )
+    max_sessions: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        "Incremental fetch sessions per worker. Beyond this bound, a new session replaces one that was unused for "
+        "two minutes, or an equally old one with fewer partitions; otherwise, the consumer fetches without a "
+        "session.",
+        least=1,
+        most=LARGEST_INT,
+    )
+
+    max_read_bytes: int = 8 * MEBIBYTE
+    """The most that one read of the store brings, unless a single piece is larger."""
+    chunk_bytes: int = 8 * MEBIBYTE
+    """The agents of a zone divide an object among themselves in chunks of this size."""
+    zone_patience_ms: int = 1_000
+    """How long a read waits for another agent of its zone, before it reads the bucket itself."""
+    max_session_partitions: int = 500_000
+    """Partitions in all sessions together; beyond it consumers fetch without one."""
+
+    def __post_init__(self) -> None:
+        check_settings(self)

@@ -1,0 +1,349 @@
+"""Asks other agents for chunks, over connections to the port that their clients use.
+
+A connection carries one request at a time, so that no answer waits for another one. Connections stay open for the next
+request until the other agent closes them.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar, cast
+
+from lacuna.agent.fetch.buffers import ByteBudget
+from lacuna.base.client_security import PLAINTEXT, ClientSecurity
+from lacuna.base.sasl import Credentials, SaslError
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.wire.errors import MalformedMessage
+from lacuna.wire.layout import Message
+from lacuna.wire.messages.sasl_authenticate import (
+    SASL_AUTHENTICATE_REQUEST,
+    SASL_AUTHENTICATE_RESPONSE,
+    SaslAuthenticateRequest,
+)
+from lacuna.wire.messages.sasl_handshake import (
+    SASL_HANDSHAKE_REQUEST,
+    SASL_HANDSHAKE_RESPONSE,
+    SaslHandshakeRequest,
+)
+from lacuna.wire.peers import (
+    READ_CHUNK_REQUEST,
+    READ_CHUNK_RESPONSE,
+    ReadChunkRequest,
+)
+
+_CLIENT_ID: Final = b"lacuna-agent"
+_HEADER: Final = struct.Struct(">hhih")
+_SIZE: Final = struct.Struct(">i")
+_CORRELATION_BYTES: Final = 4
+#: Of an answer: the correlation id, the error and the length of the data.
+_ANSWER_OVERHEAD: Final = 16
+_MOST_REQUESTS: Final = 16
+#: Of an answer while a connection is authenticated.
+_MOST_TOKEN_BYTES: Final = 4096
+
+Q = TypeVar("Q")
+#: Returns how to connect at a time of the event loop (seconds).
+ToPeers = Callable[[float], ClientSecurity]
+
+#: Node id, host and port: a node that comes back elsewhere has other connections.
+_Address = tuple[int, str, int]
+
+
+class PeerError(Exception):
+    """Another agent could not be asked, broke off, was silent, or sent what is no answer."""
+
+
+class _UnansweredError(PeerError):
+    """The connection broke before a byte of the answer came, so the request may not have been seen."""
+
+
+class ConnectionCounts(NamedTuple):
+    """Connections that carry a request, those that do not, and the most that there may be."""
+
+    busy: int
+    idle: int
+    most: int
+
+
+class PeerRequests:
+    """Connections of one agent to others. At most 16 requests to each of them are under way; others wait for these.
+
+    `patience` is how long an answer is usually waited for, in seconds. The ranges that are asked for at the same time
+    have at most `max_bytes`, or else there is one. `to_peers` says how to connect.
+    """
+
+    def __init__(
+        self, patience: float, max_bytes: int, to_peers: ToPeers = lambda _: PLAINTEXT
+    ) -> None:
+        self._patience = patience
+        self._to_peers = to_peers
+        self._room = ByteBudget(max_bytes)
+        self._peers: dict[_Address, _Peer] = {}
+        self._is_closed = False
+
+    def connections(self) -> ConnectionCounts:
+        """How many connections carry a request, how many do not, and how many there may be to the agents known now."""
+        peers = self._peers.values()
+        idle = sum(len(peer.idle) for peer in peers)
+        busy = sum(len(peer.lines) for peer in peers) - idle
+        return ConnectionCounts(busy, idle, _MOST_REQUESTS * len(peers))
+
+    @property
+    def bytes_under_way(self) -> int:
+        """The bytes of the ranges that are asked for now."""
+        return self._room.used
+
+    async def ask(
+        self, agent: Agent, request: ReadChunkRequest, deadline: float
+    ) -> memoryview | None:
+        """Return the range that is asked for, to be copied at once; None if the agent refuses it or had little time.
+
+        Raises PeerError, also if there is no answer by `deadline` (loop time) though the agent had half of the patience
+        for it. The rest may have gone by while requests of our own were under way.
+        """
+        if self._is_closed:
+            return None
+        loop = asyncio.get_running_loop()
+        address = (agent.node_id, agent.host, agent.port)
+        peer = self._peers.setdefault(address, _Peer())
+        peer.requests += 1
+        asked = deadline
+        try:
+            async with (
+                asyncio.timeout_at(deadline),
+                peer.free,
+                self._room.held(request.size),
+            ):
+                asked = loop.time()
+                body = await self._exchange(address, peer, request)
+        except TimeoutError:
+            if deadline - asked < self._patience / 2:
+                return None
+            raise PeerError("it does not answer") from None
+        except PeerError:
+            if self._is_closed:
+                return None
+            raise
+        finally:
+            peer.requests -= 1
+            self._drop_unused(address, peer)
+        return _data_of(body, request)
+
+    def close(self) -> None:
+        """Close all connections, and ask nobody any more; what waits for an answer gets none."""
+        self._is_closed = True
+        for peer in list(self._peers.values()):
+            for line in list(peer.lines):
+                line.close()
+
+    async def _exchange(
+        self, address: _Address, peer: "_Peer", request: ReadChunkRequest
+    ) -> memoryview:
+        """Return the body of the answer, over a connection that is free or a new one."""
+        if peer.idle:
+            try:
+                return await peer.ask(peer.idle.pop(), request)
+            except _UnansweredError:
+                pass  # the agent may have closed it, as nobody used it, before the request arrived
+        return await peer.ask(await self._connect(address, peer), request)
+
+    async def _connect(self, address: _Address, peer: "_Peer") -> "_Line":
+        def lost(line: _Line) -> None:
+            peer.lost(line)
+            self._drop_unused(address, peer)
+
+        loop = asyncio.get_running_loop()
+        security = self._to_peers(loop.time())
+        host, port = address[1:]
+        try:
+            _, line = await loop.create_connection(
+                lambda: _Line(lost),
+                host,
+                port,
+                ssl=security.context,
+                server_hostname=None if security.context is None else host,
+            )
+        except OSError as error:
+            raise PeerError(f"it cannot be reached: {error}") from error
+        if line.is_open:
+            peer.lines.add(line)
+        if self._is_closed:
+            line.close()
+        if security.credentials is not None:
+            try:
+                await line.authenticate(security.credentials)
+            except BaseException:
+                line.close()
+                raise
+        return line
+
+    def _drop_unused(self, address: _Address, peer: "_Peer") -> None:
+        if not peer.requests and not peer.lines:
+            self._peers.pop(address, None)
+
+
+class _Peer:
+    """The connections to one agent, one for each request under way at most."""
+
+    __slots__ = ("free", "idle", "lines", "requests")
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(_MOST_REQUESTS)
+        #: All that are open, and those of them that carry no request, the last one used at the end.
+        self.lines: set[_Line] = set()
+        self.idle: list[_Line] = []
+        #: Those under way and those that wait.
+        self.requests = 0
+
+    async def ask(self, line: "_Line", request: ReadChunkRequest) -> memoryview:
+        """Return the body of the answer over this connection. Raises PeerError."""
+        try:
+            body = await line.ask(request)
+        except BaseException:
+            line.close()
+            raise
+        if line.is_open:
+            self.idle.append(line)
+        return body
+
+    def lost(self, line: "_Line") -> None:
+        """Forget a connection that is closed."""
+        self.lines.discard(line)
+        if line in self.idle:
+            self.idle.remove(line)
+
+
+class _Line(asyncio.BufferedProtocol):
+    """A connection to another agent, on which one request at a time is answered.
+
+    `on_lost` is called with it once it is closed, by either side.
+    """
+
+    def __init__(self, on_lost: "Callable[[_Line], None]") -> None:
+        self.is_open = False
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport
+        self._correlation_id = 0
+        self._most_bytes = 0
+        self._answer: asyncio.Future[bytearray] | None = None
+        self._is_authenticated = False
+        self._begin(_SIZE.size)
+        self._is_size = True
+
+    async def ask(self, request: ReadChunkRequest) -> memoryview:
+        """Send a request and return the body of its answer. Raises PeerError."""
+        if self._is_authenticated:
+            request = request._replace(peer_secret=b"")
+        most_bytes = request.size + _ANSWER_OVERHEAD
+        return await self._exchange(READ_CHUNK_REQUEST, 0, request, most_bytes)
+
+    async def authenticate(self, credentials: Credentials) -> None:
+        """Prove to the other agent who this one is, and have it do the same. Raises PeerError."""
+        exchange = credentials.begin()
+        try:
+            choice = SaslHandshakeRequest(credentials.mechanism)
+            body = await self._exchange(SASL_HANDSHAKE_REQUEST, 1, choice, _MOST_TOKEN_BYTES)
+            if SASL_HANDSHAKE_RESPONSE.read(body, 1).error_code != ErrorCode.NONE:
+                raise PeerError("its first listener does not authenticate agents")
+            token = next(exchange)
+            while True:
+                body = await self._exchange(
+                    SASL_AUTHENTICATE_REQUEST, 1, SaslAuthenticateRequest(token), _MOST_TOKEN_BYTES
+                )
+                answer = SASL_AUTHENTICATE_RESPONSE.read(body, 1)
+                if answer.error_code != ErrorCode.NONE:
+                    raise PeerError("it does not know this agent: is it of the same cluster?")
+                token = exchange.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            self._is_authenticated = True
+        except (SaslError, MalformedMessage) as error:
+            raise PeerError(f"it could not be authenticated: {error}") from error
+
+    async def _exchange(
+        self, form: Message[Q], version: int, request: Q, most_bytes: int
+    ) -> memoryview:
+        self._correlation_id += 1
+        header = _HEADER.pack(form.api_key, version, self._correlation_id, len(_CLIENT_ID))
+        payload = header + _CLIENT_ID + form.write(request, version)
+        if not self.is_open:
+            raise _UnansweredError("it closed the connection")
+        self._most_bytes = most_bytes
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(_SIZE.pack(len(payload)) + payload)
+        frame = memoryview(await answer).toreadonly()
+        if _SIZE.unpack_from(frame)[0] != self._correlation_id:
+            raise PeerError("it answered another request")
+        return frame[_CORRELATION_BYTES:]
+
+    def close(self, error: PeerError | None = None) -> None:
+        """Close at once; a request that waits for its answer fails with the error."""
+        if self.is_open:
+            self._transport.abort()
+            self._lost(error or PeerError("the connection was closed"))
+
+    # Called by the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note that the connection can be used."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.is_open = True
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Return the rest of the buffer of what comes next: a size, or an answer of that size."""
+        return memoryview(self._data)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take in `nbytes` bytes."""
+        self._filled += nbytes
+        if self._filled < len(self._data):
+            return
+        data = self._data
+        if self._is_size:
+            (size,) = _SIZE.unpack(data)
+            if self._answer is None or not _CORRELATION_BYTES <= size <= self._most_bytes:
+                self.close(PeerError(f"it answered {size} bytes, which is no answer"))
+                return
+            self._begin(size)
+        else:
+            self._begin(_SIZE.size)
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(data)
+            self._answer = None
+        self._is_size = not self._is_size
+
+    def eof_received(self) -> bool:
+        """Let the transport close."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Fail the request that waits for its answer."""
+        is_unanswered = self._is_size and not self._filled
+        kind = _UnansweredError if is_unanswered else PeerError
+        self._lost(kind("it closed the connection"))
+
+    def _begin(self, size: int) -> None:
+        self._data = bytearray(size)
+        self._filled = 0
+
+    def _lost(self, error: PeerError) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+        self._answer = None
+        self._on_lost(self)
+
+
+def _data_of(body: memoryview, request: ReadChunkRequest) -> memoryview | None:
+    try:
+        answer = READ_CHUNK_RESPONSE.read(body, 0)
+    except MalformedMessage as error:
+        raise PeerError(f"it answered what is no answer: {error}") from error
+    if answer.error_code != ErrorCode.NONE:
+        return None
+    (data,) = answer.data or (b"",)
+    if len(data) != request.size:
+        raise PeerError(f"it answered {len(data)} bytes instead of {request.size}")
+    return memoryview(data)

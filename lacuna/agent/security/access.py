@@ -1,0 +1,237 @@
+"""What decides whether a client gets in: the TLS of an agent's listeners, and its SASL mechanisms."""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.security.assignments import CutAssignments
+from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
+from lacuna.agent.security.peers import PEER, PEER_MECHANISM, PeerIdentity
+from lacuna.agent.security.sasl.jwks import Jwks
+from lacuna.agent.security.sasl.jwts import Claims, JwtValidator, UnsecuredValidator, Validator
+from lacuna.agent.security.sasl.mechanism import Exchange, Mechanisms
+from lacuna.agent.security.sasl.oauthbearer import OAuthBearerExchange
+from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
+from lacuna.agent.security.sasl.scram import ScramExchange
+from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users
+from lacuna.agent.security.session import Session
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.tls import Tls
+from lacuna.agent.security.tokens import DelegationTokens
+from lacuna.base.client_security import ClientSecurity
+from lacuna.base.errors import UserError
+from lacuna.base.tls import subject_of
+from lacuna.controlplane.shared.authorizing import authorizer_of
+from lacuna.controlplane.shared.complaints import Complaints
+from lacuna.controlplane.shared.config_values import printable
+from lacuna.controlplane.shared.principal import ANONYMOUS, USER, Principal
+from lacuna.controlplane.shared.security import Security
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lacuna.agent.clock import WallClock
+
+log = logging.getLogger("lacuna.agent")
+
+_OAUTHBEARER: Final = "OAUTHBEARER"
+_Make = Callable[[], Exchange]
+
+
+class UnknownSubject(Exception):
+    """The subject of a client's certificate cannot be read, or no rule makes a principal of it."""
+
+
+class Access:
+    """Makes the session of each connection. Checks its settings when it is made, and raises UserError."""
+
+    def __init__(
+        self,
+        settings: SecuritySettings,
+        listeners: "Sequence[Listener]",
+        security: Security,
+        clock: "WallClock",
+        peers: PeerIdentity | None = None,
+    ) -> None:
+        """`peers` is how agents know one another; without it, no other agent gets in where there is SASL."""
+        self.settings = settings
+        self.peers = peers
+        self._first = listeners[0]
+        self._clock = clock
+        try:
+            self._rules = PrincipalRules(
+                "" if settings.mapping_rules.strip() == "DEFAULT" else settings.mapping_rules
+            )
+        except MappingRulesError as error:
+            raise UserError(str(error)) from error
+        self.tls = self._tls(listeners)
+        #: Delegation tokens.
+        self.tokens = DelegationTokens(settings, security, clock)
+        self._users: Users | None = None
+        self._mechanisms = self._made(listeners, security)
+        #: None if everybody may do everything.
+        self.authorizer = authorizer_of(settings, security, {PEER})
+        self.cut_assignments = CutAssignments()
+        self._listeners = listeners
+        #: What the log has said of hosts whose clients could not authenticate.
+        self.complaints = Complaints()
+
+    def _tls(self, listeners: "Sequence[Listener]") -> Tls | None:
+        encrypted = [str(each) for each in listeners if each.protocol.has_tls]
+        if encrypted and not self.settings.names_certificate():
+            raise UserError(
+                f"{encrypted[0]} needs a certificate: name its PEM files with --tls-cert and --tls-key, or a PKCS#12 "
+                "file in ssl.keystore.location"
+            )
+        if (given := self.settings.of_tls()) and not encrypted:
+            raise UserError(
+                f"{given} is set and no listener uses TLS: add one with --listen SSL://HOST:PORT or "
+                "SASL_SSL://HOST:PORT"
+            )
+        return Tls(self.settings) if encrypted else None
+
+    def _made(self, listeners: "Sequence[Listener]", security: Security) -> Mechanisms:
+        wanted = _listed(self.settings.mechanisms)
+        has_sasl = any(each.protocol.has_sasl for each in listeners)
+        if self.settings.names_issuer() and not (has_sasl and _OAUTHBEARER in wanted):
+            raise UserError(
+                "settings of OAUTHBEARER are given and it is not in use: add it to sasl.enabled.mechanisms, and a "
+                "listener with SASL"
+            )
+        if not has_sasl and (given := self.settings.of_sasl()):
+            raise UserError(
+                f"{given} is set and no listener uses SASL: add one with --listen SASL_SSL://HOST:PORT"
+            )
+        if not has_sasl:
+            return {}
+        file = self.settings.users_file
+        secret = self._secret_of_cluster
+        self._users = users = Users(security, read_users(Path(file)) if file else None, secret)
+        find_token = self.tokens.find
+        makers: Mapping[str, Callable[[], _Make]] = {
+            "SCRAM-SHA-256": lambda: partial(ScramExchange, SHA_256, users, find_token),
+            "SCRAM-SHA-512": lambda: partial(ScramExchange, SHA_512, users, find_token),
+            "PLAIN": lambda: partial(PlainExchange, PlainPasswords(users)),
+            _OAUTHBEARER: lambda: partial(
+                OAuthBearerExchange, self._validator(), self.settings.oauth_scopes
+            ),
+        }
+        unknown = [each for each in wanted if each not in makers]
+        if unknown or not wanted:
+            raise UserError(
+                f"sasl.enabled.mechanisms is {self.settings.mechanisms!r}: choose among {', '.join(makers)}"
+            )
+        made = {name: makers[name]() for name in wanted}
+        if self.peers is not None:
+            nobody = Users(Security(), secret=secret)
+            made[PEER_MECHANISM] = partial(ScramExchange, SHA_256, nobody, self.peers.find)
+        return made
+
+    def _secret_of_cluster(self) -> bytes:
+        return b"" if self.peers is None else self.peers.secret
+
+    def check_users(self) -> None:
+        """Raise UserError if nobody could log in, not even to add users. The control plane's users must be known."""
+        is_open = any(not each.protocol.has_sasl for each in self._listeners)
+        if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
+            return
+        raise UserError(
+            f"{self._first} asks for a user and a password, and there are no users, so nobody could log in: name a "
+            'file of the first users with --users-file, as admin = "file:/run/secrets/admin"'
+        )
+
+    def is_of_file(self, user: str) -> bool:
+        """Return whether a user is in the users file."""
+        return self._users is not None and self._users.is_of_file(user)
+
+    def to_peers(self, now: float) -> ClientSecurity:
+        """Return how this agent connects to others at `now` (loop time): their first listeners are as its own."""
+        protocol = self._first.protocol
+        return ClientSecurity(
+            protocol=protocol.value,
+            made_context=self.tls.client_context(now) if protocol.has_tls and self.tls else None,
+            credentials=self.peers.credentials() if protocol.has_sasl and self.peers else None,
+        )
+
+    def _validator(self) -> Validator:
+        settings = self.settings
+        claims = Claims(settings, self._clock, requires_iat=not settings.oauth_unsecured)
+        if settings.oauth_unsecured:
+            if settings.oauth_jwks:
+                raise UserError(
+                    "sasl.oauthbearer.unsecured takes tokens that nobody has signed, and "
+                    "sasl.oauthbearer.jwks.endpoint.url names keys to check them with: set one of them"
+                )
+            log.warning(
+                "sasl.oauthbearer.unsecured is set: EVERYBODY who can connect can be ANYBODY, since tokens need no "
+                "signature; use it for development only"
+            )
+            return UnsecuredValidator(claims)
+        if not settings.oauth_jwks:
+            raise UserError(
+                "OAUTHBEARER needs to know the keys that sign tokens: set sasl.oauthbearer.jwks.endpoint.url"
+            )
+        keys = Jwks(settings.oauth_jwks, settings.oauth_refresh_ms)
+        if keys.is_plain:
+            log.warning(
+                "%s is not encrypted: whoever can change the traffic can make tokens; use https://",
+                keys.name,
+            )
+        return JwtValidator(claims, keys)
+
+    def warn(self) -> None:
+        """Say of each listener whether others can connect and need not say who they are, or can be listened to."""
+        for listener in self._listeners:
+            _warn_of(listener, self.settings)
+
+    def session(self, listener: Listener, certificate: bytes | None = None) -> Session:
+        """Return the session of a new connection; `certificate` is the client's, in DER. Raises UnknownSubject."""
+        principal = ANONYMOUS
+        if certificate is not None and not listener.protocol.has_sasl:
+            principal = self._of_certificate(certificate)
+        longest_ms = self.settings.max_reauth_ms
+        return Session(listener, self._clock, self._mechanisms, longest_ms, principal)
+
+    def _of_certificate(self, certificate: bytes) -> Principal:
+        try:
+            subject = subject_of(certificate)
+        except ValueError as error:
+            raise UnknownSubject(str(error)) from error
+        name = self._rules.name(subject)
+        if not name:
+            raise UnknownSubject(
+                f"no rule in ssl.principal.mapping.rules fits the certificate of {printable(subject)}"
+            )
+        return Principal(USER, name)
+
+
+def _listed(text: str) -> "Sequence[str]":
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+_OPEN_TO_ALL: Final = (
+    "%s accepts everybody who can connect to it, %s: put SASL_SSL or SSL with ssl.client.auth=required in its place, "
+    "or let only hosts that you trust reach it"
+)
+
+
+def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
+    """Say it loudly if others can connect, and need not say who they are or can be listened to."""
+    if listener.is_loopback:
+        return
+    asks = listener.protocol.has_sasl or (
+        listener.protocol is Protocol.SSL and settings.client_auth == "required"
+    )
+    if not asks:
+        how = "encrypted" if listener.protocol.has_tls else "and nothing is encrypted"
+        log.warning(_OPEN_TO_ALL, listener, how)
+    elif not listener.protocol.has_tls:
+        shows_secrets = not {"PLAIN", _OAUTHBEARER}.isdisjoint(_listed(settings.mechanisms))
+        log.warning(
+            "%s is not encrypted: whoever sees the traffic can read the records%s; use SASL_SSL",
+            listener,
+            " and the secrets of clients" if shows_secrets else "",
+        )

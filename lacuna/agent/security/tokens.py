@@ -1,0 +1,97 @@
+"""Delegation tokens (KIP-48): who has one logs in by SCRAM with its id as the name and its HMAC as the password.
+
+The control plane keeps the ids, owners and times of tokens. The HMAC is computed from the id with a key that all agents
+have (delegation.token.secret.key), so that what the control plane keeps gives nobody a token.
+"""
+
+import asyncio
+import base64
+import hmac
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.security.sasl.mechanism import Authenticated
+from lacuna.agent.security.sasl.users import Verifier, derived_salt, verifier
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.base.errors import UserError
+from lacuna.base.secret import read_secret
+from lacuna.controlplane.shared.principal import Principal
+from lacuna.controlplane.shared.security import Security
+from lacuna.controlplane.v1.security_pb2 import DelegationToken
+
+if TYPE_CHECKING:
+    from lacuna.agent.clock import WallClock
+
+_LEAST_KEY_BYTES: Final = 16
+_MOST_REMEMBERED: Final = 1024
+
+
+def principal_of(text: str) -> Principal:
+    """Return the principal that a token has as text: exactly that, where names begin or end with spaces too."""
+    kind, _, name = text.partition(":")
+    return Principal(kind, name)
+
+
+class DelegationTokens:
+    """The delegation tokens of a cluster, and their HMACs."""
+
+    def __init__(self, settings: SecuritySettings, security: Security, clock: "WallClock") -> None:
+        """Raises UserError for a key that cannot be read or is too short."""
+        self._security = security
+        self._clock = clock
+        reference = settings.token_key
+        self._key = read_secret(reference, "delegation.token.secret.key") if reference else b""
+        if reference and len(self._key) < _LEAST_KEY_BYTES:
+            raise UserError(
+                f"delegation.token.secret.key has {len(self._key)} bytes, with which tokens could be forged: "
+                f"choose {_LEAST_KEY_BYTES} random bytes or more"
+            )
+        self._version = -1
+        self._hmacs: dict[str, bytes] = {}
+        self._by_hmac: dict[bytes, str] = {}
+        self._verifiers: OrderedDict[tuple[str, int], Verifier] = OrderedDict()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokens")
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether there is a key."""
+        return bool(self._key)
+
+    def hmac(self, token_id: str) -> bytes:
+        """Return the HMAC of a token."""
+        return hmac.digest(self._key, token_id.encode(), "sha512")
+
+    def by_hmac(self, given: bytes) -> DelegationToken | None:
+        """Return the token with this HMAC."""
+        if self._version != self._security.version:
+            self._version = self._security.version
+            self._update()
+        token_id = self._by_hmac.get(given)
+        return None if token_id is None else self._security.tokens.get(token_id)
+
+    def _update(self) -> None:
+        tokens = self._security.tokens
+        for gone in self._hmacs.keys() - tokens.keys():
+            del self._by_hmac[self._hmacs.pop(gone)]
+        for new in tokens.keys() - self._hmacs.keys():
+            self._hmacs[new] = self.hmac(new)
+            self._by_hmac[self._hmacs[new]] = new
+
+    async def find(self, token_id: str, mechanism: int) -> tuple[Verifier, Authenticated] | None:
+        """Return what SCRAM checks of a token, and whom it authenticates; None if it is not there or has expired."""
+        token = self._security.tokens.get(token_id)
+        if not self._key or token is None or token.expiry_ms <= self._clock.now_ms():
+            return None
+        known = self._verifiers.get((token_id, mechanism))
+        if known is None:
+            password = base64.b64encode(self.hmac(token_id))
+            loop = asyncio.get_running_loop()
+            salt = derived_salt(self._key, token_id, mechanism)  # the same on all agents
+            known = await loop.run_in_executor(self._thread, verifier, password, mechanism, salt)
+            self._verifiers[token_id, mechanism] = known
+            if len(self._verifiers) > _MOST_REMEMBERED:
+                self._verifiers.popitem(last=False)
+        else:
+            self._verifiers.move_to_end((token_id, mechanism))
+        return known, Authenticated(principal_of(token.owner), token.expiry_ms, is_token=True)

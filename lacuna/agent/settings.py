@@ -1,0 +1,93 @@
+"""Settings of an agent, checked when they are created."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.agent.security.listeners import Listener
+from lacuna.base.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
+
+_LONGEST_WAIT_MS: Final = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """How an agent serves its connections. Raises SettingsError."""
+
+    listeners: tuple[Listener, ...] = (Listener(),)
+    """Where clients connect; agents reach one another at the first."""
+    zone: str = setting(
+        "broker.rack",
+        "",
+        "Availability zone of the agent. Clients that name a zone are sent to agents in that zone.",
+        option="--zone",
+    )
+    auto_create_topics: bool = setting(
+        "auto.create.topics.enable",
+        True,
+        "Create a topic when a client first uses it.",
+        option="--no-auto-create",
+    )
+    num_partitions: int = setting(
+        "num.partitions",
+        1,
+        "Partitions of a topic that is created without a count.",
+        least=1,
+        most=100_000,
+        option="--partitions",
+    )
+    max_request_bytes: int = setting(
+        "socket.request.max.bytes",
+        100 * MEBIBYTE,
+        "A larger request closes its connection.",
+        least=1024,
+        most=LARGEST_INT,
+    )
+    max_connections: int = setting(
+        "max.connections",
+        LARGEST_INT,
+        "The agent closes further connections at once, and connections beyond the limit of open files.",
+        least=1,
+        most=LARGEST_INT,
+    )
+    max_idle_ms: int = setting(
+        "connections.max.idle.ms",
+        600_000,
+        "A connection that has been silent for this long is closed.",
+        least=100,
+    )
+    max_agent_bytes: int = setting(
+        "queued.max.request.bytes",
+        512 * MEBIBYTE,
+        "Bytes of unanswered requests of all connections together. Beyond this bound, the agent reads no more "
+        "requests.",
+        least=1024,
+    )
+    hand_over_ms: int = setting(
+        "shutdown.handover.ms",
+        10_000,
+        "How long a stopping agent waits for its clients to move to other agents, before it answers the requests "
+        "that it has read.",
+        most=_LONGEST_WAIT_MS,
+    )
+    shutdown_grace_ms: int = setting(
+        "shutdown.grace.ms",
+        3_000,
+        "How long a stopping agent continues to answer the requests that it has read.",
+        most=_LONGEST_WAIT_MS,
+    )
+
+    max_offsets_wait_ms: int = 3_000
+    """A connection that sent AddOffsetsToTxn and has been silent for this long is closed. librdkafka can wait for a
+    coordinator that it has forgotten, and looks for it again when a connection breaks (adr/0018)."""
+    max_in_flight_requests: int = 100
+    """Reading from a connection pauses while this many of its requests were read and not answered."""
+    max_in_flight_bytes: int = 64 * MEBIBYTE
+    """Reading from a connection pauses while its unanswered requests take this many bytes. One may be larger."""
+    max_stall_ms: int = 10_000
+    """If a request has arrived in part, and its rest comes slowly or not at all for this long, its connection is
+    closed, but only while others wait for memory."""
+    write_buffer_bytes: int = MEBIBYTE
+    """The next request of a connection waits while its client has this many bytes of answers to read."""
+
+    def __post_init__(self) -> None:
+        check_settings(self)

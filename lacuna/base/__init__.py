@@ -1,0 +1,1 @@
+"""What every other room stands on: errors, settings, secrets, TLS, addresses, and the pace of blocking work."""

@@ -1,0 +1,45 @@
+"""Parsing and writing of HOST:PORT addresses."""
+
+from ipaddress import ip_address
+
+from lacuna.base.errors import UserError
+
+
+def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """Parses `HOST:PORT[,HOST:PORT…]` into (host, port) pairs. Raises UserError if the text has another form."""
+    addresses = []
+    for entry in bootstrap.split(","):
+        host, colon, port = entry.strip().rpartition(":")
+        host = host.strip("[]")
+        if (
+            not colon
+            or not host
+            or not (port.isascii() and port.isdecimal())
+            or not 0 <= int(port) <= 65535
+        ):
+            raise UserError(
+                f"{entry.strip()!r} is not of the form HOST:PORT, for example 127.0.0.1:9092"
+            )
+        addresses.append((host, int(port)))
+    return addresses
+
+
+def join_address(host: str, port: int) -> str:
+    """HOST:PORT; an IPv6 address is put in brackets, because clients take a bare one for a host name."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Parses a single HOST:PORT into (host, port). Raises UserError for another form or for several addresses."""
+    addresses = parse_addresses(text)
+    if len(addresses) != 1:
+        raise UserError(f"{text!r} lists several addresses: give one HOST:PORT")
+    return addresses[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to a host."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,63 @@
+"""Secrets of a configuration: each is a reference, so that no secret is in arguments, config files or logs.
+
+file:PATH       the content of a file, without the line break at its end
+env:NAME        an environment variable, without a line break at its end
+command:LINE    what a command prints, without the line break at its end
+"""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from lacuna.base.errors import UserError
+
+_COMMAND_SECONDS: Final = 30.0
+_MOST_BYTES: Final = 1 << 20
+
+
+def read_secret(reference: str, setting: str) -> bytes:
+    """Return the secret that a reference names; `setting` is for the message. Raises UserError, without the secret."""
+    kind, colon, place = reference.partition(":")
+    if not colon or kind not in ("file", "env", "command"):
+        # The text may be the secret itself, so it is not repeated.
+        raise UserError(
+            f"{setting} must say where the secret is, not what it is: use file:PATH, env:NAME or command:LINE"
+        )
+    if kind == "file":
+        return _of_file(Path(place), setting)
+    if kind == "env":
+        if place not in os.environ:
+            raise UserError(f"{setting}: the environment has no variable {place}")
+        return _stripped(os.environb[place.encode()], setting)
+    return _of_command(place, setting)
+
+
+def _of_file(path: Path, setting: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{setting}: {path} cannot be read: {why}") from error
+    return _stripped(content, setting)
+
+
+def _of_command(line: str, setting: str) -> bytes:
+    try:
+        done = subprocess.run(
+            shlex.split(line), capture_output=True, timeout=_COMMAND_SECONDS, check=True
+        )
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
+        why = type(error).__name__
+        if isinstance(error, subprocess.CalledProcessError):
+            why = f"it ended with code {error.returncode}"
+        raise UserError(f"{setting}: the command for the secret failed: {why}") from error
+    return _stripped(done.stdout, setting)
+
+
+def _stripped(content: bytes, setting: str) -> bytes:
+    secret = content.removesuffix(b"\n").removesuffix(b"\r")
+    if not secret or len(secret) > _MOST_BYTES:
+        raise UserError(f"{setting}: the secret is empty or longer than {_MOST_BYTES} bytes")
+    return secret

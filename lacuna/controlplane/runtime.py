@@ -1,0 +1,823 @@
+"""The single writer: decides commands, replays and journals their records, and replies once they are durable (S2).
+
+The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
+the journal position that it depends on, and is held until the journal is durable up to there. They are held in one
+queue, so they are delivered in the order of the decisions. While an append runs, the records of all commands that
+arrive are collected for the next one (group commit). A failed append stops the control plane, because the state in
+memory may then never become durable.
+
+A leader by a lease also holds answers that have no record until the journal proves that it led when it decided them: by
+the next append, or if there is nothing to append, by one confirmation for all of them.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from lacuna.base.setting import MEBIBYTE, check_settings, setting
+from lacuna.controlplane import machine
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.host import Receiver
+from lacuna.controlplane.clock import STORE, Clock, SteadyTime
+from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.journal.journal import (
+    Journal,
+    JournalError,
+    JournalFenced,
+    OpenedJournal,
+    Snapshotter,
+)
+from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.rights import Job, JobRights
+from lacuna.controlplane.session import Held, PlaneSession
+from lacuna.controlplane.shared.audit import Audit
+from lacuna.controlplane.shared.authorizer import Authorizer
+from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.partition import deleted_delta
+from lacuna.controlplane.state.state import NO_NODE, State
+from lacuna.controlplane.state.times import leap
+from lacuna.controlplane.tenure import LockedTenure, Tenure
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
+
+_log = logging.getLogger("lacuna.controlplane")
+
+# Each iteration of the event loop reads the sockets again; an append begins after one that brought no command, after
+# this many, or once its records have so many bytes.
+_MAX_ITERATIONS = 4
+_ENOUGH_BYTES = 16 << 10
+#: For how long one iteration of the event loop decides commands and shows partitions to watchers. What is left waits
+#: for the next one, so that the lease is renewed and connections are read meanwhile.
+_SLICE_MS = 50
+#: A step of this length is logged. The shortest lease is three times as long.
+_LONG_STEP_MS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSettings:
+    """Bounds and intervals of a runtime.
+
+    Commands wait in the backlog while `max_held` or more deliveries are held, or `max_held_bytes` of records are not
+    yet being written. `max_backlog` counts commands, `max_subscriptions` the partitions that one session watches.
+    Raises SettingsError.
+    """
+
+    snapshot_records: int = setting(
+        "metadata.log.max.records.between.snapshots",
+        50_000,
+        "How many records of the journal may follow a snapshot of the metadata before the next one.",
+        least=1,
+    )
+    snapshot_bytes: int = setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        64 * MEBIBYTE,
+        "How many bytes of the journal may follow a snapshot of the metadata before the next one.",
+        least=1,
+    )
+    tick_interval_ms: int = 250
+    max_held: int = 50_000
+    max_held_bytes: int = 64 << 20
+    max_backlog: int = 100_000
+    max_subscriptions: int = 200_000
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeLoad:
+    """How full the queues of a runtime are, and how far its journal is. `pending_*` are not being written yet.
+
+    `longest_step_ms` is the time of the longest decision so far: of a command or a tick.
+    """
+
+    sessions: int
+    subscriptions: int
+    held: int
+    backlog: int
+    pending_records: int
+    pending_bytes: int
+    decided_position: int
+    durable_position: int
+    records_since_snapshot: int
+    longest_step_ms: float
+
+
+class Runtime:
+    """One running control plane. Call `start` first, and use it only in that event loop.
+
+    `on_fatal` is called once with the error if the runtime has to stop; it cannot be started again. `prepare` is
+    called with the state before the first command is decided. `replica` is what was replayed of the journal already.
+    Nothing is decided once `tenure` does not hold: another control plane may have taken over. `confirm` is the shared
+    journal's (`SharedJournal.confirm`), of one that others can take over. A snapshot is also made after
+    `snapshot_appends` appends. `authorizer` says whether ACLs decide what jobs may do.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        new_id: Callable[[], bytes],
+        settings: RuntimeSettings,
+        *,
+        snapshotter: Snapshotter | None = None,
+        replica: Replica | None = None,
+        tenure: Tenure | None = None,
+        snapshot_appends: int | None = None,
+        confirm: Callable[[int], Awaitable[None]] | None = None,
+        authorizer: AuthorizerSettings | None = None,
+        prepare: Callable[[State], None] = lambda _: None,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._new_id = new_id
+        self._settings = settings
+        self._snapshotter = snapshotter
+        self._prepare = prepare
+        self._on_fatal = on_fatal
+        self._replica = replica or Replica()
+        self._tenure = tenure or LockedTenure()
+        self._snapshot_appends = snapshot_appends
+        self._confirm = confirm
+        self._authorizer_settings = authorizer or AuthorizerSettings()
+        #: None if jobs may use their verbs on every topic.
+        self._authorizer: Authorizer | None = None
+        self._audit: Audit | None = None
+        self._state = State()
+        self.cluster_id = ""
+        self._fencing_token = 0
+        #: What agents prove to one another with that they have a session here; only they are told.
+        self._peer_secret = b""
+        self._position = 0
+        self._durable = 0
+        self._last_token = 0
+        self._last_session = 0
+        self._records: list[bytes] = []
+        self._records_bytes = 0
+        #: The append or confirmation under way; one at a time.
+        self._append: asyncio.Future[int] | None = None
+        #: Proofs of the lead: how many were asked for, will be given by what is under way, and have been given.
+        self._proofs_asked = 0
+        self._proofs_under_way = 0
+        self._proofs = 0
+        self._appending_soon: asyncio.Handle | None = None
+        self._held: deque[Held] = deque()
+        self._is_releasing = False
+        self._backlog: deque[tuple[PlaneSession, Command]] = deque()
+        self._room = asyncio.Event()
+        self._room.set()
+        #: Partitions that sessions are still to be shown.
+        self._unshown: deque[tuple[PlaneSession, PartitionKey]] = deque()
+        self._slice_began_ms: float | None = None
+        self._longest_step_ms = 0.0
+        self._going_on: asyncio.Handle | None = None
+        self._sessions: dict[PlaneSession, None] = {}
+        self._watchers: dict[PartitionKey, dict[PlaneSession, None]] = {}
+        self._parked: dict[int, PlaneSession] = {}
+        self._stopped: ControlPlaneUnavailable | None = ControlPlaneUnavailable(
+            "the control plane has not started"
+        )
+        self._is_closing = False
+        self._timer: asyncio.Task[None] | None = None
+        self._snapshot: asyncio.Task[None] | None = None
+        self._records_since_snapshot = 0
+        self._bytes_since_snapshot = 0
+        self._appends_since_snapshot = 0
+
+    async def start(self, cluster_id: str | None = None) -> None:
+        """Open and replay the journal, and begin to serve.
+
+        `cluster_id` is the id that the journal should have; None accepts any. Raises JournalError.
+        """
+        opened = await self._journal.open(cluster_id)
+        self.cluster_id = opened.cluster_id
+        self._fencing_token = opened.fencing_token
+        try:
+            await self._recover(opened)
+        except BaseException:
+            await self._journal.close()
+            raise
+        self._time = SteadyTime(self._clock, self._state.clock_ms)
+        self._prepare(self._state)
+        self._authorizer = authorizer_of(self._authorizer_settings, self._state.security)
+        if self._authorizer is not None:
+            self._audit = Audit(self._authorizer, lambda: self._time.now_ms() / 1000)
+        self._peer_secret = self._new_id()
+        self._stopped = None
+        if self._position == 0:
+            self._apply(machine.found(self._state, self.cluster_id, self._context(0)))
+            self._append_soon()
+        self._timer = asyncio.create_task(self._tick_forever())
+        self._snapshot_if_due()
+
+    async def _recover(self, opened: OpenedJournal) -> None:
+        """Rebuild the state at the journal's end. Raises JournalCorrupt and JournalForeign."""
+        replica = self._replica
+        await replica.catch_up(self._journal)
+        replica.check(opened)
+        self._state = replica.state
+        self._position = self._durable = replica.position
+        self._records_since_snapshot = replica.records
+        self._bytes_since_snapshot = replica.bytes
+        self._appends_since_snapshot = replica.appends
+
+    async def close(self) -> None:
+        """Stop after writing and answering what was decided; later commands are refused. Closing again is harmless."""
+        self._is_closing = True
+        for task in (self._timer, self._snapshot):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._begin_append()
+        while self._append is not None:
+            await asyncio.wait([self._append])
+            await asyncio.sleep(0)
+        if self._stopped is None:
+            self._end(ControlPlaneUnavailable("the control plane was stopped"))
+        if self._snapshotter is not None:
+            await self._snapshotter.close()
+        await self._journal.close()
+
+    def give_up(self, error: JournalError) -> None:
+        """Stop as after a failed append."""
+        self._fail(error)
+
+    async def abort(self, reason: str = "the control plane was killed") -> None:
+        """Stop at once, as in a crash: commands not yet answered are never answered."""
+        if self._stopped is None:
+            self._end(ControlPlaneUnavailable(reason))
+        await self.close()
+
+    @property
+    def epoch(self) -> int:
+        """The fencing token that the journal gave at `start`; each leader's is higher than the one before."""
+        return self._fencing_token
+
+    @property
+    def durable_position(self) -> int:
+        """The position of the last durable record."""
+        return self._durable
+
+    @property
+    def state(self) -> State:
+        """The state as it is now, ahead of the journal: only to be looked at, within one step of the event loop."""
+        return self._state
+
+    def now_ms(self) -> int:
+        """Return the control plane's time."""
+        return self._time.now_ms()
+
+    @property
+    def time(self) -> SteadyTime:
+        """The control plane's time, and how far the clocks are apart from it."""
+        return self._time
+
+    def load(self) -> RuntimeLoad:
+        """Return how full the queues are."""
+        return RuntimeLoad(
+            sessions=len(self._sessions),
+            subscriptions=sum(map(len, self._watchers.values())),
+            held=len(self._held),
+            backlog=len(self._backlog),
+            pending_records=len(self._records),
+            pending_bytes=self._records_bytes,
+            decided_position=self._position,
+            durable_position=self._durable,
+            records_since_snapshot=self._records_since_snapshot,
+            longest_step_ms=self._longest_step_ms,
+        )
+
+    def serialized_state(self) -> bytes:
+        """Return the durable state as a snapshot would hold it now, all parts together."""
+        return machine.snapshot(self._state)
+
+    @property
+    def held_count(self) -> int:
+        """How many deliveries, each with the replies and deltas of one decision for one session, wait for the disk."""
+        return len(self._held)
+
+    async def room(self) -> None:
+        """Wait until the backlog is empty. The service waits here before it passes on another request."""
+        await self._room.wait()
+
+    # Sessions
+
+    def open_session(self, receiver: Receiver, *, job: Job | None = None) -> PlaneSession:
+        """Open a session, of an agent or a control plane, or else of a job, which is told no secrets."""
+        self._check_running()
+        self._last_session += 1
+        rights = None if job is None else self._rights_of(job)
+        session = PlaneSession(
+            self, self._last_session, receiver, is_cluster=job is None, rights=rights
+        )
+        self._sessions[session] = None
+        held = Held(self._position, session)
+        snapshot = self._state.cluster_snapshot()
+        if job is None:
+            snapshot.peer_secret = self._peer_secret
+        else:
+            snapshot.ClearField("security")
+        if rights is not None:
+            snapshot = rights.shown(snapshot)
+        held.cluster.append(snapshot)
+        self._hold((held,))
+        return session
+
+    def _rights_of(self, job: Job) -> JobRights | None:
+        if self._authorizer is None or self._audit is None:
+            return None
+        return JobRights(self._state, self._authorizer, self._audit, job)
+
+    def close_session(self, session: PlaneSession) -> None:
+        """End a session and forget its subscriptions and parked commands; nothing more is delivered to it."""
+        if session.is_closed:
+            return
+        session.is_closed = True
+        self._sessions.pop(session, None)
+        session.unshown.clear()
+        self.unsubscribe(session, list(session.keys))
+        for token in session.parked:
+            del self._parked[token]
+            self._state.groups.forget_token(token)
+        machine.end_session(self._state, session.number, self._context(0).now_ms)
+        session.parked.clear()
+
+    def subscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
+        """Deliver a snapshot of each partition, then its deltas.
+
+        Raises ControlPlaneUnavailable if it has stopped, or if the session watches too many partitions.
+        """
+        self._check_running()
+        new = set(keys) - session.keys - session.unshown
+        most = self._settings.max_subscriptions
+        if len(session.keys) + len(session.unshown) + len(new) > most:
+            raise ControlPlaneUnavailable(
+                f"a session may watch at most {most} partitions: unsubscribe from some"
+            )
+        session.unshown.update(keys)
+        self._unshown.extend((session, key) for key in keys)
+        self._show()
+
+    def _show(self) -> None:
+        """Show sessions the partitions that they wait for, as long as there is time."""
+        while self._unshown and self._has_time():
+            session, key = self._unshown.popleft()
+            if key in session.unshown:
+                session.unshown.remove(key)
+                held = Held(self._position, session)
+                held.partitions.append(self._shown(session, key))
+                self._hold((held,))
+        if self._unshown:
+            self._go_on_soon()
+
+    def _shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta:
+        """Subscribe a session to a partition, and return what it is shown of it."""
+        if session.rights is not None and (why := session.rights.refusal(key[0])):
+            self.unsubscribe(session, (key,))
+            return _refused(key, why)
+        if key in session.keys:
+            self._state.unwatch(key)
+        session.keys.add(key)
+        self._watchers.setdefault(key, {})[session] = None
+        return self._state.watch(key)
+
+    def unsubscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
+        """Stop delivering deltas of these partitions."""
+        for key in keys:
+            session.unshown.discard(key)
+            if key not in session.keys:
+                continue
+            session.keys.remove(key)
+            self._state.unwatch(key)
+            watchers = self._watchers[key]
+            del watchers[session]
+            if not watchers:
+                del self._watchers[key]
+
+    # Commands
+
+    def submit(self, session: PlaneSession, commands: Sequence[Command]) -> None:
+        """Accept commands in order; decide them at once unless too much waits for the disk, or deciding took long.
+
+        Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
+        """
+        self._check_running()
+        if self._backlog or self._is_full():
+            if len(self._backlog) + len(commands) > self._settings.max_backlog:
+                raise ControlPlaneUnavailable(
+                    f"{len(self._backlog)} commands are waiting already: wait for some replies first"
+                )
+            self._wait(session, commands)
+            return
+        self._take(session, commands)
+
+    def _wait(self, session: PlaneSession, commands: Iterable[Command]) -> None:
+        """Have commands decided after those that wait already."""
+        self._backlog.extend((session, command) for command in commands)
+        if self._backlog:
+            self._room.clear()
+
+    def _take(self, session: PlaneSession, commands: Sequence[Command]) -> None:
+        for number, command in enumerate(commands):
+            if not self._has_time():
+                self._wait(session, commands[number:])
+                self._go_on_soon()
+                break
+            self._try(session, command)
+        self._append_soon()
+
+    def _try(self, session: PlaneSession, command: Command) -> None:
+        """Decide a command if this control plane leads; stop if that fails."""
+        if not self._leads():
+            return
+        began_ms = self._clock.passed_ms()
+        try:
+            self._decide(session, command)
+        except Exception as error:
+            self._fail(error)
+        self._note_step(began_ms, command.WhichOneof("verb") or "")
+
+    def _note_step(self, began_ms: float, what: str) -> None:
+        """Note how long a step took, and log one that held up everybody else."""
+        took_ms = self._clock.passed_ms() - began_ms
+        self._longest_step_ms = max(self._longest_step_ms, took_ms)
+        if took_ms > _LONG_STEP_MS:
+            _log.warning(
+                "%s took %d ms, during which nothing else was decided; please report it",
+                what,
+                took_ms,
+            )
+
+    def _has_time(self) -> bool:
+        """Whether this iteration of the event loop has not been busy here for long."""
+        now_ms = self._clock.passed_ms()
+        if self._slice_began_ms is None:
+            self._slice_began_ms = now_ms
+            asyncio.get_running_loop().call_soon(self._end_slice)
+        return now_ms - self._slice_began_ms < _SLICE_MS
+
+    def _end_slice(self) -> None:
+        self._slice_began_ms = None
+
+    def _go_on_soon(self) -> None:
+        """Go on with what there was no time for, in the next iteration of the event loop."""
+        if self._going_on is None:
+            self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = None
+        if self._stopped is None:
+            self._show()
+            self._drain_backlog()
+
+    def tick(self) -> None:
+        """End what is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
+        self._check_running()
+        began_ms = self._clock.passed_ms()
+        try:
+            self._apply(machine.tick(self._state, self._context(0)))
+        except Exception as error:
+            self._fail(error)
+            return
+        self._note_step(began_ms, "a tick")
+        self._append_soon()
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.tick_interval_ms)
+            if not self._leads():
+                return
+            self.tick()
+
+    def _decide(self, session: PlaneSession, command: Command) -> None:
+        self._last_token += 1
+        token = self._last_token
+        context = self._context(token, session.number)
+        rights = session.rights
+        if rights is not None and (failure := rights.failure(command)):
+            held = Held(self._position, session)
+            held.replies.append(Reply(command_id=command.command_id, failure=failure))
+            self._hold((held,))
+            return
+        decision = machine.handle(self._state, command, context)
+        self._hear(command, decision.reply)
+        proof = 0
+        if self._confirm is not None and machine.needs_proof(command, decision):
+            proof = self._proofs_asked = self._proofs_asked + 1
+        reply = decision.reply
+        if reply is None:
+            self._parked[token] = session
+            session.parked[token] = command.command_id
+            self._apply(decision, command)
+            return
+        if rights is not None:
+            reply = rights.answer(reply)
+        self._apply(decision, command, session, reply, proof)
+
+    def _hear(self, command: Command, reply: Reply | None) -> None:
+        """Take note of what the clocks of an agent and of the store show, if it has a lease."""
+        told: RegisterAgent | AgentReport
+        if command.HasField("register_agent") and reply is not None:
+            node_id, told = reply.agent_registered.node_id, command.register_agent
+        elif command.HasField("renew_lease"):
+            lease = self._state.leases.get(command.renew_lease.lease_id)
+            node_id = NO_NODE if lease is None else lease.node_id
+            told = command.renew_lease.report
+        else:
+            return
+        if node_id != NO_NODE and told.clock_ms:
+            self._time.hear(node_id, told.clock_ms)
+            if told.store_clock_ms:
+                self._time.hear(STORE, told.store_clock_ms)
+
+    def _apply(
+        self,
+        decision: Decision,
+        command: Command | None = None,
+        session: PlaneSession | None = None,
+        reply: Reply | None = None,
+        proof: int = 0,
+    ) -> None:
+        """Replay a decision, queue its records, and hold its replies and deltas for their sessions.
+
+        `command` is the decided command, or None if there was none, as for a tick. `reply` waits for `proof`.
+        """
+        is_told = _log.isEnabledFor(logging.INFO)
+        for record in decision.records:
+            if is_told and (line := machine.describe(self._state, command, record)):
+                _log.info("%s", line)
+            machine.replay(self._state, record)
+            data = record.SerializeToString()
+            self._records.append(data)
+            self._records_bytes += len(data)
+        self._position += len(decision.records)
+        held: dict[PlaneSession, Held] = {}
+        self._hold_changes(held)
+        for token, completion in decision.completions:
+            waiting = self._parked.pop(token, None)
+            if waiting is not None:
+                completion.command_id = waiting.parked.pop(token)
+                self._held_for(held, waiting).replies.append(completion)
+        if reply is not None and session is not None:
+            waiting_reply = self._held_for(held, session)
+            waiting_reply.replies.append(reply)
+            waiting_reply.proof = proof
+        if held:
+            self._hold(held.values())
+
+    def _hold_changes(self, held: dict[PlaneSession, Held]) -> None:
+        for delta in self._state.take_changes():
+            if isinstance(delta, ClusterDelta):
+                told = _without_security(delta) if delta.HasField("security") else delta
+                for session in self._sessions:
+                    shown = delta if session.is_cluster else told
+                    if session.rights is not None:
+                        shown = session.rights.shown(delta)
+                        if delta.HasField("security"):
+                            self._look_again(session, held)
+                    self._held_for(held, session).cluster.append(shown)
+                continue
+            key = key_of(delta.partition)
+            for session in self._watchers.get(key, ()):
+                self._held_for(held, session).partitions.append(delta)
+
+    def _look_again(self, session: PlaneSession, held: dict[PlaneSession, Held]) -> None:
+        """End the subscriptions of a job that ACLs do not allow any more."""
+        assert session.rights is not None
+        watched = {topic_id for topic_id, _ in session.keys}
+        refused = {each: why for each in watched if (why := session.rights.refusal(each))}
+        for key in [each for each in session.keys if each[0] in refused]:
+            self.unsubscribe(session, (key,))
+            self._held_for(held, session).partitions.append(_refused(key, refused[key[0]]))
+
+    def _held_for(self, held: dict[PlaneSession, Held], session: PlaneSession) -> Held:
+        found = held.get(session)
+        if found is None:
+            found = held[session] = Held(self._position, session)
+        return found
+
+    # The journal
+
+    def _append_soon(self) -> None:
+        """Have one append write all that is decided now and while more commands arrive, for whichever client."""
+        if self._is_closing:
+            self._begin_append()
+        elif self._asks_journal() and self._append is None and self._appending_soon is None:
+            loop = asyncio.get_running_loop()
+            self._appending_soon = loop.call_soon(self._gather, 0, 0)
+
+    def _asks_journal(self) -> bool:
+        """Whether there are records to write or answers to prove."""
+        return bool(self._records) or self._proofs_asked > self._proofs
+
+    def _gather(self, seen: int, iterations: int) -> None:
+        """Begin the append once an iteration of the event loop has brought no more records."""
+        has_enough = iterations == _MAX_ITERATIONS or self._records_bytes >= _ENOUGH_BYTES
+        if has_enough or len(self._records) == seen:
+            self._begin_append()
+            return
+        loop = asyncio.get_running_loop()
+        self._appending_soon = loop.call_soon(self._gather, len(self._records), iterations + 1)
+
+    def _begin_append(self) -> None:
+        """Start an append if there are records to write, or else a confirmation if answers wait for one.
+
+        Does nothing while one of them is under way.
+        """
+        self._appending_soon = None
+        if self._append is not None or self._stopped is not None or not self._asks_journal():
+            return
+        self._proofs_under_way = self._proofs_asked
+        if not self._records and self._confirm is not None:
+            self._append = asyncio.ensure_future(self._prove(self._confirm))
+            self._append.add_done_callback(self._appended)
+            return
+        records, self._records = self._records, []
+        self._records_since_snapshot += len(records)
+        self._bytes_since_snapshot += self._records_bytes
+        self._appends_since_snapshot += 1
+        self._records_bytes = 0
+        try:
+            self._append = self._journal.append(records, self._fencing_token)
+        except Exception as error:
+            self._fail(error)
+            return
+        if self._append.done():
+            self._appended(self._append)
+        else:
+            self._append.add_done_callback(self._appended)
+
+    async def _prove(self, confirm: Callable[[int], Awaitable[None]]) -> int:
+        await confirm(self._fencing_token)
+        return self._durable
+
+    def _appended(self, append: "asyncio.Future[int]") -> None:
+        self._append = None
+        # Looked at even if nobody waits for it any more: asyncio would log an error that nobody has seen.
+        error = append.exception()
+        if self._stopped is not None:
+            return
+        if error is not None:
+            self._fail(error)
+            return
+        self._durable = append.result()
+        self._proofs = self._proofs_under_way
+        self._begin_append()
+        self._release()
+        self._drain_backlog()
+        self._snapshot_if_due()
+
+    def _hold(self, held: Iterable[Held]) -> None:
+        self._held.extend(held)
+        if self._durable >= self._position:
+            self._release()
+
+    def _release(self) -> None:
+        """Deliver, in order, what has become durable.
+
+        Receivers can call back into the runtime, so a call made during a delivery does nothing.
+        """
+        if self._is_releasing:
+            return
+        self._is_releasing = True
+        try:
+            while self._held and self._is_due(self._held[0]):
+                item = self._held.popleft()
+                if not item.session.is_closed:
+                    item.session.receiver.deliver(
+                        item.partitions, item.cluster, item.replies, self._durable
+                    )
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._is_releasing = False
+
+    def _is_due(self, held: Held) -> bool:
+        return held.position <= self._durable and held.proof <= self._proofs
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._held) >= self._settings.max_held
+            or self._records_bytes >= self._settings.max_held_bytes
+        )
+
+    def _drain_backlog(self) -> None:
+        while self._backlog and not self._is_full():
+            if not self._has_time():
+                self._go_on_soon()
+                return
+            session, command = self._backlog.popleft()
+            if not session.is_closed:
+                self._try(session, command)
+        self._append_soon()
+        if not self._backlog:
+            self._room.set()
+
+    def _snapshot_if_due(self) -> None:
+        if self._snapshotter is None or self._snapshot is not None:
+            return
+        appends = self._snapshot_appends
+        if (
+            self._records_since_snapshot >= self._settings.snapshot_records
+            or self._bytes_since_snapshot >= self._settings.snapshot_bytes
+            or (appends is not None and self._appends_since_snapshot >= appends)
+        ):
+            self._records_since_snapshot = 0
+            self._bytes_since_snapshot = 0
+            self._appends_since_snapshot = 0
+            self._snapshot = asyncio.create_task(self._make_snapshot(self._snapshotter))
+
+    async def _make_snapshot(self, snapshotter: Snapshotter) -> None:
+        """Make a snapshot. If that fails, log it; the next attempt comes when the next snapshot would have been due.
+
+        A failure only makes the next replay longer, and an immediate retry would mostly fail for the same reason.
+        """
+        try:
+            await snapshotter.make(self._durable)
+        except JournalError as error:
+            _log.warning(
+                "no snapshot at position %d could be made, the next attempt follows after %d records or %d bytes: %s",
+                self._durable,
+                self._settings.snapshot_records,
+                self._settings.snapshot_bytes,
+                error,
+            )
+        finally:
+            self._snapshot = None
+
+    # Ends
+
+    def _leads(self) -> bool:
+        """Whether commands may be decided; if the tenure has ended, stop.
+
+        It is asked when a command is decided: a reply to what was decided in time stays right however late it leaves.
+        """
+        if self._stopped is None and not self._tenure.holds():
+            self._fail(
+                JournalFenced(
+                    "this control plane could not renew its lease in time, so another one may lead now"
+                )
+            )
+        return self._stopped is None
+
+    def _check_running(self) -> None:
+        self._leads()
+        if self._stopped is not None:
+            raise ControlPlaneUnavailable(str(self._stopped))
+        if self._is_closing:
+            raise ControlPlaneUnavailable("the control plane is stopping")
+
+    def _fail(self, error: BaseException) -> None:
+        """Stop the runtime and tell the process, since replies given now might not become durable."""
+        if self._stopped is not None:
+            return
+        # What is wrong with a journal, whoever runs this says, and whether the process ends of it.
+        if not isinstance(error, JournalError):
+            _log.critical("the control plane stops; please report it", exc_info=error)
+        self._end(ControlPlaneUnavailable(f"the control plane has stopped: {error}"))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_fatal(error)
+
+    def _end(self, error: ControlPlaneUnavailable) -> None:
+        self._stopped = error
+        self._held.clear()
+        self._backlog.clear()
+        self._unshown.clear()
+        self._room.set()
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions:
+            session.is_closed = True
+            session.receiver.lost(error)
+
+    def _context(self, token: int, session: int = 0) -> Context:
+        now_ms = self._time.now_ms()
+        if leap_ms := self._time.take_leap():
+            leap(self._state, leap_ms)
+        return Context(
+            now_ms=now_ms,
+            new_id=self._new_id,
+            token=token,
+            session=session,
+            is_time_doubtful=self._time.is_doubtful,
+        )
+
+
+def _refused(key: PartitionKey, why: str) -> PartitionDelta:
+    """Return what a session gets of a partition that it may not read."""
+    delta = deleted_delta(key)
+    delta.refusal = why
+    return delta
+
+
+def _without_security(delta: ClusterDelta) -> ClusterDelta:
+    told = ClusterDelta()
+    told.CopyFrom(delta)
+    told.ClearField("security")
+    return told

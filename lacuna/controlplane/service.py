@@ -1,0 +1,286 @@
+"""The control plane as a separate process: a gRPC service around the runtime.
+
+Each client keeps one Session stream with it, which has a session while it leads. There is also the standard health
+service: "" serves as long as the process does, `ready` once it leads or could take over, and
+`controlplane.v1.ControlPlane` while it leads. It listens on TCP or a Unix socket.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from lacuna.base.addresses import is_loopback
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.health import Health
+from lacuna.controlplane.journal.journal import JournalError
+from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.rights import Job
+from lacuna.controlplane.rpc.call import Call, CallError, Status
+from lacuna.controlplane.rpc.server import RpcLimits, RpcServer, only_request
+from lacuna.controlplane.rpc.tls import NO_TLS, ControlTlsSettings, made_of
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.serving import ServedPlane, serve_stream
+from lacuna.controlplane.shared.authorizing import AuthorizerSettings
+from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
+from lacuna.controlplane.shared.ids import show_id
+from lacuna.controlplane.shared.pace import Pace
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import (
+    DESCRIPTOR,
+    ControlPlaneStatus,
+    SessionRequest,
+    SessionResponse,
+    Standby,
+    StatusRequest,
+)
+
+_log = logging.getLogger("lacuna.controlplane")
+
+_READY: Final = "ready"
+#: How often the journal's files are looked at.
+_WATCH_SECONDS: Final = 1.0
+_SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """Settings of the service and its runtime.
+
+    A session is ended if more than `max_outbox` deltas and replies wait for it. At a clean stop, streams may continue
+    for `stop_grace` seconds. `tls` is for addresses of TCP. `authorizer` says whether ACLs decide what jobs may do.
+    """
+
+    runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
+    tls: ControlTlsSettings = NO_TLS
+    authorizer: AuthorizerSettings = field(default_factory=AuthorizerSettings)
+    max_outbox: int = 100_000
+    stop_grace: float = 1.0
+
+
+class LonePlane:
+    """A control plane that is alone on its journal, and so leads."""
+
+    def __init__(self, plane: Runtime) -> None:
+        self.plane: Runtime | None = plane
+        self.leader = ""
+        self.changed = asyncio.Event()
+        self.is_closed = False
+        self.is_ready = True
+
+    def status(self, standby: Standby | None = None) -> ControlPlaneStatus:  # noqa: ARG002 - there is none
+        assert self.plane is not None
+        load = self.plane.load()
+        return ControlPlaneStatus(
+            is_leader=True,
+            leader=self.leader,
+            epoch=self.plane.epoch,
+            position=self.plane.durable_position,
+            pending_records=load.pending_records,
+            backlog=load.backlog,
+            is_time_doubtful=self.plane.time.is_doubtful,
+            clocks_ahead_ms=int(self.plane.time.apart_ms),
+        )
+
+
+class Server:
+    """The gRPC service of one control plane. After `start`, clients connect to `address`."""
+
+    def __init__(self, served: ServedPlane, settings: ServiceSettings) -> None:
+        self._served = served
+        self._settings = settings
+        self._health = Health()
+        handlers = {
+            SESSION_METHOD: self._session,
+            STATUS_METHOD: self._status,
+            **self._health.handlers,
+        }
+        self._tls = made_of(settings.tls)
+        self._server = RpcServer(handlers, RpcLimits(), self._tls)
+        self.address = ""
+
+    async def start(self, address: str) -> None:
+        """Listen on `host:port` (0 for any free port) or `unix:path`.
+
+        Raises OSError if the address cannot be used, and UserError for TLS without a certificate.
+        """
+        self._warn_of(address)
+        try:
+            self.address = await self._server.start(address)
+        except OSError as error:
+            # asyncio's own text repeats the address; a name that is not known has a negative number.
+            is_plain = error.errno is not None and error.errno > 0
+            reason = os.strerror(error.errno) if is_plain and error.errno else str(error)
+            raise OSError(f"cannot listen on {address}: {reason}") from error
+        self._health.set("", is_serving=True)
+        await self.show_state()
+
+    def _warn_of(self, address: str) -> None:
+        """Say it loudly if others can connect and are not asked who they are."""
+        if address.startswith("unix:") or is_loopback(address.rpartition(":")[0]):
+            return
+        if self._tls is None or not self._tls.asks_for_certificates:
+            _log.warning(
+                "%s accepts everybody who can connect to it%s: whoever does can read, change and delete everything; "
+                "give all control planes, agents and jobs certificates with --control-tls-cert, --control-tls-key and "
+                "--control-tls-ca, or let only hosts that you trust reach it",
+                address,
+                ", and nothing is encrypted" if self._tls is None else "",
+            )
+
+    def _job_of(self, call: Call) -> Job | None:
+        """Return who calls; None for an agent or a control plane, which everybody is taken for without certificates."""
+        if self._tls is None or self.address.startswith("unix:"):
+            return None
+        return None if self._tls.is_cluster(call.peer) else Job(call.peer, call.host)
+
+    async def show_state(self) -> None:
+        """Tell health checks whether it is ready and whether it leads now."""
+        self._health.set(_READY, is_serving=self._served.is_ready)
+        self._health.set(_SERVICE, is_serving=self._served.plane is not None)
+
+    async def stop(self) -> None:
+        """Report NOT_SERVING to health checks, then end the streams."""
+        for name in ("", _READY, _SERVICE):
+            self._health.set(name, is_serving=False)
+        await self._server.stop(self._settings.stop_grace)
+
+    async def _session(self, call: Call) -> None:
+        async def write(response: SessionResponse) -> None:
+            await call.write(response.SerializeToString())
+
+        try:
+            await serve_stream(
+                self._served,
+                _requests(call),
+                write,
+                self._settings.max_outbox,
+                job=self._job_of(call),
+            )
+        except ControlPlaneUnavailable as error:
+            raise CallError(Status.UNAVAILABLE, str(error)) from error
+
+    async def _status(self, call: Call) -> None:
+        request = await only_request(call, StatusRequest)
+        is_standby = request.HasField("standby") and self._job_of(call) is None
+        status = self._served.status(request.standby if is_standby else None)
+        await call.write(status.SerializeToString())
+
+
+async def _requests(call: Call) -> AsyncIterator[SessionRequest]:
+    """Yield what the client sends until it ends the session or the call breaks."""
+    try:
+        while (message := await call.read()) is not None:
+            yield SessionRequest.FromString(message)
+    except CallError as error:
+        raise ControlPlaneUnavailable(f"the client has left: {error}") from error
+
+
+class RunningControlPlane:
+    """A control plane that `serve` started."""
+
+    def __init__(
+        self,
+        lone: LonePlane,
+        server: Server,
+        failed: "asyncio.Future[None]",
+        watching: "asyncio.Task[None]",
+    ):
+        assert lone.plane is not None
+        self.plane = lone.plane
+        self._watching = watching
+        self.status = lone.status
+        self._server = server
+        self._failed = failed
+
+    @property
+    def address(self) -> str:
+        """The address that clients connect to."""
+        return self._server.address
+
+    async def ready(self) -> None:
+        """Return at once: it leads."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it leads."""
+        return True
+
+    async def failed(self) -> None:
+        """Wait until the control plane fails, and raise the error; the process should end then."""
+        await asyncio.shield(self._failed)
+
+    async def close(self) -> None:
+        """Stop cleanly: the runtime first, so that every decided command is answered."""
+        self._watching.cancel()
+        await self.plane.close()
+        await self._server.stop()
+
+    async def abort(self) -> None:
+        """Stop as in a crash: nothing more is answered."""
+        self._watching.cancel()
+        await self.plane.abort()
+        await self._server.stop()
+
+
+async def _watch_files(journal: SqliteJournal, plane: Runtime) -> None:
+    """Have the control plane stop once its journal is not the one in its folder any more, whoever asks for anything."""
+    while True:
+        await asyncio.sleep(_WATCH_SECONDS)
+        try:
+            journal.check_files()
+        except JournalError as error:
+            plane.give_up(error)
+            return
+
+
+async def serve(
+    address: str,
+    journal_path: str,
+    settings: ServiceSettings,
+    *,
+    cluster_id: str | None = None,
+    clock: Clock | None = None,
+    new_id: Callable[[], bytes] = lambda: os.urandom(16),
+    pace: Pace | None = None,
+    prepare: Callable[[State], None] = lambda _: None,
+) -> RunningControlPlane:
+    """Run a control plane with an SQLite journal at `journal_path`, listening on `address`.
+
+    `cluster_id` is the id that the journal should have; None accepts any, and gives a new journal a new id. `pace` is
+    passed to the journal. `prepare` is called with the state before the first command is decided. Raises JournalError
+    and OSError.
+    """
+    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    failed.add_done_callback(lambda future: future.cancelled() or future.exception())
+    journal = SqliteJournal(journal_path, lambda: new_cluster_id(new_id), pace=pace)
+    plane = Runtime(
+        journal,
+        clock or SystemClock(),
+        new_id,
+        settings.runtime,
+        snapshotter=SnapshotProcess(journal),
+        authorizer=settings.authorizer,
+        prepare=prepare,
+        on_fatal=failed.set_exception,
+    )
+    await plane.start(cluster_id)
+    lone = LonePlane(plane)
+    server = Server(lone, settings)
+    try:
+        await server.start(address)
+    except BaseException:
+        await plane.close()
+        raise
+    lone.leader = server.address
+    watching = asyncio.create_task(_watch_files(journal, plane), name="journal's files")
+    return RunningControlPlane(lone, server, failed, watching)
+
+
+def new_cluster_id(new_id: Callable[[], bytes]) -> str:
+    """Return a cluster id in Kafka's format: 16 bytes as 22 characters of URL-safe base64."""
+    return show_id(new_id())

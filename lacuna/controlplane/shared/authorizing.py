@@ -1,0 +1,70 @@
+"""The settings that say whether ACLs decide; agents and control planes have the same."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.base.errors import UserError
+from lacuna.base.setting import check_settings, setting
+from lacuna.controlplane.shared.authorizer import Authorizer
+from lacuna.controlplane.shared.principal import Principal, parse_principals
+from lacuna.controlplane.shared.security import Security
+
+#: The only authorizer, by the name of the class in Kafka whose rules it follows.
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizerSettings:
+    """Whether ACLs decide, and who may do everything anyway. Raises SettingsError."""
+
+    authorizer: str = setting(
+        "authorizer.class.name",
+        "",
+        f"{STANDARD_AUTHORIZER}: ACLs decide what each principal may do. "
+        "Empty: every client that can connect may do everything.",
+        option="--authorizer",
+        choices=("", STANDARD_AUTHORIZER),
+    )
+    super_users: str = setting(
+        "super.users",
+        "",
+        "Principals that may do everything, whatever ACLs say, such as User:admin;User:operator.",
+        option="--super-user",
+    )
+    allows_without_acls: bool = setting(
+        "allow.everyone.if.no.acl.found",
+        False,
+        "Whether a resource without any ACL is open to every principal.",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+def authorizer_of(
+    settings: AuthorizerSettings, security: Security, trusted: Collection[Principal] = ()
+) -> Authorizer | None:
+    """Return what decides by the ACLs in `security`, or None if everybody may do everything.
+
+    `trusted` may do everything as super users may. Raises UserError for settings that are half of what is needed.
+    """
+    try:
+        super_users = parse_principals(settings.super_users)
+    except ValueError as error:
+        raise UserError(f"super.users: {error}, with semicolons between several") from error
+    if not settings.authorizer:
+        if super_users or settings.allows_without_acls:
+            given = "super.users" if super_users else "allow.everyone.if.no.acl.found"
+            raise UserError(
+                f"{given} is set, and ACLs are not heeded, so all may do everything: add --authorizer, or leave it out"
+            )
+        return None
+    if not super_users and not settings.allows_without_acls:
+        raise UserError(
+            "--authorizer without a super user lets nobody do anything, not even add the first ACL: name one with "
+            "--super-user User:NAME"
+        )
+    return Authorizer(
+        security, {*super_users, *trusted}, allows_without_acls=settings.allows_without_acls
+    )

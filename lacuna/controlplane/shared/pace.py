@@ -1,0 +1,18 @@
+"""Decides where short blocking work runs; lacuna/base/pace.py decides it by measuring."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Pace(Protocol):
+    """Decides whether one kind of work is fast enough to run in the event loop and hold it up."""
+
+    def allows(self) -> bool:
+        """Whether the event loop may run the work itself now. Call it in the loop's thread."""
+        ...
+
+    def timed(self, job: Callable[[], T]) -> T:
+        """Run `job` in the calling thread, note how long it takes, and return its result."""
+        ...

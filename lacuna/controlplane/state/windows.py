@@ -1,0 +1,123 @@
+"""All idempotence windows, by the minute of their last use; and how many there may be (S8, S10)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.base.setting import check_settings, setting
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.state.partition import Partition, ProducerWindow
+
+#: The precision of the order in which windows are dropped. A window is filed anew once in each such time at most.
+MINUTE_MS: Final = 60_000
+
+_RELEASED_AT_ONCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """How many producers the control plane remembers the last batches of. Raises SettingsError."""
+
+    producer_windows_max: int = setting(
+        "producer.windows.max",
+        1_000_000,
+        "Idempotence windows of all partitions together, one for each producer and partition. Beyond this bound, the "
+        "windows unused for longest are dropped.",
+        least=1,
+    )
+    partition_producer_windows_max: int = setting(
+        "partition.producer.windows.max",
+        100_000,
+        "Idempotence windows of one partition. Beyond this bound, the windows unused for longest are dropped.",
+        least=1,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+class Windows:
+    """All idempotence windows of partitions that exist. Derived from these, and changed only by replays.
+
+    Those of deleted partitions are released a few at a time; until then `oldest` still has them.
+    """
+
+    __slots__ = ("_by_minute", "_gone", "count", "grown", "settings")
+
+    def __init__(self) -> None:
+        self.settings = ProducerSettings()
+        self.count = 0
+        #: Volatile: partitions that were given a window since their windows were last counted.
+        self.grown: dict[PartitionKey, None] = {}
+        self._by_minute: dict[int, dict[ProducerWindow, None]] = {}
+        self._gone: list[dict[int, ProducerWindow]] = []
+
+    def open(self, partition: Partition, producer_id: int, producer_epoch: int) -> ProducerWindow:
+        """Give a partition a new window, which is about to be used."""
+        window = ProducerWindow(partition.key, producer_id, producer_epoch)
+        partition.producers[producer_id] = window
+        self.count += 1
+        self.grown[partition.key] = None
+        self.release(_RELEASED_AT_ONCE)
+        return window
+
+    def add(self, window: ProducerWindow) -> None:
+        """File a window that was used before."""
+        self.count += 1
+        self.grown[window.key] = None
+        self._file(window)
+
+    def use(self, window: ProducerWindow, now_ms: int) -> None:
+        """Note the first use of a window in a minute."""
+        if window.last_used_ms >= 0:
+            self._unfile(window)
+        window.last_used_ms = now_ms
+        self._file(window)
+
+    def drop(self, partition: Partition, producer_id: int) -> None:
+        """Remove a window of a partition."""
+        self._unfile(partition.producers.pop(producer_id))
+        self.count -= 1
+
+    def forget(self, partition: Partition) -> None:
+        """Remove all windows of a partition that is deleted."""
+        self.count -= len(partition.producers)
+        self.grown.pop(partition.key, None)
+        if partition.producers:
+            self._gone.append(partition.producers)
+            partition.producers = {}
+
+    def release(self, most: int) -> None:
+        """Release so many windows of deleted partitions."""
+        while self._gone and most:
+            _, window = self._gone[-1].popitem()
+            self._unfile(window)
+            if not self._gone[-1]:
+                self._gone.pop()
+            most -= 1
+
+    def clear(self) -> None:
+        """Forget all windows, which are to be added again."""
+        self.count = 0
+        self._by_minute.clear()
+        self._gone.clear()
+
+    def take_grown(self) -> dict[PartitionKey, None]:
+        """Return the partitions that were given a window since the last call."""
+        grown, self.grown = self.grown, {}
+        return grown
+
+    def oldest(self) -> Iterator[ProducerWindow]:
+        """Yield all windows by the minute of their last use."""
+        for minute in sorted(self._by_minute):
+            yield from self._by_minute[minute]
+
+    def _file(self, window: ProducerWindow) -> None:
+        self._by_minute.setdefault(window.last_used_ms // MINUTE_MS, {})[window] = None
+
+    def _unfile(self, window: ProducerWindow) -> None:
+        minute = window.last_used_ms // MINUTE_MS
+        filed = self._by_minute[minute]
+        del filed[window]
+        if not filed:
+            del self._by_minute[minute]

@@ -1,0 +1,72 @@
+"""The prices of an object store for requests and storage: a built-in table, which a file may override."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from lacuna.base.errors import UserError
+
+PUT: Final = "PUT"
+GET: Final = "GET"
+LIST: Final = "LIST"
+DELETE: Final = "DELETE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Prices in dollars, per thousand requests and per GiB and month; `source` says where they come from."""
+
+    source: str = "Amazon S3 Standard, us-east-1, 2025; dollars"
+    put_per_1000: float = 0.005
+    get_per_1000: float = 0.0004
+    list_per_1000: float = 0.005
+    delete_per_1000: float = 0.0
+    gib_month: float = 0.023
+
+    @classmethod
+    def load(cls, path: Path | None) -> "Prices":
+        """The built-in prices, with those that the JSON file at `path` names replaced.
+
+        Raises UserError if the file cannot be read or has other names or values.
+        """
+        if path is None:
+            return cls()
+        try:
+            given = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise UserError(f"the prices in {path} cannot be read: {error}") from error
+        names = [field.name for field in fields(cls)]
+        if not isinstance(given, dict) or not _is_table(given, names):
+            raise UserError(
+                f"{path} is not a table of prices: write a JSON object of numbers not below 0, with "
+                f"some of {', '.join(names[1:])}, and a text as source"
+            )
+        return cls(**{**asdict(cls()), "source": str(path), **given})
+
+    def of(self, counts: Mapping[str, int]) -> float:
+        """Dollars for these numbers of requests by kind (PUT, GET, LIST, DELETE)."""
+        by_kind = {
+            PUT: self.put_per_1000,
+            GET: self.get_per_1000,
+            LIST: self.list_per_1000,
+            DELETE: self.delete_per_1000,
+        }
+        return sum(count * by_kind.get(kind, 0.0) for kind, count in counts.items()) / 1000
+
+    def of_a_month(self, size: int) -> float:
+        """Dollars for storing `size` bytes for a month."""
+        return size / (1 << 30) * self.gib_month
+
+
+def _is_table(given: Mapping[str, object], names: list[str]) -> bool:
+    return all(
+        name in names
+        and (
+            isinstance(value, str)
+            if name == "source"
+            else isinstance(value, int | float) and value >= 0
+        )
+        for name, value in given.items()
+    )

@@ -1,0 +1,274 @@
+"""Putting one agent together: its context, its services, its listener, its lease."""
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from lacuna.agent.aside import Aside
+from lacuna.agent.clock import WallClock
+from lacuna.agent.context import AgentContext
+from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
+from lacuna.agent.lease import AgentLease
+from lacuna.agent.members import Members
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.peer_lines import ConnectPeer, PeerLines
+from lacuna.agent.peers import AskPeer, Named, Peers
+from lacuna.agent.placement import others_are_live
+from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.quotas.quotas import Quotas
+from lacuna.agent.quotas.sharing import QuotaSharing
+from lacuna.agent.registry import discover
+from lacuna.agent.report import report_of
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.guards import guarded
+from lacuna.agent.security.peers import PeerIdentity
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.server import AgentServer
+from lacuna.agent.settings import AgentSettings
+from lacuna.agent.zone import Zone
+from lacuna.base.addresses import join_address
+from lacuna.base.pace import LoopLoad, MeasuredPace
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared.pace import Pace
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
+from lacuna.logstore.objects import ObjectStore
+from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
+from lacuna.wire.messages.describe_cluster import (
+    DESCRIBE_CLUSTER_REQUEST,
+    DESCRIBE_CLUSTER_RESPONSE,
+    DescribeClusterRequest,
+)
+
+#: How long a stop waits for the control plane to send clients elsewhere; without it, they find out by themselves.
+_LEAVE_SECONDS = 1.0
+#: How long a stop then waits to give the lease back, which is longer than another control plane needs to take over.
+_RELEASE_SECONDS = 4.0
+#: How long another agent has for a connection or an answer.
+_PEER_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """The settings of each part of one agent. With `housekeeping` None, it leaves merges and collection to others."""
+
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    produce: ProduceSettings = field(default_factory=ProduceSettings)
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
+
+    def without_housekeeping(self) -> "AgentParts":
+        """A copy whose agent does no merges and no collection, because another agent of the process does them."""
+        return replace(self, housekeeping=None)
+
+
+class RunningAgent:
+    """An agent that is serving clients. `start_agent` makes one; `stop` ends it."""
+
+    def __init__(
+        self,
+        context: AgentContext,
+        server: AgentServer,
+        housekeeping: Housekeeping | None,
+        peers: Peers,
+        aside: Aside,
+        sharing: QuotaSharing,
+    ) -> None:
+        self.context = context
+        self.server = server
+        self.housekeeping = housekeeping
+        self._peers = peers
+        self._aside = aside
+        self._sharing = sharing
+
+    @property
+    def bootstrap(self) -> str:
+        """The HOST:PORT at which clients reach the agent."""
+        lease = self.context.lease
+        return join_address(lease.host, lease.port)
+
+    def report(self) -> AgentReport:
+        """What the agent tells of itself, as of now."""
+        metrics = None if self.housekeeping is None else self.housekeeping.metrics
+        return report_of(self.context, self.server.peers(), metrics)
+
+    async def stop(self) -> None:
+        """Has clients sent to other agents, answers what was read, closes everything and releases the lease.
+
+        The caller still has to close the control client.
+        """
+        await self._stop_watching()
+        has_left = await self.context.lease.leave(_LEAVE_SECONDS)
+        if self.housekeeping is not None:
+            await self.housekeeping.stop()
+        self.context.fetch.end_waits()
+        if has_left and others_are_live(self.context):
+            await self.server.hand_over()
+        await self.server.stop()
+        await self.context.produce.close()
+        await self.context.fetch.close()
+        await self.context.lease.stop_renewing()
+        await self.context.lease.release(_RELEASE_SECONDS)
+
+    async def abort(self) -> None:
+        """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""
+        self.server.abort()
+        if self.context.fetch.shared is not None:
+            self.context.fetch.shared.hang_up()
+        await self._stop_watching()
+        if self.housekeeping is not None:
+            await self.housekeeping.stop()
+        await self.context.lease.stop_renewing()
+
+    async def _stop_watching(self) -> None:
+        await self._aside.stop()
+        await self._sharing.stop()
+        await self._peers.stop()
+        await self.context.lines.stop()
+        if self.context.access.peers is not None:
+            self.context.access.peers.stop()
+
+
+async def start_agent(
+    *,
+    control: ControlClient,
+    store: ObjectStore,
+    parts: AgentParts,
+    clock: WallClock,
+    randomness: random.Random,
+    reuse_port: bool = False,
+    pace: Pace | None = None,
+    ask_peer: AskPeer | None = None,
+    connect_peer: ConnectPeer | None = None,
+) -> RunningAgent:
+    """Starts an agent: it listens where its settings say, then takes its lease from the control plane.
+
+    `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
+    reach another agent, by default at the address that its clients use.
+    Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
+    """
+    pace = pace or MeasuredPace(LoopLoad())
+    identity = PeerIdentity(control)
+    access = Access(
+        parts.security, parts.agent.listeners, control.cluster.security, clock, identity
+    )
+    await control.cluster.ready()
+    access.check_users()
+    connect_peer = connect_peer or partial(_connect_peer, access)
+    context = _context(control, store, parts, clock, randomness, pace, connect_peer, access)
+    server = AgentServer(context)
+    context.lease.on_lost = server.drop_clients
+    await server.start(reuse_port=reuse_port)
+    context.access.warn()
+    try:
+        await context.lease.start(*server.ports)
+    except BaseException:
+        await server.stop()
+        raise
+    housekeeping = None
+    if parts.housekeeping is not None:
+        housekeeping = Housekeeping(context, parts.housekeeping).start()
+    peers = Peers(control, context.lease, ask_peer or partial(_ask_peer, access))
+    peers.start()
+    context.lines.start()
+    aside = Aside(control, server)
+    aside.start()
+    sharing = QuotaSharing(control, context.lease, context.quotas)
+    sharing.start()
+    running = RunningAgent(context, server, housekeeping, peers, aside, sharing)
+    context.lease.report = running.report
+    return running
+
+
+async def _connect_peer(access: Access, agent: Agent) -> "asyncio.Future[None]":
+    loop = asyncio.get_running_loop()
+    broken: asyncio.Future[None] = loop.create_future()
+    context = access.to_peers(loop.time()).context
+    async with asyncio.timeout(_PEER_SECONDS):
+        transport, _ = await loop.create_connection(
+            lambda: _Line(broken),
+            agent.host,
+            agent.port,
+            ssl=context,
+            server_hostname=None if context is None else agent.host,
+        )
+    broken.add_done_callback(lambda _: transport.close())
+    return broken
+
+
+class _Line(asyncio.Protocol):
+    def __init__(self, broken: "asyncio.Future[None]") -> None:
+        self._broken = broken
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        if not self._broken.done():
+            self._broken.set_result(None)
+
+
+async def _ask_peer(access: Access, agent: Agent) -> Named | None:
+    security = access.to_peers(asyncio.get_running_loop().time())
+    address = Agents(join_address(agent.host, agent.port), security)
+    try:
+        async with KafkaConnection(address, _PEER_SECONDS) as connection:
+            response = await connection.ask(
+                DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
+            )
+    except (BootstrapUnavailable, NotAuthenticated):
+        return None
+    return Named(response.cluster_id, [broker.broker_id for broker in response.brokers])
+
+
+def _context(
+    control: ControlClient,
+    store: ObjectStore,
+    parts: AgentParts,
+    clock: WallClock,
+    randomness: random.Random,
+    pace: Pace,
+    connect_peer: ConnectPeer,
+    access: Access,
+) -> AgentContext:
+    """Everything of one agent except its listener."""
+    metrics = AgentMetrics()
+    lease = AgentLease(control, parts.agent, metrics)
+    lines = PeerLines(control, lease, connect_peer)
+    fetch = FetchService(
+        control=control,
+        store=store,
+        trust=lease.trust,
+        cluster_id=lambda: control.cluster.cluster_id,
+        randint=randomness.randint,
+        settings=parts.fetch,
+        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch, access.to_peers),
+    )
+    produce = ProduceService(
+        control=control,
+        store=store,
+        lease=lease,
+        clock=clock,
+        fetch=fetch,
+        settings=parts.produce,
+        pace=pace,
+    )
+    return AgentContext(
+        control=control,
+        store=store,
+        clock=clock,
+        randomness=randomness,
+        settings=parts.agent,
+        registry=guarded(discover(), access.authorizer, metrics, time.monotonic),
+        lease=lease,
+        metrics=metrics,
+        produce=produce,
+        fetch=fetch,
+        members=Members(control, lease.trust),
+        lines=lines,
+        quotas=Quotas(control.cluster.security),
+        access=access,
+    )

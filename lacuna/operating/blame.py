@@ -1,0 +1,157 @@
+"""Who holds the last stable offset of a partition, what waits behind it, and what its end would release."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.client.views import PartitionView
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.behind import behind
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import (
+    ListGroups,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from lacuna.controlplane.v1.transactions_pb2 import (
+    ActiveProducer,
+    DescribeProducers,
+    DescribeTransactions,
+    ListTransactions,
+    TransactionDescription,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blamed:
+    """A partition whose readers wait for a transaction.
+
+    `waiting` are the offsets from the last stable offset on, `own` those of the transaction among them. If it commits
+    now, a read_committed consumer gets `by_commit` more, and `by_abort` if it aborts: up to the next transaction that
+    is still open. `groups` are those that have read everything before it. `start_time_ms` is when it began.
+    """
+
+    topic: str
+    partition: int
+    transactional_id: str
+    producer_id: int
+    start_time_ms: int
+    timeout_ms: int
+    last_stable_offset: int
+    waiting: int
+    own: int
+    by_commit: int
+    by_abort: int
+    groups: Sequence[str]
+
+
+async def blame(control: ControlClient, topic: str) -> list[Blamed]:
+    """Return the partitions of a topic whose readers wait, by partition. Raises UserError, ControlPlaneUnavailable."""
+    await confirm(control)
+    await control.cluster.ready()
+    found = control.cluster.topics_by_name.get(topic)
+    if found is None:
+        raise UserError(
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
+        )
+    keys = [
+        TopicPartition(topic_id=found.topic_id, partition=index)
+        for index in range(found.partition_count)
+    ]
+    return await blame_in(control, keys)
+
+
+async def blame_in(
+    control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None = None
+) -> list[Blamed]:
+    """Return those of the partitions whose readers wait, in their order; at most `most_groups` groups are asked for.
+
+    Raises ControlPlaneUnavailable.
+    """
+    transactions = await _transactions(control)
+    groups = await _positions(control, keys, most_groups)
+    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=keys)))
+    blamed: list[Blamed] = []
+    for key, described in zip(keys, reply.producers_described.partitions, strict=True):
+        open_ones = sorted(
+            (each for each in described.producers if each.current_txn_start_offset >= 0),
+            key=lambda each: each.current_txn_start_offset,
+        )
+        topic = control.cluster.topics_by_id.get(key.topic_id)
+        if described.error_code != ErrorCode.NONE or not open_ones or topic is None:
+            continue
+        view = control.partition(key.topic_id, key.partition)
+        await view.ready()
+        holder = transactions.get(open_ones[0].producer_id, TransactionDescription())
+        positions = groups.get(key_of(key), {})
+        blamed.append(_blamed(topic.name, view, open_ones, holder, positions))
+    return blamed
+
+
+def _blamed(
+    topic: str,
+    view: PartitionView,
+    open_ones: Sequence[ActiveProducer],
+    holder: TransactionDescription,
+    positions: dict[str, int],
+) -> Blamed:
+    first = open_ones[0].current_txn_start_offset
+    end = open_ones[1].current_txn_start_offset if len(open_ones) > 1 else view.high_watermark
+    own = _own(view, open_ones[0].producer_id, first, view.high_watermark)
+    by_commit = behind(view, first, end).offsets
+    before = {group: behind(view, position, first).offsets for group, position in positions.items()}
+    return Blamed(
+        topic=topic,
+        partition=view.partition,
+        transactional_id=holder.transactional_id,
+        producer_id=open_ones[0].producer_id,
+        start_time_ms=holder.start_time_ms,
+        timeout_ms=holder.transaction_timeout_ms,
+        last_stable_offset=view.last_stable_offset,
+        waiting=behind(view, first, view.high_watermark).offsets,
+        own=own,
+        by_commit=by_commit,
+        by_abort=by_commit - _own(view, open_ones[0].producer_id, first, end),
+        groups=sorted(group for group, left in before.items() if not left),
+    )
+
+
+def _own(view: PartitionView, producer_id: int, first: int, end: int) -> int:
+    """Return how many offsets in [first, end) belong to the producer's open transaction."""
+    extents = view.extents
+    start, stop = extents.first_at_or_after(first), extents.first_at_or_after(end)
+    return sum(
+        extents.next_offsets[index] - extents.base_offsets[index]
+        for index in range(start, stop)
+        if extents.producer_ids[index] == producer_id and extents.transactions[index]
+    )
+
+
+async def _transactions(control: ControlClient) -> dict[int, TransactionDescription]:
+    """Return all ongoing transactions by producer id."""
+    listing = ListTransactions(states=["Ongoing"], duration_ms=-1)
+    listed = await control.call(Command(list_transactions=listing))
+    ids = [each.transactional_id for each in listed.transactions_listed.transactions]
+    described = await control.call(
+        Command(describe_transactions=DescribeTransactions(transactional_ids=ids))
+    )
+    return {each.producer_id: each for each in described.transactions_described.transactions}
+
+
+async def _positions(
+    control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None
+) -> dict[PartitionKey, dict[str, int]]:
+    """Return the committed offsets of groups in partitions, by partition and group."""
+    listed = await control.call(Command(list_groups=ListGroups()))
+    ids = [each.group_id for each in listed.groups_listed.groups][:most_groups]
+    asked = [OffsetFetchGroup(group_id=each, partitions=keys) for each in ids]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+    positions: dict[PartitionKey, dict[str, int]] = {}
+    for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True):
+        for each in fetched.offsets:
+            if each.offset >= 0:
+                positions.setdefault(key_of(each.partition), {})[group_id] = each.offset
+    return positions

@@ -1,0 +1,158 @@
+"""Explains, from the control plane's data, what a read_committed consumer gets from a partition and why."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lacuna.agent.fetch.explain import Row, explain
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.fates import Fate
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+
+#: The most rows in one explanation, unless the caller gives another bound.
+MAX_LINES = 1000
+
+
+class NothingToExplainError(UserError):
+    """The topic, partition or range does not exist; the message says what does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of an explanation; neighbouring extents that one transaction's abort dropped are joined into one.
+
+    `row` spans all the joined offsets, has the sum of their bytes, and names the first extent's object; `extents` is
+    the number joined. `hole_end` is the offset at which a consumer goes on after the dropped range or hole that this
+    row belongs to, or -1 for any other row.
+    """
+
+    row: Row
+    extents: int = 1
+    hole_end: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The lines of a partition from `first_offset` to `end_offset` (exclusive), with the partition's bounds.
+
+    `transactional_ids` maps the producer ids that the control plane still knows to their transactional ids.
+    `more_from` is the first offset left out because there were too many lines, or -1.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    end_offset: int
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    lines: Sequence[Line]
+    transactional_ids: dict[int, str]
+    more_from: int = -1
+
+
+async def explain_partition(
+    control: ControlClient,
+    topic: str,
+    partition: int,
+    first_offset: int | None = None,
+    end_offset: int | None = None,
+    max_lines: int = MAX_LINES,
+) -> Explanation:
+    """Explains the offsets from `first_offset` to `end_offset` (exclusive), by default the whole partition.
+
+    Raises NothingToExplainError, ControlPlaneUnavailable.
+    """
+    await confirm(control)  # another client may have created the topic a moment ago
+    await control.cluster.ready()
+    found = control.cluster.topics_by_name.get(topic)
+    if found is None:
+        raise NothingToExplainError(
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
+        )
+    if not 0 <= partition < found.partition_count:
+        raise NothingToExplainError(
+            f"topic {topic!r} has partitions 0 to {found.partition_count - 1}, not {partition}"
+        )
+    wanted = TopicPartition(topic_id=found.topic_id, partition=partition)
+    read = await control.call(Command(read_partitions=ReadPartitions(partitions=[wanted])))
+    (state,) = read.partitions_read.partitions
+    if state.error_code != ErrorCode.NONE:
+        raise NothingToExplainError(f"topic {topic!r} was deleted while it was being read")
+    view = control.partition(found.topic_id, partition)
+    await view.ready()
+    first = max(view.log_start_offset, first_offset or 0)
+    end = view.high_watermark if end_offset is None else min(end_offset, view.high_watermark)
+    if first >= end and (first_offset, end_offset) != (None, None):
+        raise NothingToExplainError(
+            f"{topic} [{partition}] begins at offset {view.log_start_offset} and ends before "
+            f"{view.high_watermark}: choose --from and --to within that range"
+        )
+    rows = explain(view.extents, view.dead, first, end, view.last_stable_offset)
+    lines, more_from = take(lines_of(rows), max_lines)
+    listed = await control.call(Command(list_transactions=ListTransactions(duration_ms=-1)))
+    return Explanation(
+        topic=topic,
+        partition=partition,
+        first_offset=first,
+        end_offset=end,
+        log_start_offset=view.log_start_offset,
+        last_stable_offset=view.last_stable_offset,
+        high_watermark=view.high_watermark,
+        lines=lines,
+        more_from=more_from,
+        transactional_ids={
+            entry.producer_id: entry.transactional_id
+            for entry in listed.transactions_listed.transactions
+        },
+    )
+
+
+def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
+    """Joins neighbouring rows that were dropped because one transaction aborted.
+
+    The `hole_end` of a dropped row, and of a hole that compaction left, is the next offset that a consumer can get.
+    """
+    waiting: list[Line] = []
+    for row in rows:
+        last = waiting[-1] if waiting else None
+        if row.fate in (Fate.DROPPED, Fate.HOLE):
+            if last is not None and _continues(last.row, row):
+                waiting[-1] = _joined(last, row)
+            else:
+                waiting.append(Line(row))
+            continue
+        # A filler lies in the hole and ends with it; any other row begins where the hole ends.
+        end = row.next_offset if row.fate is Fate.FILLER else row.first_offset
+        yield from (replace(each, hole_end=end) for each in waiting)
+        waiting.clear()
+        yield Line(row)
+    yield from (replace(each, hole_end=waiting[-1].row.next_offset) for each in waiting)
+
+
+def take(lines: Iterable[Line], most: int) -> tuple[list[Line], int]:
+    """The first `most` lines, and the first offset of the next one, or -1 if that was all."""
+    taken: list[Line] = []
+    for each in lines:
+        if len(taken) == most:
+            return taken, each.row.first_offset
+        taken.append(each)
+    return taken, -1
+
+
+def _continues(last: Row, row: Row) -> bool:
+    return (
+        last.fate is row.fate is Fate.DROPPED
+        and last.next_offset == row.first_offset
+        and last.transaction == row.transaction
+        and last.producer_id == row.producer_id
+    )
+
+
+def _joined(last: Line, row: Row) -> Line:
+    joined = replace(last.row, next_offset=row.next_offset, size=last.row.size + row.size)
+    return Line(joined, last.extents + 1)

@@ -1,0 +1,64 @@
+"""The lag of a consumer group, from the control plane's data: exact behind transactions, aborted records and holes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.behind import Behind, behind
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetFetch, OffsetFetchGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """A group's committed offset in one partition, the partition's ends, and what the group has left to read."""
+
+    topic: str
+    partition: int
+    committed: int
+    last_stable_offset: int
+    high_watermark: int
+    left: Behind
+
+
+async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[PartitionLag]:
+    """Return the lags of a group by topic and partition, where it has committed offsets.
+
+    Raises UserError if it has none, ControlPlaneUnavailable.
+    """
+    await confirm(control)
+    await control.cluster.ready()
+    asked = OffsetFetchGroup(group_id=group_id, all_partitions=True)
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=[asked])))
+    (fetched,) = reply.offsets_fetched.groups
+    if fetched.error_code != ErrorCode.NONE or not fetched.offsets:
+        raise UserError(
+            f"group {group_id} has committed no offsets; `lacuna groups list` shows the groups that exist"
+        )
+    return await lag_of_offsets(control, fetched.offsets)
+
+
+async def lag_of_offsets(
+    control: ControlClient, offsets: Iterable[CommittedOffset]
+) -> Sequence[PartitionLag]:
+    """Return the lags of a group that has committed `offsets`. Raises ControlPlaneUnavailable."""
+    lags: list[PartitionLag] = []
+    for each in offsets:
+        topic = control.cluster.topics_by_id.get(each.partition.topic_id)
+        if topic is None:
+            continue  # it was deleted meanwhile, and its offsets with it
+        view = control.partition(topic.topic_id, each.partition.partition)
+        await view.ready()
+        lags.append(
+            PartitionLag(
+                topic=topic.name,
+                partition=each.partition.partition,
+                committed=each.offset,
+                last_stable_offset=view.last_stable_offset,
+                high_watermark=view.high_watermark,
+                left=behind(view, each.offset),
+            )
+        )
+    return sorted(lags, key=lambda lag: (lag.topic, lag.partition))

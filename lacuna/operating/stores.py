@@ -1,0 +1,157 @@
+"""Opens the object store that an operator names, and claims it for the cluster."""
+
+import asyncio
+import logging
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.journal.journal import REMEDY
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from lacuna.logstore.objects import (
+    BucketMissingError,
+    ObjectStore,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
+    check_url,
+    open_store,
+)
+from lacuna.logstore.objects.encrypted import EncryptedStore
+from lacuna.logstore.objects.url import with_options
+from lacuna.logstore.segments import (
+    JournalEnd,
+    LaterSegment,
+    claim_store,
+    find_later,
+    read_marker,
+)
+from lacuna.logstore.segments.marker import check_marker
+
+log = logging.getLogger("lacuna")
+
+_PARTITIONS_A_CALL = 1000
+_PAUSE_SECONDS = 1.0
+
+
+class StoreAheadError(UserError):
+    """The store holds a segment later than the journal's end, so the journal may lack acknowledged records."""
+
+    def __init__(self, end: JournalEnd, found: LaterSegment) -> None:
+        reached = f"after position {found.journal_position}" if found.journal_position else "later"
+        super().__init__(
+            f"the journal ends at position {end.position}, but segment {found.segment_id} ({found.key}) was "
+            f"written {reached}: the journal was damaged, cut short, restored from an older copy, or copied to another "
+            f"place where the cluster went on. {REMEDY}"
+        )
+
+
+def bucket_url(
+    bucket: str, endpoint: str | None, sse: str | None = None, sse_kms_key_id: str | None = None
+) -> str:
+    """The s3:// URL of BUCKET or BUCKET/PREFIX, at the S3 service `endpoint` if one is given.
+
+    Raises StoreMisconfiguredError for an encryption that S3 does not have.
+    """
+    url = f"s3://{quote(bucket.removeprefix('s3://'))}"
+    if endpoint:
+        url += f"?{urlencode({'endpoint': endpoint})}"
+    url = with_options(url, sse=sse or "", sse_kms_key_id=sse_kms_key_id or "")
+    check_url(url)
+    return url
+
+
+def folder_url(folder: Path) -> str:
+    """The file:// URL of a folder."""
+    return f"file://{quote(str(folder.resolve()))}"
+
+
+def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
+    """Opens the store at a URL and checks that it can be used; `create_bucket` creates its bucket first.
+
+    Raises ObjectStoreError, whose message says what to do.
+    """
+    store = open_store(url)
+    inner = store.inner if isinstance(store, EncryptedStore) else store
+    make = getattr(inner, "create_bucket", None)
+    try:
+        if create_bucket:
+            if make is None:
+                raise StoreMisconfiguredError(f"{url} is not a bucket: leave --create-bucket out")
+            make()
+        store.check()
+    except BucketMissingError as error:
+        store.close()
+        raise StoreMisconfiguredError(f"{error} (--create-bucket creates it)") from error
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectStore:
+    """Opens a store as `open_checked` does, as soon as it answers. Raises ObjectStoreError for what must be mended."""
+    is_told = False
+    while True:
+        try:
+            return await asyncio.to_thread(open_checked, url, create_bucket=create_bucket)
+        except StoreUnavailableError as error:
+            if not is_told:
+                is_told = True
+                log.warning("%s; trying again", error)
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def claim(store: ObjectStore, control: ControlClient) -> None:
+    """Claims the store for this cluster, or checks that it is this cluster's already.
+
+    Raises ForeignStoreError if the store is another cluster's, or if it is unclaimed although the control plane
+    already refers to records; StoreAheadError if it holds a segment later than the journal's end. Also raises
+    ObjectStoreError, ControlPlaneUnavailable.
+    """
+    await control.cluster.ready()
+    cluster_id = control.cluster.cluster_id
+    found = await asyncio.to_thread(read_marker, store)
+    if found is None and await _has_records(control):
+        check_marker(None, cluster_id)
+    await asyncio.to_thread(claim_store, store, cluster_id)
+    if found is not None:
+        await _check_reached(store, control)
+
+
+async def _check_reached(store: ObjectStore, control: ControlClient) -> None:
+    """Raises StoreAheadError if the store has segments later than the journal's end."""
+    cluster_id = control.cluster.cluster_id
+    end = await _journal_end(control)
+    found = await asyncio.to_thread(find_later, store, cluster_id, end)
+    if found is None:
+        return
+    now = await _journal_end(control)  # other agents kept writing meanwhile: that is no loss
+    if now.is_before(found):
+        raise StoreAheadError(now, found)
+
+
+async def _journal_end(control: ControlClient) -> JournalEnd:
+    reply = await control.call(Command(describe_leases=DescribeLeases()))
+    leases = reply.leases_described
+    sequences = dict(zip(leases.lease_ids, leases.last_sequences, strict=True))
+    return JournalEnd(control.journal_position, leases.next_lease_id, sequences)
+
+
+async def _has_records(control: ControlClient) -> bool:
+    partitions = [
+        TopicPartition(topic_id=topic.topic_id, partition=index)
+        for topic in control.cluster.topics_by_id.values()
+        for index in range(topic.partition_count)
+    ]
+    for start in range(0, len(partitions), _PARTITIONS_A_CALL):
+        asked = ReadPartitions(partitions=partitions[start : start + _PARTITIONS_A_CALL])
+        read = await control.call(Command(read_partitions=asked))
+        if any(
+            state.high_watermark > state.log_start_offset
+            for state in read.partitions_read.partitions
+        ):
+            return True
+    return False

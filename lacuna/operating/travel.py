@@ -1,0 +1,63 @@
+"""What a read_committed consumer could see of a topic at a past time, and what has become visible since."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import ControlClient, confirm, not_known, read_as_of
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.behind import behind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastPartition:
+    """A partition as it was at `as_of_ms`: it ended before `end_then`, and ends before `end_now` now.
+
+    Of what could be seen then, `left` records are still there, below `end_then`; `new` have become visible since.
+    """
+
+    partition: int
+    as_of_ms: int
+    log_start_offset: int
+    end_then: int
+    end_now: int
+    left: int
+    new: int
+
+
+async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[PastPartition]:
+    """Return the partitions of a topic as they were at a time, or at the last one before it that is known of all.
+
+    Raises UserError for a topic that does not exist and a time that is not known, ControlPlaneUnavailable.
+    """
+    await confirm(control)
+    await control.cluster.ready()
+    found = control.cluster.topics_by_name.get(topic)
+    if found is None:
+        raise UserError(
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
+        )
+    keys = [(found.topic_id, index) for index in range(found.partition_count)]
+    past = await read_as_of(control, keys, at_ms)
+    if not past.is_known:
+        raise UserError(not_known(topic, past.known_from_ms))
+    partitions: list[PastPartition] = []
+    for key, then in past.partitions.items():
+        view = control.partition(*key)
+        await view.ready()
+        if then.error_code != ErrorCode.NONE or view.is_deleted:
+            raise UserError(f"topic {topic!r} was deleted while it was being read")
+        start, stable = view.log_start_offset, view.last_stable_offset
+        end = then.end_offset
+        partitions.append(
+            PastPartition(
+                partition=key[1],
+                as_of_ms=past.as_of_ms,
+                log_start_offset=start,
+                end_then=end,
+                end_now=stable,
+                left=behind(view, start, end).offsets if start < end else 0,
+                new=behind(view, end).offsets,
+            )
+        )
+    return partitions

@@ -1,0 +1,108 @@
+"""Keeps objects in the bucket while tasks read them."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import CommandRefused, ControlPlace, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
+from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.holding import HOLD_SECONDS
+from lacuna.pipeline.metadata import MetadataSource
+
+#: How often a worker prolongs the pin of a batch that it reads, in seconds.
+_EVERY: Final = HOLD_SECONDS / 5
+_MAX_KNOWN: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The pins of a batch: `brief`, which its tasks prolong, and `full`, for tasks that cannot.
+
+    Tasks that reach the control plane end the full one, so that the batch holds objects until HOLD_SECONDS after its
+    last task, and not for an hour if its driver was killed.
+    """
+
+    place: ControlPlace
+    cluster_id: str
+    brief: int
+    full: int
+
+    def prolong(self) -> None:
+        """Prolongs the brief pin and, if it has not ended before, ends the full one.
+
+        Raises ControlPlaneUnavailable, CommandRefused, UserError.
+        """
+        with ControlPlane(self.place) as control:
+            # From an executor, an address such as localhost may lead to another cluster.
+            is_kept = control.cluster_id == self.cluster_id and prolong(
+                control, self.brief, HOLD_SECONDS
+            )
+            if is_kept:
+                unpin(control, self.full)
+
+
+def pin(metadata: MetadataSource, seconds: float) -> int | None:
+    """Keeps everything that is live now for this many seconds, and returns the pin's id, or None if there is no pin.
+
+    Call it before the logs are read. With metadata from the bucket there is no pin: replaced objects then stay for the
+    cluster's grace period only.
+    """
+    if not isinstance(metadata, ControlPlane) or seconds <= 0:
+        return None
+    command = Command(pin_reads=PinReads(duration_ms=int(seconds * 1000)))
+    reply = metadata.call(command).reads_pinned
+    check(reply.error_code, "pinning what is to be read")
+    return reply.pin_id
+
+
+def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> bool:
+    """Keeps a pin for this many seconds from now. Returns False if it has ended already."""
+    if not isinstance(metadata, ControlPlane):
+        return False
+    renewed = PinReads(duration_ms=int(seconds * 1000), pin_id=pin_id)
+    reply = metadata.call(Command(pin_reads=renewed)).reads_pinned
+    return reply.error_code == ErrorCode.NONE
+
+
+def unpin(metadata: MetadataSource, pin_id: int) -> None:
+    """Ends a pin. It may have expired already, or been ended by an earlier call whose answer was lost."""
+    if isinstance(metadata, ControlPlane):
+        metadata.call(Command(unpin_reads=UnpinReads(pin_id=pin_id)))
+
+
+@contextmanager
+def held(hold: Hold | None) -> Iterator[None]:
+    """Prolongs the pins of a batch while the block, one of its tasks, reads. The block does not wait for that.
+
+    A worker that reads one short task after another prolongs as often as one that reads a single long one.
+    """
+    if hold is None:
+        yield
+        return
+    end = threading.Event()
+    threading.Thread(target=_prolong_on, args=(hold, end), name="pin", daemon=True).start()
+    try:
+        yield
+    finally:
+        end.set()
+
+
+#: When this process last prolonged the latest holds (monotonic, in seconds).
+_prolonged: Final[dict[Hold, float]] = {}
+
+
+def _prolong_on(hold: Hold, end: threading.Event) -> None:
+    while not end.wait(max(0.0, _prolonged.get(hold, -_EVERY) + _EVERY - time.monotonic())):
+        _prolonged.pop(hold, None)
+        _prolonged[hold] = time.monotonic()
+        while len(_prolonged) > _MAX_KNOWN:
+            del _prolonged[next(iter(_prolonged))]
+        with suppress(ControlPlaneUnavailable, CommandRefused, UserError):  # tried again later
+            hold.prolong()
