@@ -155,7 +155,7 @@ def name_of(row: Row) -> str:
 
 
 def lifted(results: Row) -> list[Row]:
-    """The rows about what lifts the limit, with those of the fleet of the same size that they are compared with."""
+    """The rows about placements that raise the limit, and the rows of a fleet of the same size to compare with."""
     rows: dict[str, list[Row]] = results["rows"]
     size = load_of(rows["lifts"][0]).partitions
     same = [row for row in rows["fleet"] if load_of(row).partitions == size]
@@ -176,12 +176,12 @@ def page_part(results: Row) -> str:
     return "\n\n".join(
         (
             "\n".join(f"- {each}" for each in about),
-            "![CPU and cost over partitions, and what lifts the limit](cluster.svg)",
+            "![CPU and cost over partitions, and placements that raise the limit](cluster.svg)",
             "### The control plane",
             in_markdown(_table([*LOAD, *PLANE], fleet)),
             "### Requests and dollars",
             in_markdown(_table([*LOAD, *REQUESTS], fleet)),
-            "### What lifts the limit",
+            "### Placements that raise the limit",
             in_markdown(_table([*names, *LIFTED], lifted(results))),
         )
     )
@@ -207,20 +207,20 @@ def _the_fleet() -> str:
     an_agent = load.gibibytes * GIBIBYTE / load.agents
     filled_ms = 1000 * ProduceSettings().flush_bytes / an_agent
     return (
-        f"The fleet, unless a table says otherwise: {load.gibibytes:g} GiB/s arrive at {load.agents} agents in "
+        f"Unless a table says otherwise, the fleet receives {load.gibibytes:g} GiB/s at {load.agents} agents in "
         f"{load.zones} zones, and {CONSUMER_GROUPS} consumer groups read everything. Each {GROUP} partitions have a "
-        f"transactional producer in each zone, with batches of at most {BATCH_BYTES >> 10} KiB; a transaction lasts "
+        f"transactional producer in each zone, with batches of at most {BATCH_BYTES >> 10} KiB. A transaction lasts "
         f"{TRANSACTION_MS / 1000:g} s and aborts with a probability of {ABORTED_SHARE:g}. An agent receives "
-        f"{number(an_agent / MEBIBYTE)} MiB/s, which fill `produce.flush.bytes` by default after {number(filled_ms)} "
-        "ms: the rows with longer intervals are for a higher setting."
+        f"{number(an_agent / MEBIBYTE)} MiB/s, which fill the default of `produce.flush.bytes` after "
+        f"{number(filled_ms)} ms. The rows with longer intervals are for a higher setting."
     )
 
 
 def _model() -> str:
     return (
-        f"The model of a merge: {GET_MS} ms a GET with {READS_AT_ONCE} at once, {PUT_MS} ms a PUT, and "
-        f"{BYTES_A_MS / 1000:g} MB/s of bytes read and written, one merge at a time in each agent. Compaction goes "
-        f"over all partitions once in {COMPACTION_MS // 60_000} minutes, with {TASKS} such tasks."
+        f"In the model of a merge, a GET takes {GET_MS} ms with {READS_AT_ONCE} at once, a PUT takes {PUT_MS} "
+        f"ms, and bytes are read and written at {BYTES_A_MS / 1000:g} MB/s. Each agent runs one merge at a time. "
+        f"Compaction covers all partitions once in {COMPACTION_MS // 60_000} minutes, with {TASKS} such tasks."
     )
 
 
@@ -228,8 +228,8 @@ def _limits(fleet: Sequence[Row]) -> str:
     least, most = min(fleet, key=full_at), max(fleet, key=full_at)
     return (
         f"One control plane is full at {number(full_at(least))} GiB/s with {_of(least)}, and at "
-        f"{number(full_at(most))} GiB/s with {_of(most)}, if agents and partitions grow with the load. Slices count "
-        "more than bytes."
+        f"{number(full_at(most))} GiB/s with {_of(most)}, if agents and partitions grow with the load. The number of "
+        "slices matters more than bytes."
     )
 
 
@@ -240,13 +240,13 @@ def _lifts(rows: Sequence[Row]) -> str:
     at = {key: number(full_at(row)) for key, row in whole.items()}
     (part,) = (row for row in rows if clusters_of(row) > 1)
     return (
-        f"What lifts that, with {load_of(rows[0]).partitions:,} partitions and flushes of 1,000 ms: a control plane is "
-        f"full at {at[20, 1000]} GiB/s if every agent gets data of every partition, at {at[3, 1000]} with one agent a "
-        f"zone in 3 zones, which is how agents place partitions, and at {at[1, 1000]} with one agent for each "
-        f"partition. Flushes of 250 ms make {at[3, 250]} and {at[1, 250]} of the last two. {clusters_of(part)} "
-        "clusters behind one bucket, each with its part of the agents and partitions, are full at "
-        f"{number(full_at(part) * clusters_of(part))} together with flushes of 250 ms; a topic is then in one cluster, "
-        "which its clients have to know."
+        f"Placement raises this limit. With {load_of(rows[0]).partitions:,} partitions and flushes of 1,000 ms, a "
+        f"control plane is full at {at[20, 1000]} GiB/s if every agent receives data of every partition, at "
+        f"{at[3, 1000]} with one agent a zone in 3 zones, as agents place partitions, and at {at[1, 1000]} with one "
+        f"agent for each partition. With flushes of 250 ms, the last two are {at[3, 250]} and {at[1, 250]}. "
+        f"{clusters_of(part)} clusters behind one bucket, each with its part of the agents and partitions, are full at "
+        f"{number(full_at(part) * clusters_of(part))} together with flushes of 250 ms. A topic is then in one cluster, "
+        "and its clients must know which one."
     )
 
 
@@ -255,8 +255,8 @@ def _costs(fleet: Sequence[Row]) -> str:
     return (
         f"Requests cost ${number(dollars(least))} a month with {_of(least)}, and ${number(dollars(most))} with "
         f"{_of(most)} ({load_prices().source}). AutoMQ claims ${number(AUTOMQ_MONTH)} a month at 1 GiB/s; Inkless "
-        f"published ${number(12 * INKLESS_MONTH)} a year with 3 out, which is ${number(INKLESS_MONTH)} a month. Ours "
-        "is for requests alone: machines, storage and traffic come on top."
+        f"published ${number(12 * INKLESS_MONTH)} a year with 3 out, which is ${number(INKLESS_MONTH)} a month. The "
+        "figures for Lacuna are for requests alone, without machines, storage and traffic."
     )
 
 
@@ -266,10 +266,10 @@ def _behind(fleet: Sequence[Row]) -> list[str]:
         return []
     agents = Load(0).agents * READS_AT_ONCE * 1000 / GET_MS
     text = (
-        f"**Merging falls behind** with {'; '.join(map(_of, late))}: there less than {100 * MUCH:g} % of the new "
-        f"extents are rewritten. Nearly each small extent is a GET, and all agents together make at most "
-        f"{number(agents)} a second for merging, in this model. Such a fleet's extents and memory would grow; if its "
-        "merging kept up, GETs, dollars and CPU would be higher than the tables say."
+        f"**Merging falls behind** with {'; '.join(map(_of, late))}. There, less than {100 * MUCH:g} % of the "
+        f"new extents are rewritten. In this model, nearly each small extent is a GET, and all agents together send at "
+        f"most {number(agents)} a second for merging. The extents and memory of such a fleet would grow. If its "
+        "merging kept up, GETs, dollars and CPU would be higher than in the tables."
     )
     return [text]
 
@@ -279,10 +279,10 @@ def _retention(row: Row) -> str:
     merged = row["merging, size"] / row["merging, extents_after"]
     a_day = DAY_SECONDS * GIBIBYTE * (1 - ABORTED_SHARE)
     return (
-        f"A day of retention is {number(a_day / GIBIBYTE)} GiB of committed records, "
-        f"${number(load_prices().of_a_month(int(a_day)))} a month to store. With {number(an_extent)} bytes an extent, "
-        f"and {number(merged / 1024)} KiB a merged extent ({_of(row)}), its metadata takes "
-        f"{number(a_day / merged * an_extent / GIBIBYTE)} GiB of the control plane's memory: calculated, not driven."
+        f"A day of retention is {number(a_day / GIBIBYTE)} GiB of committed records, which cost "
+        f"${number(load_prices().of_a_month(int(a_day)))} a month to store. By calculation, with {number(an_extent)} "
+        f"bytes an extent and {number(merged / 1024)} KiB a merged extent ({_of(row)}), its metadata takes "
+        f"{number(a_day / merged * an_extent / GIBIBYTE)} GiB of the control plane's memory."
     )
 
 
