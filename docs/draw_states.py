@@ -44,7 +44,7 @@ def actions(
     table: Mapping[S, Mapping[E, tuple[S, tuple[Enum, ...]]]],
 ) -> str:
     """A Markdown table of what is done on each event that asks for something."""
-    rows = ["| state | event | next | what is done |", "|---|---|---|---|"]
+    rows = ["| state | event | next | actions |", "|---|---|---|---|"]
     for source, events in table.items():
         for event, (target, done) in events.items():
             if done:
@@ -76,13 +76,13 @@ def page() -> str:
     life = diagram(State.NEW.value, edges_of_actions(LIFE))
     reading = diagram(Reading.ON.value, edges_of_actions(READING))
     return (
-        "# States\n\nDrawn from the tables in the code by `python docs/draw_states.py`.\n\n"
+        "# States\n\n`python docs/draw_states.py` draws this page from the tables in the code.\n\n"
         "## A transactional id\n\nAn outcome is one journal record, so there is nothing to prepare: "
         "an ongoing transaction is complete in one step (S1).\n\n"
         f"{transactions}\n\n## A classic consumer group\n\n{groups}\n\n"
-        "## A client's connection\n\nWhat has no arrow cannot happen in that state, and is refused "
+        "## A client's connection\n\nAn event without an arrow cannot happen in that state, and raises an error "
         f"(`agent/connection_states.py`).\n\n{life}\n\n{actions(LIFE)}\n\n"
-        f"Whether it is read from:\n\n{reading}\n\n{actions(READING)}\n"
+        f"The second table says when the agent reads from the connection:\n\n{reading}\n\n{actions(READING)}\n"
     )
 
 
