@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from bench.errors import BenchError
 from bench.figures import GIBIBYTE
-from lacuna.agent.placement import partition_key, place
+from lacuna.agent.rendezvous import partition_key, place
 from lacuna.controlplane.shared.batches import (
     COMMITTED_BATCH,
     FLAG_ADDS_PARTITION,

@@ -21,11 +21,11 @@ does something whose order matters adds itself to `call.peer.arrival_order` at i
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from lacuna.agent.arrival_order import ArrivalOrder
-from lacuna.agent.security.session import Session
+from lacuna.agent.client import Peer
+from lacuna.agent.limits import MOST_OF_PIECE, MOST_WHOLE
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -39,64 +39,9 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-#: The elements of the arrays of a request that is handled whole, unless its API takes another number.
-MOST_WHOLE: Final = 10_000
-#: The elements of a piece of a larger request.
-MOST_OF_PIECE: Final = 500
-
-_MOST_OF_NAME: Final = 100
-
 
 class MalformedRequest(Exception):
     """A request's body does not match its schema. The connection is closed, as in Kafka."""
-
-
-class Once:
-    """Whether something is still to be done, once for each connection."""
-
-    __slots__ = ("is_due",)
-
-    def __init__(self) -> None:
-        self.is_due = True
-
-    def done(self) -> None:
-        """Note that it was done."""
-        self.is_due = False
-
-
-class Software:
-    """What a client says that it is (ApiVersions v3+, KIP-511): a name and a version, both "" if it says nothing."""
-
-    __slots__ = ("name", "version")
-
-    def __init__(self) -> None:
-        self.name = self.version = ""
-
-    def is_called(self, name: str, version: str) -> None:
-        """Note what the client says; what is too long for a name is cut."""
-        self.name, self.version = name[:_MOST_OF_NAME], version[:_MOST_OF_NAME]
-
-    @property
-    def is_librdkafka(self) -> bool:
-        """Whether it is librdkafka, or a client of another language that contains it."""
-        names_it = "rdkafka" in self.name or "rdkafka" in self.version
-        return names_it or self.name.startswith("confluent-kafka")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """The client that sent a request. `client_id` is from the request's header, "" if it was null.
-
-    `session`, `arrival_order`, `first_fetch` and `software` belong to the client's connection.
-    """
-
-    host: str
-    port: int
-    session: Session
-    client_id: str = ""
-    arrival_order: ArrivalOrder = field(default_factory=ArrivalOrder, compare=False, repr=False)
-    first_fetch: Once = field(default_factory=Once, compare=False, repr=False)
-    software: Software = field(default_factory=Software, compare=False, repr=False)
 
 
 class Call(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from lacuna.agent.api import Peer
+from lacuna.agent.client import Peer
 from lacuna.agent.connection import FrameError, FrameReader
 from lacuna.agent.connection_states import ANSWERING, LIFE, SERVING, Action, Event, State, step
 from lacuna.agent.flow import FlowControl

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
-from lacuna.agent.api import MOST_WHOLE, Api, MalformedRequest, Pieces
+from lacuna.agent.api import Api, MalformedRequest, Pieces
+from lacuna.agent.limits import MOST_WHOLE
 from lacuna.wire.kernel import Encoded
 
 #: The body of a request that is read in a thread, if its API takes more than MOST_WHOLE elements: more bytes than this.

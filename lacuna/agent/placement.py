@@ -1,4 +1,4 @@
-"""Chooses the agent that clients are sent to: rendezvous hashing over the live agents, those of our own zone first.
+"""Chooses the agents that clients are sent to: the live ones, those of our own zone first, by rendezvous hashing.
 
 The live agents are those that have a lease, and a session over which it is renewed. Any agent can serve any
 partition and any group; placement only helps caches and flushes, so two agents that see different live agents for a
@@ -7,19 +7,15 @@ was bootstrapped there), so the zone of the agent that answers is taken as the c
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from lacuna.agent.rendezvous import place
 from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:
     from lacuna.agent.context import AgentContext
     from lacuna.agent.security.session import Session
-
-#: Clients choose group names of up to 32 KiB; caching 65,536 of those would take two GiB.
-_LONGEST_REMEMBERED: Final = 256
 
 
 def live_agents(context: "AgentContext") -> Sequence[Agent]:
@@ -92,23 +88,6 @@ def controller(context: "AgentContext") -> int:
     return node_ids[0] if node_ids else -1
 
 
-def partition_key(topic_id: bytes, partition: int) -> bytes:
-    """Return the key by which a partition is placed."""
-    return topic_id + partition.to_bytes(4, "big", signed=True)
-
-
-def place(key: bytes, node_ids: tuple[int, ...]) -> int:
-    """Return the one of `node_ids` (not empty) on which `key` is placed."""
-    if len(node_ids) == 1:
-        return node_ids[0]
-    return remembered(key, node_ids) if len(key) <= _LONGEST_REMEMBERED else _place(key, node_ids)
-
-
-def place_once(key: bytes, node_ids: Sequence[int]) -> int:
-    """As `place`, for a key that is seldom asked for again: it is not remembered."""
-    return node_ids[0] if len(node_ids) == 1 else _place(key, node_ids)
-
-
 def is_ours(context: "AgentContext", key: bytes) -> bool:
     """Whether `key` belongs to this agent: true on exactly one live agent of all zones, if they see the same agents."""
     (is_one,) = are_ours(context, (key,))
@@ -120,18 +99,6 @@ def are_ours(context: "AgentContext", keys: Iterable[bytes]) -> list[bool]:
     node_ids = tuple(agent.node_id for agent in live_agents(context))
     node_id = context.lease.node_id
     return [not node_ids or place(key, node_ids) == node_id for key in keys]
-
-
-def _place(key: bytes, node_ids: Sequence[int]) -> int:
-    return max(node_ids, key=lambda node_id: _weight(key, node_id))
-
-
-#: `_place` with a cache, for keys that are not long.
-remembered = lru_cache(maxsize=65_536)(_place)
-
-
-def _weight(key: bytes, node_id: int) -> bytes:
-    return blake2b(key, digest_size=8, salt=node_id.to_bytes(8, "big", signed=True)).digest()
 
 
 def _ourselves(context: "AgentContext") -> Agent:

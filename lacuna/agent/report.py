@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from lacuna.agent.api import Peer
+from lacuna.agent.client import Peer
 from lacuna.agent.context import AgentContext
 from lacuna.agent.housekeeping.metrics import HousekeepingMetrics
 from lacuna.controlplane.v1.reports_pb2 import (

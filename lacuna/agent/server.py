@@ -16,8 +16,8 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from lacuna.agent.api import Peer
 from lacuna.agent.budget import ByteBudget
+from lacuna.agent.client import Peer
 from lacuna.agent.client_connection import ClientConnection
 from lacuna.agent.connection import SCRATCH_BYTES
 from lacuna.agent.context import AgentContext

@@ -19,15 +19,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from lacuna.agent import pieces
-from lacuna.agent.api import (
-    MOST_OF_PIECE,
-    MOST_WHOLE,
-    Api,
-    Call,
-    MalformedRequest,
-    Peer,
-    Pieces,
-)
+from lacuna.agent.api import Api, Call, MalformedRequest, Pieces
+from lacuna.agent.client import Peer
 from lacuna.agent.connection import (
     NO_HEADER,
     FrameError,
@@ -36,6 +29,7 @@ from lacuna.agent.connection import (
 )
 from lacuna.agent.context import AgentContext
 from lacuna.agent.eager import Timed, start
+from lacuna.agent.limits import MOST_OF_PIECE, MOST_WHOLE
 from lacuna.agent.quotas import mutations, throttling
 from lacuna.agent.quotas.quotas import LONGEST_SECONDS
 from lacuna.agent.registry import (

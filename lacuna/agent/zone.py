@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.peer_requests import ConnectionCounts, PeerError, PeerRequests
-from lacuna.agent.placement import place_once
+from lacuna.agent.rendezvous import place_once
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:

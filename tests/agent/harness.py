@@ -9,7 +9,7 @@ from random import Random
 from time import monotonic
 from typing import Any, TypeVar
 
-from lacuna.agent.api import Peer
+from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lacuna.agent import pieces
-from lacuna.agent.api import MOST_OF_PIECE, MOST_WHOLE, Api, Call
+from lacuna.agent.api import Api, Call
+from lacuna.agent.limits import MOST_OF_PIECE, MOST_WHOLE
 from lacuna.agent.registry import Registry, discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode

@@ -1,6 +1,6 @@
 """Where partitions, groups and transactions are placed among agents."""
 
-from lacuna.agent import placement
+from lacuna.agent import placement, rendezvous
 from lacuna.agent.fetch.chunks import ChunkId
 from lacuna.agent.settings import AgentSettings
 from tests.agent.apis.metadata import TOPIC, agents
@@ -13,10 +13,10 @@ from tests.agent.harness import (
 
 
 def test_placement_spreads_and_moves_only_what_it_must() -> None:
-    keys = [placement.partition_key(TOPIC_ID, partition) for partition in range(3000)]
-    before = {key: placement.place(key, (1, 2, 3)) for key in keys}
+    keys = [rendezvous.partition_key(TOPIC_ID, partition) for partition in range(3000)]
+    before = {key: rendezvous.place(key, (1, 2, 3)) for key in keys}
     assert min(list(before.values()).count(node) for node in (1, 2, 3)) > 850
-    after = {key: placement.place(key, (1, 3)) for key in keys}
+    after = {key: rendezvous.place(key, (1, 3)) for key in keys}
     assert all(after[key] == before[key] for key in keys if before[key] != 2)
 
 
@@ -29,7 +29,7 @@ def test_chunks_are_spread_and_only_the_share_of_who_leaves_or_comes_moves() -> 
     ]
 
     def owners(*nodes: int) -> dict[ChunkId, int]:
-        return {each: placement.place_once(each.placement_key, nodes) for each in chunks}
+        return {each: rendezvous.place_once(each.placement_key, nodes) for each in chunks}
 
     before, after, more = owners(1, 2, 3, 4), owners(1, 2, 4), owners(1, 2, 3, 4, 5)
     assert min(list(before.values()).count(node) for node in (1, 2, 3, 4)) > 650
@@ -42,13 +42,13 @@ def test_chunks_are_spread_and_only_the_share_of_who_leaves_or_comes_moves() -> 
 
 def test_placement_remembers_no_long_names() -> None:
     """Names of groups are the clients', and tens of thousands of places are remembered."""
-    size = placement.remembered.cache_info().currsize
+    size = rendezvous.remembered.cache_info().currsize
     nodes = (1, 2, 3, 4)
     longs = [b"group:" + b"%d" % number * 9000 for number in range(20)]
-    assert {placement.place(key, nodes) for key in longs} <= set(nodes)
-    assert placement.remembered.cache_info().currsize == size
-    placement.place(b"group:test_placement_remembers", nodes)
-    assert placement.remembered.cache_info().currsize == size + 1
+    assert {rendezvous.place(key, nodes) for key in longs} <= set(nodes)
+    assert rendezvous.remembered.cache_info().currsize == size
+    rendezvous.place(b"group:test_placement_remembers", nodes)
+    assert rendezvous.remembered.cache_info().currsize == size + 1
 
 
 async def test_placement_keeps_to_our_zone() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lacuna.agent.api import Peer, Software
+from lacuna.agent.client import Peer, Software
 from lacuna.agent.report import clients_of, report_of
 from lacuna.controlplane.state.settings import MAX_REPORT_BYTES
 from tests.agent.harness import ScriptedControl, anybody, make_context

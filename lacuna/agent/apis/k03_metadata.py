@@ -22,10 +22,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lacuna.agent import placement
+from lacuna.agent import placement, rendezvous
 from lacuna.agent.admin import operations
-from lacuna.agent.api import MOST_OF_PIECE, Api, Call, Pieces
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.internal import all_topics, is_internal, topic_by_id, topic_by_name
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.quotas import mutations
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view, view_with
@@ -209,7 +210,7 @@ def _partition(
         return MetadataResponsePartition(
             LEADER_NOT_AVAILABLE, partition, leader_id=-1, leader_epoch=LEADER_EPOCH
         )
-    leader = placement.place(placement.partition_key(topic_id, partition), node_ids)
+    leader = rendezvous.place(rendezvous.partition_key(topic_id, partition), node_ids)
     nodes = (leader,)
     return MetadataResponsePartition(ErrorCode.NONE, partition, leader, LEADER_EPOCH, nodes, nodes)
 

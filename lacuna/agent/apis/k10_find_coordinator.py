@@ -7,7 +7,7 @@ is chosen by rendezvous hashing over the live agents, those of our zone first. F
 
 from collections.abc import Mapping, Sequence
 
-from lacuna.agent import placement
+from lacuna.agent import placement, rendezvous
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -39,7 +39,7 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
         return refuse(call, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     node_ids = tuple(agents)
     found = {
-        key: agents[placement.place(prefix + key.encode(), node_ids)]
+        key: agents[rendezvous.place(prefix + key.encode(), node_ids)]
         for key in _keys(call, request)
     }
     return _answer(call, found, ErrorCode.NONE)

@@ -4,7 +4,7 @@ Clients ask every agent and combine the answers, some without removing duplicate
 all groups, each lists only those that are placed on it, as a coordinator in Kafka would.
 """
 
-from lacuna.agent import placement
+from lacuna.agent import placement, rendezvous
 from lacuna.agent.api import Api, Call
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
@@ -27,7 +27,7 @@ async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
         groups=[
             ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
             for group in reply.groups_listed.groups
-            if placement.place(b"group:" + group.group_id.encode(), node_ids) == ours
+            if rendezvous.place(b"group:" + group.group_id.encode(), node_ids) == ours
         ]
     )
 

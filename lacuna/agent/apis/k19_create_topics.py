@@ -12,7 +12,8 @@ from collections import Counter
 
 from lacuna.agent.admin import configs
 from lacuna.agent.admin.replica_assignments import problem_of
-from lacuna.agent.api import MOST_OF_PIECE, Api, Call
+from lacuna.agent.api import Api, Call
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import check_all, shorten
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from lacuna.agent import placement
+from lacuna.agent import placement, rendezvous
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.api import Api, Call
 from lacuna.agent.internal import all_topics, topic_by_name
@@ -86,8 +86,8 @@ def _led(context: "AgentContext", request: DescribeLogDirsRequest) -> Iterator[t
         for index in indexes:
             if not 0 <= index < topic.partition_count:
                 continue
-            key = placement.partition_key(topic.topic_id, index)
-            if placement.place(key, node_ids) == context.lease.node_id:
+            key = rendezvous.partition_key(topic.topic_id, index)
+            if rendezvous.place(key, node_ids) == context.lease.node_id:
                 yield topic, index
 
 

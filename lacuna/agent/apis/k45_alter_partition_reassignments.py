@@ -8,7 +8,7 @@ NO_REASSIGNMENT_IN_PROGRESS.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lacuna.agent import placement
+from lacuna.agent import placement, rendezvous
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
@@ -69,7 +69,7 @@ def _check(
     problem = _problem(context, replicas)
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     if problem is None and node_ids:
-        leader = placement.place(placement.partition_key(topic.topic_id, index), node_ids)
+        leader = rendezvous.place(rendezvous.partition_key(topic.topic_id, index), node_ids)
         if list(replicas) == [leader]:
             return ErrorCode.NONE, None
     return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem or (

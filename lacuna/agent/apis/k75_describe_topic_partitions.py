@@ -8,7 +8,7 @@ the only replica, and there are no eligible leader replicas. Authorized operatio
 
 from typing import TYPE_CHECKING
 
-from lacuna.agent import placement
+from lacuna.agent import placement, rendezvous
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k03_metadata import LEADER_EPOCH
@@ -114,7 +114,7 @@ def _partition(
 ) -> DescribeTopicPartitionsResponsePartition:
     leader = -1
     if node_ids:
-        leader = placement.place(placement.partition_key(topic_id, partition), node_ids)
+        leader = rendezvous.place(rendezvous.partition_key(topic_id, partition), node_ids)
     nodes = (leader,) if node_ids else ()
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if node_ids else ErrorCode.LEADER_NOT_AVAILABLE,

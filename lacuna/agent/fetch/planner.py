@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.plan import NOTHING, FetchPlan, plan_fetch, refuse
 from lacuna.agent.fetch.sessions import Interest, Opened, Watch
 from lacuna.agent.fetch.tails import Tails
 from lacuna.agent.internal import topic_by_id, topic_by_name
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition

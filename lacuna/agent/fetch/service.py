@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED, by_topic, failed, no_aborted, size_of
 from lacuna.agent.fetch.cache import ExtentCache
@@ -28,6 +27,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
 from lacuna.agent.internal import is_internal
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.threads import Threads
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lacuna.agent.api import MOST_OF_PIECE
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.fencing import fenced
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.produce.buffer import NO_PRODUCER_ID, NOT_PERSISTED
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.api import MOST_OF_PIECE
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.produce.buffer import (
     NOT_PERSISTED,
     STORE_FAILED,

@@ -6,7 +6,8 @@ Only what was changed counts: a topic that exists already, or that the client ma
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lacuna.agent.api import Api, Call, Peer
+from lacuna.agent.api import Api, Call
+from lacuna.agent.client import Peer
 from lacuna.agent.quotas.limits import MUTATIONS
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.controlplane.shared.errors import ErrorCode

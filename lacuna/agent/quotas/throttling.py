@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from lacuna.agent.api import Peer
+from lacuna.agent.client import Peer
 from lacuna.agent.quotas.limits import CONSUMED, PRODUCED, REQUESTS
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import FETCH_KEY, PRODUCE_KEY

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.api import MOST_OF_PIECE
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.wire.layout import ZERO_UUID
 from tests.agent.apis.clusters import SECOND, Setup, topic
 from tests.messages import nested

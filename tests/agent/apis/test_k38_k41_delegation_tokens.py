@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lacuna.agent.admin.delegation_tokens import is_allowed
-from lacuna.agent.api import Call, Peer
+from lacuna.agent.api import Call
+from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.session import Session

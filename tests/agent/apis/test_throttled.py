@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.api import Peer
+from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.quotas import throttling
 from lacuna.agent.quotas.limits import MUTATIONS, PRODUCED, REQUESTS

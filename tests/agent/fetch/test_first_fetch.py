@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from lacuna.agent.api import Call, Peer
+from lacuna.agent.api import Call
 from lacuna.agent.apis import k01_fetch as api
+from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.answers import size_of

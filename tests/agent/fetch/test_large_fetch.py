@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.api import MOST_OF_PIECE
 from lacuna.agent.fetch import gather, service
 from lacuna.agent.fetch.planner import Planner
 from lacuna.agent.fetch.sessions import Interest, Watch
+from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.runtime import Runtime
 from tests.agent.fetch.log import fetch_request, make_batch, open_log, produce_request, records_of
