@@ -1,15 +1,16 @@
-"""What a job may do where ACLs decide: what each of its verbs needs, and what it is shown of an answer.
+"""What a job may do: a session that is neither an agent's nor a control plane's.
 
-A job is a session of somebody who is not part of the cluster (`roles`). The table below says what a verb needs; a verb
-that is not in it is refused. What a job may not describe is left out of what it is told.
+Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. A verb is for jobs if its row
+says what it needs. Jobs get nothing that would let them act as an agent or as a user: the secret of agents,
+credentials, delegation tokens, and verbs that administer the cluster or serve clients. If the control plane has an
+authorizer, ACLs decide about topics, and what a job may not describe is left out of its replies. Without one, a job may
+change any record.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from shlex import quote
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from google.protobuf.message import Message
-
+from lacuna.controlplane.machine import VERBS
 from lacuna.controlplane.shared.acls import (
     CLUSTER_NAME,
     EVERYBODY,
@@ -26,10 +27,11 @@ from lacuna.controlplane.shared.batches import (
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import USER, Principal
-from lacuna.controlplane.state.state import NO_NODE, State
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId
+from lacuna.controlplane.v1.log_pb2 import CommitSegment
+from lacuna.controlplane.verbs.needs import Need, Rule
 
 _READ, _WRITE, _ALTER = Operation.READ, Operation.WRITE, Operation.ALTER
 _DESCRIBE, _DESCRIBE_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS
@@ -49,87 +51,25 @@ class Job(NamedTuple):
         return str(Principal(USER, self.subject))
 
 
-class Need(NamedTuple):
-    """One of the operations on a resource. Without a name, on any resource of the type; "" if it is not told."""
-
-    operations: tuple[Operation, ...]
-    resource_type: ResourceType
-    name: str | None
-
-    def words(self) -> str:
-        """Say what is not allowed."""
-        what = " or ".join(each.name for each in self.operations)
-        kind = self.resource_type.name.lower().replace("_", " ")
-        if self.name is None:
-            return f"{what} any {kind}"
-        if not self.name:
-            return f"{what} a {kind} that it may not describe"
-        return (
-            f"{what} the cluster"
-            if self.resource_type is _CLUSTER
-            else f"{what} {kind} {self.name}"
+def refusals(commands: Sequence[Command]) -> list[Reply]:
+    """Return the replies to those commands that are not for jobs."""
+    return [
+        Reply(
+            command_id=command.command_id,
+            failure=Failure(
+                error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                message=f"only agents and control planes may {str(verb).replace('_', ' ')}: "
+                "controlplane.cluster.principals does not name the certificate of this process",
+            ),
         )
-
-    def remedy(self, principal: str) -> str:
-        """Return the command that allows it."""
-        option = f"--{self.resource_type.name.lower().replace('_', '-')}"
-        named = "" if self.resource_type is _CLUSTER else f" {quote(self.name or 'NAME')}"
-        operation = "".join(word.capitalize() for word in self.operations[0].name.split("_"))
-        return f"lacuna acls add --allow-principal {quote(principal)} --operation {operation} {option}{named}"
+        for command in commands
+        if _rule(verb := command.WhichOneof("verb")) is None
+    ]
 
 
-#: What a command needs; messages differ, and each rule knows those of its verb.
-_Rule = Callable[[Any, State], Iterator[Need]]
-
-
-def _topics(*operations: Operation) -> Callable[[Iterable[TopicPartition], State], Iterator[Need]]:
-    """Return what makes needs of partitions; one that does not exist needs nothing, and is answered as such."""
-
-    def needs(partitions: Iterable[TopicPartition], state: State) -> Iterator[Need]:
-        for topic_id in {each.topic_id: None for each in partitions}:
-            if name := state.topic_name(topic_id):
-                for operation in operations:
-                    yield Need((operation,), _TOPIC, name)
-
-    return needs
-
-
-def _partitions(*operations: Operation) -> _Rule:
-    needs = _topics(*operations)
-    return lambda command, state: needs(command.partitions, state)
-
-
-def _works_with_records(_command: Message, _state: State) -> Iterator[Need]:
-    yield Need((_READ, _WRITE, _ALTER), _TOPIC, None)
-
-
-def _reads_all(_command: Message, _state: State) -> Iterator[Need]:
-    """Whoever audits the whole bucket would take the objects of topics that it does not know for lost ones."""
-    yield Need((_READ,), _TOPIC, WILDCARD)
-
-
-def _own_leases(lease_ids: Iterable[int], state: State) -> Iterator[Need]:
-    """An agent's lease is for who is part of the cluster."""
-    for lease_id in set(lease_ids):
-        lease = state.leases.get(lease_id)
-        if lease is not None and lease.node_id != NO_NODE:
-            yield Need((Operation.CLUSTER_ACTION,), _CLUSTER, CLUSTER_NAME)
-
-
-def _lease(command: Any, state: State) -> Iterator[Need]:
-    yield from _works_with_records(command, state)
-    yield from _own_leases([command.lease_id], state)
-
-
-def _segments(segments: Iterable[SegmentId], state: State) -> Iterator[Need]:
-    return _own_leases((each.lease_id for each in segments), state)
-
-
-def _commit_segment(command: Any, state: State) -> Iterator[Need]:
-    yield from _segments([command.segment], state)
-    for transactional_id in command.transactional_ids:
-        yield Need((_WRITE,), _TRANSACTIONAL_ID, transactional_id)
-    yield from _topics(_WRITE)((each.partition for each in command.slices), state)
+def _rule(verb: str | None) -> Rule | None:
+    row = VERBS.get(verb or "")
+    return None if row is None else row.needs
 
 
 def _names_no_transaction(command: CommitSegment) -> bool:
@@ -140,104 +80,6 @@ def _names_no_transaction(command: CommitSegment) -> bool:
         if len(each.batches) % COMMITTED_BATCH.size == 0  # or it is malformed, and refused as such
         for *_, flags in COMMITTED_BATCH.iter_unpack(each.batches)
     )
-
-
-def _swap_extents(command: Any, state: State) -> Iterator[Need]:
-    yield from _segments((each.segment for each in command.segments), state)
-    yield from _topics(_ALTER)((each.partition for each in command.partitions), state)
-
-
-def _plan_compaction(command: Any, state: State) -> Iterator[Need]:
-    operations = (_READ, _ALTER) if command.is_for_swap else (_READ,)
-    return _topics(*operations)(command.partitions, state)
-
-
-def _init_producer_id(command: Any, state: State) -> Iterator[Need]:
-    if command.has_transactional_id:
-        yield from _of_transaction(command, state)
-    else:
-        yield Need((_WRITE,), _TOPIC, None)
-
-
-def _of_transaction(command: Any, _state: State) -> Iterator[Need]:
-    yield Need((_WRITE,), _TRANSACTIONAL_ID, command.transactional_id)
-
-
-def _add_partitions_to_txn(command: Any, state: State) -> Iterator[Need]:
-    yield from _of_transaction(command, state)
-    yield from _topics(_WRITE)(command.partitions, state)
-
-
-def _add_offsets_to_txn(command: Any, state: State) -> Iterator[Need]:
-    yield from _of_transaction(command, state)
-    yield Need((_READ,), _GROUP, command.group_id)
-
-
-def _txn_offset_commit(command: Any, state: State) -> Iterator[Need]:
-    """Kafka asks for READ on the topics; the sink keeps its progress under topics that it only writes to."""
-    yield from _add_offsets_to_txn(command, state)
-    yield from _topics(_DESCRIBE)((each.partition for each in command.offsets), state)
-
-
-def _offset_fetch(command: Any, state: State) -> Iterator[Need]:
-    for group in command.groups:
-        yield Need((_DESCRIBE,), _GROUP, group.group_id)
-        yield from _topics(_DESCRIBE)(group.partitions, state)
-
-
-def _groups(operation: Operation) -> _Rule:
-    def needs(command: Any, _state: State) -> Iterator[Need]:
-        for group_id in command.group_ids:
-            yield Need((operation,), _GROUP, group_id)
-
-    return needs
-
-
-def _describe_transactions(command: Any, _state: State) -> Iterator[Need]:
-    for transactional_id in command.transactional_ids:
-        yield Need((_DESCRIBE,), _TRANSACTIONAL_ID, transactional_id)
-
-
-def _describes_cluster(_command: Message, _state: State) -> Iterator[Need]:
-    yield Need((_DESCRIBE,), _CLUSTER, CLUSTER_NAME)
-
-
-def _nothing(_command: Message, _state: State) -> Iterator[Need]:
-    """Lists need nothing: what may not be described is left out of them."""
-    return iter(())
-
-
-#: What each verb of jobs needs.
-NEEDS: Final[Mapping[str, _Rule]] = {
-    "add_offsets_to_txn": _add_offsets_to_txn,
-    "add_partitions_to_txn": _add_partitions_to_txn,
-    "commit_segment": _commit_segment,
-    "describe_cluster": _describes_cluster,
-    "describe_consumer_groups": _groups(_DESCRIBE),
-    "describe_group_configs": _groups(_DESCRIBE_CONFIGS),
-    "describe_groups": _groups(_DESCRIBE),
-    "describe_leases": _works_with_records,
-    "describe_merges": _describes_cluster,
-    "describe_producers": _partitions(_READ),
-    "describe_transactions": _describe_transactions,
-    "end_txn": _of_transaction,
-    "filter_uncommitted": _reads_all,
-    "init_producer_id": _init_producer_id,
-    "list_groups": _nothing,
-    "list_transactions": _nothing,
-    "offset_fetch": _offset_fetch,
-    "open_lease": _works_with_records,
-    "pin_reads": _works_with_records,
-    "plan_compaction": _plan_compaction,
-    "read_as_of": _partitions(_DESCRIBE),
-    "read_histories": _partitions(_DESCRIBE),
-    "read_partitions": _partitions(_DESCRIBE),
-    "release_lease": _lease,
-    "renew_lease": _lease,
-    "swap_extents": _swap_extents,
-    "txn_offset_commit": _txn_offset_commit,
-    "unpin_reads": _works_with_records,
-}
 
 
 class JobRights:
@@ -255,7 +97,7 @@ class JobRights:
     def failure(self, command: Command) -> Failure | None:
         """Return why a command is refused, or None if it is allowed."""
         verb = str(command.WhichOneof("verb"))
-        rule = NEEDS.get(verb)
+        rule = _rule(verb)
         if rule is None:
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return Failure(error_code=code, message=f"jobs may not {verb.replace('_', ' ')}")

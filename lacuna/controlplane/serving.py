@@ -10,8 +10,7 @@ from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import HostSession
-from lacuna.controlplane.rights import Job
-from lacuna.controlplane.roles import refusals
+from lacuna.controlplane.rights import Job, refusals
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.contract import own_contract, why_not
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
@@ -96,7 +95,7 @@ async def serve_session(
 ) -> None:
     """Serve a session of `plane` until it ends. Raises ControlPlaneUnavailable with the reason, always.
 
-    `job` is who asks, if that is neither an agent nor a control plane (`roles`, `rights`).
+    `job` is who asks, if that is neither an agent nor a control plane (`rights`).
 
     A session is ended if more than `max_outbox` deltas and replies wait for `write`.
     """

@@ -59,6 +59,7 @@ from lacuna.controlplane.verbs import (
 from lacuna.controlplane.verbs.groups import committing
 from lacuna.controlplane.verbs.groups.consumer import reconcile
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
 from tests.forms import interpreted
@@ -124,7 +125,7 @@ def _no_lease_fence() -> AbstractContextManager[Any]:
         commits.replay_segment_recorded(state, record, now_ms)
 
     return _all(
-        mock.patch.dict(machine.VERBS, commit_segment=commit),
+        mock.patch.dict(machine.VERBS, commit_segment=Verb(commit)),
         mock.patch.dict(machine.REPLAYS, segment_recorded=replay),
     )
 
@@ -143,7 +144,7 @@ def _no_segment_idempotence() -> AbstractContextManager[Any]:
             add(self, key, *rest)
 
     return _all(
-        mock.patch.dict(machine.VERBS, commit_segment=commit),
+        mock.patch.dict(machine.VERBS, commit_segment=Verb(commit)),
         patch(SegmentTable, "add", add_or_not),
     )
 
@@ -376,7 +377,7 @@ def _swaps_without_lease() -> AbstractContextManager[Any]:
         with patch(turn.state, "leases", {**dict.fromkeys(ids), **turn.state.leases}):
             return swapping.swap_extents(turn, command)
 
-    return mock.patch.dict(machine.VERBS, swap_extents=swap)
+    return mock.patch.dict(machine.VERBS, swap_extents=Verb(swap))
 
 
 def _plans_without_dead_ranges() -> AbstractContextManager[Any]:

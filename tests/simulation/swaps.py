@@ -14,6 +14,7 @@ from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import Extents, SwapExtents
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.records.batch import read_batches
 from lacuna.pipeline.loading import load_blocks
@@ -25,7 +26,7 @@ def watched(
     store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
 ) -> Iterator[None]:
     """Compares what a swap of `topic` brings with what it replaces, by what is in the bucket."""
-    swap_extents = machine.VERBS["swap_extents"]
+    swap_extents = machine.VERBS["swap_extents"].decide
 
     def swap(turn: Turn, command: SwapExtents) -> Reply:
         state = turn.state
@@ -60,5 +61,5 @@ def watched(
             for record in batch.records()
         }
 
-    with mock.patch.dict(machine.VERBS, swap_extents=swap):
+    with mock.patch.dict(machine.VERBS, swap_extents=Verb(swap)):
         yield

@@ -1,3 +1,4 @@
+from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from lacuna.controlplane.v1 import consumer_groups_pb2 as _consumer_groups_pb2
 from lacuna.controlplane.v1 import groups_pb2 as _groups_pb2
@@ -12,6 +13,10 @@ from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+AGAIN_FIELD_NUMBER: _ClassVar[int]
+again: _descriptor.FieldDescriptor
+IS_LARGE_FIELD_NUMBER: _ClassVar[int]
+is_large: _descriptor.FieldDescriptor
 
 class StatusRequest(_message.Message):
     __slots__ = ("standby",)

@@ -1,6 +1,7 @@
 """The leases of agents and jobs: RegisterAgent, OpenLease, RenewLease, ReleaseLease."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import (
@@ -31,8 +32,10 @@ from lacuna.controlplane.v1.journal_pb2 import (
 )
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.verbs import presence
+from lacuna.controlplane.verbs.needs import of_lease, works_with_records
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
@@ -174,3 +177,17 @@ def replay_leases_used_late(state: State, record: LeasesUsedLate, now_ms: int) -
     """Count the time until the sweep of ended leases from now on, whether or not they were swept."""
     for lease_id in record.lease_ids:
         state.ended_leases[lease_id] = now_ms
+
+
+VERBS: Final = (
+    Verb(register_agent),
+    Verb(renew_lease, looks=True, needs=of_lease),
+    Verb(release_lease, needs=of_lease),
+    Verb(open_lease, needs=works_with_records),
+)
+REPLAYS: Final = (
+    replay_agent_joined,
+    replay_job_lease_opened,
+    replay_leases_ended,
+    replay_leases_used_late,
+)

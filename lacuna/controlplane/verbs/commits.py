@@ -3,6 +3,10 @@
 What is done for each slice is in lacuna.controlplane.verbs.slices.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.rows import in_rows
 from lacuna.controlplane.state.state import State
@@ -10,9 +14,11 @@ from lacuna.controlplane.v1.control_pb2 import Reply, SessionResponse
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.controlplane.verbs.agents import used_late
+from lacuna.controlplane.verbs.needs import Need, on_topics, own_leases
 from lacuna.controlplane.verbs.slices import decide_slices, replay_slices
 from lacuna.controlplane.verbs.transactions import join_partitions, start_transaction
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 from lacuna.controlplane.verbs.windows import make_room
 
 
@@ -77,3 +83,14 @@ def replay_segment_recorded(state: State, record: SegmentRecorded, now_ms: int) 
     key = (segment.lease_id, segment.sequence)
     state.segments.add(key, record.object_size, extents, now_ms)
     state.leases[segment.lease_id].remember(segment.sequence, record.verdicts.SerializeToString())
+
+
+def _needs(command: CommitSegment, state: State) -> Iterator[Need]:
+    yield from own_leases([command.segment.lease_id], state)
+    for transactional_id in command.transactional_ids:
+        yield Need((Operation.WRITE,), ResourceType.TRANSACTIONAL_ID, transactional_id)
+    yield from on_topics(Operation.WRITE, (each.partition for each in command.slices), state)
+
+
+VERBS: Final = (Verb(commit_segment, needs=_needs),)
+REPLAYS: Final = (replay_segment_recorded,)

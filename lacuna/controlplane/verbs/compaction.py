@@ -6,7 +6,9 @@ docs/adr/0012-compaction-plans.md says when a compacted topic is worth rewriting
 from collections.abc import Iterator
 from itertools import compress, count, repeat
 from operator import lt
+from typing import Final
 
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.extents import (
     FLAG_LOG_APPEND_TIME,
     LARGEST_EXTENT_BYTES,
@@ -19,8 +21,10 @@ from lacuna.controlplane.state.settings import COMPACTION_EXTENTS
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import CompactionPlan, CompactionRange, PlanCompaction
+from lacuna.controlplane.verbs.needs import Need, on_topics
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 #: Indexes [start, stop) of the extents to rewrite.
 _Run = tuple[int, int]
@@ -216,3 +220,12 @@ def _with_small_neighbours(partition: Partition, small_bytes: int, run: _Run, bo
     if stop < end and sizes[stop] < small_bytes:
         stop += 1
     return start, stop
+
+
+def _needs(command: PlanCompaction, state: State) -> Iterator[Need]:
+    yield from on_topics(Operation.READ, command.partitions, state)
+    if command.is_for_swap:
+        yield from on_topics(Operation.ALTER, command.partitions, state)
+
+
+VERBS: Final = (Verb(plan_compaction, looks=True, needs=_needs),)

@@ -1,6 +1,7 @@
 """DescribeCluster and DescribeMerges: what the cluster has and does, for those who look at it."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.rewriting import TopicRewritten
@@ -11,7 +12,9 @@ from lacuna.controlplane.state.waiting import waiting_in
 from lacuna.controlplane.v1.cluster_pb2 import AgentDescription, ClusterDescribed, DescribeCluster
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed, TopicMerges
+from lacuna.controlplane.verbs.needs import describes_cluster
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
@@ -77,3 +80,9 @@ def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int,
         found.aborted_offsets += waiting.aborted_offsets
         found.aborted_bytes += waiting.aborted_bytes
     return looked
+
+
+VERBS: Final = (
+    Verb(describe_cluster, looks=True, needs=describes_cluster),
+    Verb(describe_merges, looks=True, needs=describes_cluster),
+)

@@ -1,6 +1,7 @@
 """DeleteRecords, the collection of garbage, and the pins that delay it."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
@@ -45,8 +46,10 @@ from lacuna.controlplane.v1.log_pb2 import (
     UncommittedFiltered,
     UnpinReads,
 )
+from lacuna.controlplane.verbs.needs import reads_all, works_with_records
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 # DeleteRecords
 
@@ -294,3 +297,21 @@ def replay_pins_ended(state: State, record: PinsEnded, _now_ms: int) -> None:
     """Remove pins that ended."""
     for pin_id in record.pin_ids:
         state.segments.pins.pop(pin_id, None)
+
+
+VERBS: Final = (
+    Verb(delete_records),
+    Verb(plan_collection),
+    Verb(filter_uncommitted, needs=reads_all),
+    Verb(confirm_collection),
+    Verb(pin_reads, needs=works_with_records),
+    Verb(unpin_reads, needs=works_with_records),
+)
+REPLAYS: Final = (
+    replay_log_starts_moved,
+    replay_segments_collected,
+    replay_segments_released,
+    replay_pin_taken,
+    replay_pin_prolonged,
+    replay_pins_ended,
+)

@@ -43,6 +43,7 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 #: For how long after the last read the lists for readers are kept.
 LISTED_MS: Final = 60_000
@@ -322,3 +323,6 @@ def _transaction(state: State, found: TransactionalId) -> InternalTransaction:
         partitions=[index for _, index in partitions],
         group_ids=found.group_ids,
     )
+
+
+VERBS: Final = (Verb(read_internal, looks=True),)

@@ -1,6 +1,7 @@
 """Continuing after the loss of the journal's end, once an operator has accepted it (docs/adr/0020)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from lacuna.controlplane.eras import first_of_next_era
 from lacuna.controlplane.state.state import State
@@ -8,7 +9,9 @@ from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, LeasesDescribed
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LossAccepted
 from lacuna.controlplane.verbs.agents import leases_ended
+from lacuna.controlplane.verbs.needs import works_with_records
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def accept_loss(state: State, lost_lease_ids: Sequence[int], now_ms: int) -> list[JournalRecord]:
@@ -52,3 +55,7 @@ def leases_of(state: State) -> LeasesDescribed:
 def describe_leases(turn: Turn, _command: DescribeLeases) -> Reply:
     """Describe the leases, for comparing the bucket with the journal."""
     return Reply(leases_described=leases_of(turn.state))
+
+
+VERBS: Final = (Verb(describe_leases, looks=True, needs=works_with_records),)
+REPLAYS: Final = (replay_loss_accepted,)

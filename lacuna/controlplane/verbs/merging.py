@@ -1,6 +1,7 @@
 """PlanMerge: finds runs of small or dead extents to be rewritten as larger objects."""
 
 from collections.abc import Iterator, Set
+from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import live_mask
@@ -12,6 +13,7 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import MergePlan, MergePlanPartition, PlanMerge
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
@@ -111,3 +113,6 @@ def _plan(partition: Partition, start: int, stop: int) -> MergePlanPartition:
         dead_first_offsets=dead.firsts,
         dead_end_offsets=dead.ends,
     )
+
+
+VERBS: Final = (Verb(plan_merge, looks=True),)

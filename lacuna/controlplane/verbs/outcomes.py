@@ -1,5 +1,7 @@
 """How a transaction ends: EndTxn, AbortTxn, or its timeout. The flip is one journal record (S1, S5, S8, S21)."""
 
+from typing import Final
+
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import to_little_endian
 from lacuna.controlplane.state.settings import MAX_PER_TICK, TRANSACTIONAL_ID_EXPIRATION_MS
@@ -16,8 +18,10 @@ from lacuna.controlplane.state.transactional import (
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
 from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, EndTxn, TxnAborted, TxnEnded
+from lacuna.controlplane.verbs.needs import of_transaction
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def end_txn(turn: Turn, command: EndTxn) -> Reply:
@@ -238,3 +242,10 @@ def go_on_as(
     found.last_update_ms = now_ms
     state.expirations.set(found.transactional_id, now_ms + TRANSACTIONAL_ID_EXPIRATION_MS)
     found.log_offset = state.internal.take_transaction(found.transactional_id)
+
+
+VERBS: Final = (
+    Verb(end_txn, needs=of_transaction),
+    Verb(abort_txn),
+)
+REPLAYS: Final = (replay_transaction_ended,)

@@ -1,5 +1,9 @@
 """Producer ids: InitProducerId with or without a transactional id, and the expiration of transactional ids (S8)."""
 
+from collections.abc import Iterator
+from typing import Final
+
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import (
     MAX_PER_TICK,
@@ -23,9 +27,11 @@ from lacuna.controlplane.v1.journal_pb2 import (
     TransactionalIdsExpired,
 )
 from lacuna.controlplane.v1.transactions_pb2 import InitProducerId, ProducerIdInitialized
+from lacuna.controlplane.verbs.needs import Need, of_transaction
 from lacuna.controlplane.verbs.outcomes import flip, go_on_as
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def init_producer_id(turn: Turn, command: InitProducerId) -> Reply:
@@ -182,3 +188,17 @@ def replay_transactional_ids_expired(
         del state.producers[found.producer_id]
         state.expirations.discard(transactional_id)
         state.internal.drop_transaction(transactional_id, now_ms)
+
+
+def _needs(command: InitProducerId, state: State) -> Iterator[Need]:
+    if command.has_transactional_id:
+        yield from of_transaction(command, state)
+    else:
+        yield Need((Operation.WRITE,), ResourceType.TOPIC, None)
+
+
+VERBS: Final = (Verb(init_producer_id, needs=_needs),)
+REPLAYS: Final = (
+    replay_producer_initialized,
+    replay_transactional_ids_expired,
+)

@@ -15,6 +15,7 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityAltered, SecurityChanges
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 #: How often tokens that have expired are looked for; agents refuse them at once.
 _EXPIRY_CHECK_MS: Final = 60_000
@@ -74,3 +75,7 @@ def replay_security_changed(state: State, record: SecurityChanges, _now_ms: int)
         for topic in state.topics.values():
             topic.set_configs(topic.own, state.topic_defaults)
             delta.topics.append(topic.message())
+
+
+VERBS: Final = (Verb(alter_security),)
+REPLAYS: Final = (replay_security_changed,)

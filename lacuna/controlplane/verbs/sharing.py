@@ -7,6 +7,7 @@ from lacuna.controlplane.shared.security import entity_of
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.security_pb2 import QuotasShared, ShareQuotas
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 #: A burst may use more than its second's worth.
 _MOST_USED: Final = 100.0
@@ -28,3 +29,6 @@ def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
 def _part(used: float) -> float:
     """Return what was used as a part of a quota; whatever else somebody sends is nothing."""
     return min(used, _MOST_USED) if used > 0 else 0.0
+
+
+VERBS: Final = (Verb(share_quotas, looks=True),)

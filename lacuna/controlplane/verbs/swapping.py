@@ -1,9 +1,10 @@
 """SwapExtents: replaces the planned extents of partitions with new ones, all or nothing in each partition."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
@@ -31,8 +32,10 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapSegment,
 )
 from lacuna.controlplane.verbs.agents import used_late
+from lacuna.controlplane.verbs.needs import Need, on_topics, own_leases
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 #: The values of producer id, producer epoch, transaction and flags that merged extents can have (S19).
 _MERGED: Final = frozenset(
@@ -268,3 +271,12 @@ def _swap(state: State, record: PartitionSwap) -> References:
         delta.swaps.append(swap)
         delta.dropped_below = log_start_offset
     return gone
+
+
+def _needs(command: SwapExtents, state: State) -> Iterator[Need]:
+    yield from own_leases((each.segment.lease_id for each in command.segments), state)
+    yield from on_topics(Operation.ALTER, (each.partition for each in command.partitions), state)
+
+
+VERBS: Final = (Verb(swap_extents, needs=_needs),)
+REPLAYS: Final = (replay_extents_replaced,)

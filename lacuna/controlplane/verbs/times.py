@@ -1,5 +1,7 @@
 """Setting the control plane's time, once a wrong clock has moved it (docs/adr/0053)."""
 
+from typing import Final
+
 from lacuna.controlplane.decision import Decision
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.times import hold_back
@@ -16,3 +18,6 @@ def replay_time_set(state: State, _record: TimeSet, now_ms: int) -> None:
     if now_ms < state.clock_ms:
         hold_back(state, now_ms)
     state.clock_ms = now_ms
+
+
+REPLAYS: Final = (replay_time_set,)

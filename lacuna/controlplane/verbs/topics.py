@@ -54,6 +54,7 @@ from lacuna.controlplane.v1.journal_pb2 import (
 )
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -364,3 +365,17 @@ def replay_configs_changed(state: State, record: ConfigsChanged, _now_ms: int) -
     topic = state.topics[record.topic_id]
     topic.set_configs(record.configs, state.topic_defaults)
     state.cluster_changed().topics.append(topic.message())
+
+
+VERBS: Final = (
+    Verb(create_topics),
+    Verb(delete_topics),
+    Verb(create_partitions),
+    Verb(alter_topic_configs),
+)
+REPLAYS: Final = (
+    replay_topics_added,
+    replay_topics_removed,
+    replay_partitions_added,
+    replay_configs_changed,
+)

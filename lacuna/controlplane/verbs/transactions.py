@@ -1,9 +1,10 @@
 """AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: what joins a transaction (S4, S9)."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.settings import MOST_GROUPS_OF_TRANSACTION
@@ -19,9 +20,11 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     OffsetsAddedToTxn,
 )
 from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
+from lacuna.controlplane.verbs.needs import Need, of_transaction, on_topics
 from lacuna.controlplane.verbs.producers import has_room_for_ids
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 _NONE: Final = int(ErrorCode.NONE)
 
@@ -171,3 +174,27 @@ def replay_transaction_joined(state: State, record: TransactionJoined, now_ms: i
         found.group_ids[record.group_id] = None
         size = size_of_group_of_transaction(record.group_id)
         state.id_owners.charge(found.transactional_id, size)
+
+
+def _needs_for_partitions(command: AddPartitionsToTxn, state: State) -> Iterator[Need]:
+    yield from of_transaction(command, state)
+    yield from on_topics(Operation.WRITE, command.partitions, state)
+
+
+def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -> Iterator[Need]:
+    yield from of_transaction(command, state)
+    yield Need((Operation.READ,), ResourceType.GROUP, command.group_id)
+
+
+def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
+    """Kafka requires READ on the topics; the sink keeps its progress under topics that it only writes to."""
+    yield from _needs_for_group(command, state)
+    yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)
+
+
+VERBS: Final = (
+    Verb(add_partitions_to_txn, needs=_needs_for_partitions),
+    Verb(add_offsets_to_txn, needs=_needs_for_group),
+    Verb(txn_offset_commit, needs=_needs_for_offsets),
+)
+REPLAYS: Final = (replay_transaction_joined,)

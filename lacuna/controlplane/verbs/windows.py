@@ -117,3 +117,6 @@ def replay_producers_expired(state: State, record: ProducersExpired, _now_ms: in
         partition = state.partitions[key_of(each.partition)]
         for producer_id in each.producer_ids:
             state.windows.drop(partition, producer_id)
+
+
+REPLAYS: Final = (replay_producers_expired,)

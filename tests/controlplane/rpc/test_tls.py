@@ -30,7 +30,6 @@ from lacuna.controlplane.client import (
     confirm,
 )
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
-from lacuna.controlplane.roles import OF_JOBS
 from lacuna.controlplane.rpc.call import Call, CallError
 from lacuna.controlplane.rpc.client import ask, connected
 from lacuna.controlplane.rpc.server import RpcLimits, RpcServer
@@ -350,7 +349,3 @@ async def test_acls_decide_what_a_job_is_shown(authority: Authority, tmp_path: P
         with pytest.raises(CommandRefused, match="may not READ or WRITE or ALTER any topic"):
             await other.call(Command(describe_leases=DescribeLeases()))
     await plane.close()
-
-
-def test_the_verbs_of_jobs_exist() -> None:
-    assert {each.name for each in Command.DESCRIPTOR.oneofs_by_name["verb"].fields} > OF_JOBS

@@ -20,6 +20,7 @@ from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, ReadPartitions
+from lacuna.controlplane.verbs.verb import Verb
 from tests.controlplane.runtime.commands import (
     base_offset,
     commit,
@@ -374,7 +375,7 @@ async def test_a_mistake_of_ours_stops_the_process(
         monkeypatch.setattr(machine, "tick", mistaken)
         rig.plane.tick()
     else:
-        monkeypatch.setitem(machine.VERBS, "heartbeat", mistaken)
+        monkeypatch.setitem(machine.VERBS, "heartbeat", Verb(mistaken))
         with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
             await client.call(heartbeat())
     assert [str(error) for error in rig.fatal] == ["a mistake of ours"]

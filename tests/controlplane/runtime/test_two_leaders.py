@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from lacuna.controlplane import machine
 from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable, InProcessClient
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
@@ -148,7 +147,3 @@ async def test_what_is_appended_proves_reads_beside_it(two: Two) -> None:
     gets = two.store.metrics.gets
     await asyncio.gather(producer.begin(leader), leader.call(FETCH))
     assert two.store.metrics.gets == gets
-
-
-def test_looks_are_verbs() -> None:
-    assert set(machine.VERBS) >= machine.LOOKS

@@ -28,6 +28,7 @@ from lacuna.controlplane.serving import MOST_TOLD, serve_session
 from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
+from lacuna.controlplane.verbs.verb import Verb
 from tests.controlplane.grpcio_session import open_session
 from tests.controlplane.runtime.commands import commit, created, heartbeat, join
 from tests.controlplane.runtime.rig import Rig, await_members, mistaken
@@ -129,7 +130,7 @@ async def test_what_ends_the_runtime_is_told(start: Serve, monkeypatch: pytest.M
     running = await start()
     # A heartbeat may be sent again, and waits for another control plane until the client gives up.
     client = await connected(running.address, give_up_after=0.2)
-    monkeypatch.setitem(machine.VERBS, "heartbeat", mistaken)
+    monkeypatch.setitem(machine.VERBS, "heartbeat", Verb(mistaken))
     with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
         await client.call(heartbeat())
     with pytest.raises(RuntimeError, match="a mistake of ours"):

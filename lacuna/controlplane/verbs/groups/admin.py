@@ -1,5 +1,8 @@
 """DescribeGroups (of classic groups), ListGroups and DeleteGroups (of both kinds)."""
 
+from typing import Final
+
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
@@ -20,8 +23,10 @@ from lacuna.controlplane.v1.groups_pb2 import (
     ListGroups,
 )
 from lacuna.controlplane.verbs import internal
+from lacuna.controlplane.verbs.needs import nothing, of_groups
 from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -139,3 +144,11 @@ def replay_group_deleted(state: State, record: GroupDeleted, now_ms: int) -> Non
     groups.forget(group_id)
     groups.offsets.forget_group(group_id, state.topic_name, now_ms)
     internal.drop_group(state, group_id, now_ms)
+
+
+VERBS: Final = (
+    Verb(describe_groups, looks=True, needs=of_groups(Operation.DESCRIBE)),
+    Verb(list_groups, looks=True, needs=nothing),
+    Verb(delete_groups),
+)
+REPLAYS: Final = (replay_group_deleted,)

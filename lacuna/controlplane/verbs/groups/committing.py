@@ -1,7 +1,9 @@
 """OffsetCommit, OffsetFetch and TxnOffsetCommit: who may commit offsets (KIP-447 fences members), and reading them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE, MOST_LISTED
@@ -25,9 +27,11 @@ from lacuna.controlplane.v1.groups_pb2 import (
 )
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.groups.membership import find_member_error
+from lacuna.controlplane.verbs.needs import Need, on_topics
 from lacuna.controlplane.verbs.parts import following
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 _NO_OFFSET = -1
 
@@ -262,3 +266,19 @@ def replay_offsets_written(state: State, record: OffsetsWritten, _now_ms: int) -
 def replay_txn_offsets_pended(state: State, record: TxnOffsetsPended, _now_ms: int) -> None:
     """Store pending offsets."""
     state.groups.offsets.pend(record)
+
+
+def _needs(command: OffsetFetch, state: State) -> Iterator[Need]:
+    for group in command.groups:
+        yield Need((Operation.DESCRIBE,), ResourceType.GROUP, group.group_id)
+        yield from on_topics(Operation.DESCRIBE, group.partitions, state)
+
+
+VERBS: Final = (
+    Verb(offset_commit),
+    Verb(offset_fetch, needs=_needs),
+)
+REPLAYS: Final = (
+    replay_offsets_written,
+    replay_txn_offsets_pended,
+)

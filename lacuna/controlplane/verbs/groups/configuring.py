@@ -4,7 +4,9 @@ As in Kafka, a group need not exist to have configs, and they outlive it.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import alter
 from lacuna.controlplane.shared.parts import MOST_LISTED
@@ -21,8 +23,10 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
+from lacuna.controlplane.verbs.needs import of_groups
 from lacuna.controlplane.verbs.parts import following
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 @of_one_group
@@ -72,3 +76,10 @@ def _refuse(error_code: ErrorCode, message: str) -> Reply:
 def replay_group_configs_changed(state: State, record: GroupConfigs, _now_ms: int) -> None:
     """Replace all configs of a group."""
     state.groups.set_configs(record)
+
+
+VERBS: Final = (
+    Verb(alter_group_configs),
+    Verb(describe_group_configs, looks=True, needs=of_groups(Operation.DESCRIBE_CONFIGS)),
+)
+REPLAYS: Final = (replay_group_configs_changed,)

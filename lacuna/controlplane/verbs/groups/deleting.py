@@ -1,5 +1,7 @@
 """OffsetDelete: an operator deletes committed and pending offsets (KIP-496)."""
 
+from typing import Final
+
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.groups.live import LiveGroup
@@ -14,6 +16,7 @@ from lacuna.controlplane.verbs.groups.consumer.operators import is_subscribed
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.groups.subscribed import subscribed_topics
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 @of_one_group
@@ -73,3 +76,7 @@ def replay_offsets_expired(state: State, record: OffsetsExpired, now_ms: int) ->
     """Remove offsets that were deleted by an operator or expired."""
     offsets = state.groups.offsets
     offsets.expire(record.group_id, record.partitions, state.topic_name, now_ms)
+
+
+VERBS: Final = (Verb(delete_offsets),)
+REPLAYS: Final = (replay_offsets_expired,)

@@ -1,5 +1,7 @@
 """Journals and replays the generations of classic groups."""
 
+from typing import Final
+
 from lacuna.controlplane.shared.internal_topics import Kind
 from lacuna.controlplane.state.internal import NameKey
 from lacuna.controlplane.state.state import State
@@ -19,3 +21,6 @@ def replay_group_generation(state: State, record: GroupGeneration, now_ms: int) 
     state.groups.keep_generation(record)
     key = NameKey(Kind.GENERATION, record.group_id)
     state.internal.write_group(record.group_id, [key], now_ms)
+
+
+REPLAYS: Final = (replay_group_generation,)

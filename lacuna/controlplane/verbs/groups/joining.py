@@ -28,6 +28,7 @@ from lacuna.controlplane.verbs.groups.rebalance import (
 )
 from lacuna.controlplane.verbs.groups.waiting import answer_join, answer_sync, park
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 #: How many characters of a client's own name are in its member id: before JoinGroup v6, strings have at most 32767
 #: bytes.
@@ -251,3 +252,6 @@ def _as_uuid(identifier: bytes) -> str:
 
 def _refuse(error_code: ErrorCode, member_id: str = "") -> Reply:
     return Reply(group_joined=GroupJoined(error_code=error_code, member_id=member_id))
+
+
+VERBS: Final = (Verb(join_group),)

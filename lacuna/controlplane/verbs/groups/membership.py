@@ -1,5 +1,7 @@
 """SyncGroup, Heartbeat and LeaveGroup: what members send between joins."""
 
+from typing import Final
+
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.states import GroupState
@@ -24,6 +26,7 @@ from lacuna.controlplane.verbs.groups.rebalance import (
 )
 from lacuna.controlplane.verbs.groups.waiting import answer_sync, park
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def find_member_error(group: LiveGroup, member_id: str, group_instance_id: str) -> ErrorCode:
@@ -170,3 +173,10 @@ def _leave(turn: Turn, group: LiveGroup, leaving: LeavingMember) -> ErrorCode:
 
 def _synced(error_code: ErrorCode) -> Reply:
     return Reply(group_synced=GroupSynced(error_code=error_code))
+
+
+VERBS: Final = (
+    Verb(sync_group),
+    Verb(heartbeat, looks=True),
+    Verb(leave_group),
+)

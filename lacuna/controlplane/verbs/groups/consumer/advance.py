@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from lacuna.controlplane.state.groups.consumer.group import Draft
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
@@ -103,3 +104,6 @@ def replay_consumer_group_step(state: State, record: ConsumerGroupStep, now_ms: 
     """Apply a step to a consumer group, creating the group if it is the first step."""
     internal.write_step(state, record, now_ms)
     state.groups.take_step(record)
+
+
+REPLAYS: Final = (replay_consumer_group_step,)

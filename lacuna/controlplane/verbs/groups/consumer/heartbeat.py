@@ -10,6 +10,7 @@ another session than the one before is told the member's assignment, and may nam
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import (
@@ -47,6 +48,7 @@ from lacuna.controlplane.verbs.groups.consumer.reconcile import reconcile
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 _SAME = -1  # a rebalance timeout with this value did not change
 #: Bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, as it keeps them in one
@@ -275,3 +277,6 @@ def put_out(turn: Turn, draft: Draft, member_ids: Collection[str]) -> None:
         return
     take_account(turn, draft, has_changed=True)
     keep(turn, draft)
+
+
+VERBS: Final = (Verb(consumer_group_heartbeat, looks=True),)

@@ -1,5 +1,8 @@
 """Describes consumer groups for operators, and removes members whose deadlines have passed."""
 
+from typing import Final
+
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import write_assignment
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
@@ -15,9 +18,11 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.verbs.groups.consumer import finding
 from lacuna.controlplane.verbs.groups.consumer.advance import preferred_assignor
 from lacuna.controlplane.verbs.groups.consumer.heartbeat import put_out
+from lacuna.controlplane.verbs.needs import of_groups
 from lacuna.controlplane.verbs.parts import until_full
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_consumer_groups(turn: Turn, command: DescribeConsumerGroups) -> Reply:
@@ -83,3 +88,6 @@ def end_overdue_consumers(turn: Turn) -> None:
 def is_subscribed(turn: Turn, group: ConsumerGroup, topic_id: bytes) -> bool:
     """Whether a member of the group is subscribed to this existing topic."""
     return topic_id in group.topics and turn.topics.name_of(topic_id) is not None
+
+
+VERBS: Final = (Verb(describe_consumer_groups, looks=True, needs=of_groups(Operation.DESCRIBE)),)
