@@ -23,7 +23,7 @@ _WHAT = {
     "transactions": "commits and aborts transactions; read_committed returns only the committed ones",
     "holes": "reads partitions whose start, middle, end or whole was aborted, with read_committed; its "
     "position reaches the end offset, so lag is 0",
-    "holes_inside": "starts in the middle of such partitions, also inside holes",
+    "holes_inside": "starts in the middle of such partitions, including inside holes",
     "commit": "commits offsets, closes, and continues from them; lag is 0 after an aborted tail",
     "group": "two members share a topic's partitions; one leaves, and the other gets all of them",
     "eos": "consumes, transforms and produces in transactions that include the offsets; one is aborted and repeated",
@@ -96,7 +96,7 @@ hides the page of ACLs.
 
 ## When agents join and leave
 
-librdkafka (2.16, and others since 2.11) can wait for ever in `send_offsets_to_transaction`
+librdkafka (2.16, and others since 2.11) can wait forever in `send_offsets_to_transaction`
 ([#5511](https://github.com/confluentinc/librdkafka/issues/5511)), on Kafka as well. The call also ignores its time
 limit ([#5456](https://github.com/confluentinc/librdkafka/issues/5456)). It waits for the group's coordinator,
 although it has dropped that broker. Two events make it drop a broker: the broker leaves Metadata, if only for a
