@@ -2,8 +2,8 @@
 
 It begins with the kept corpus, and with another seed each time unless one is given: this is the search for what
 nobody knows yet. The one of test_search.py repeats itself: the same seed and as many runs each time.
-`--keep` adds what reached new lines to the corpus, as few and as small files as do.
-An input that fails is left in the folder that is named, for tests/fuzz/corpus once what it shows is mended.
+`--keep` adds to the corpus the inputs that reached new lines, as few and as small as possible.
+A failing input is left in the folder that is named. Add it with tests/fuzz/corpus.py once its fault is mended.
 """
 
 import argparse
@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-CORPUS = Path(__file__).parent / "corpus"
+from tests.fuzz.corpus import pack, unpack
+
 TIMEOUT_SECONDS = 60  # by the clock: a machine with other work may halt any input for some seconds
 MEMORY_MIB = 1024
 
@@ -48,12 +49,17 @@ def search(
         f"-seed={seed}",
         "-print_final_stats=1",
     ]
-    return run(target, [found, CORPUS / target], options)
+    with tempfile.TemporaryDirectory() as folder:
+        return run(target, [found, unpack(target, Path(folder, "kept"))], options)
 
 
 def keep(target: str, found: Path) -> subprocess.CompletedProcess[str]:
-    """Adds to the corpus what of `found` reaches lines that the corpus does not."""
-    return run(target, [CORPUS / target, found], ["-merge=1"])
+    """Adds to the corpus the inputs in `found` that reach lines which the corpus does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = unpack(target, Path(folder, "kept"))
+        ended = run(target, [kept, found], ["-merge=1"])
+        pack(target, kept)
+        return ended
 
 
 def main() -> int:

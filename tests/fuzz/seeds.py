@@ -1,9 +1,9 @@
 """Where a search begins: sound inputs of each kind. `python -m tests.fuzz.seeds` writes them into the corpus."""
 
-import hashlib
 import json
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 from tests.clients.batch import batch
 from tests.doubles.keys import keys_text
+from tests.fuzz.corpus import add
 from tests.fuzz.forms import SEEDS
-from tests.fuzz.search import CORPUS
 from tests.fuzz.targets import SEALED
 from tests.logstore.segments.samples import small_segment
 
@@ -98,10 +98,11 @@ def _batch(codec: Codec) -> bytes:
 
 
 def main() -> int:
+    found: defaultdict[str, list[bytes]] = defaultdict(list)
     for target, data in seeds():
-        folder = CORPUS / target
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
+        found[target].append(data)
+    for target, inputs in found.items():
+        add(target, inputs)
     return 0
 
 
