@@ -1,7 +1,7 @@
-"""Writes messages/, the bytes that Kafka's own classes write: `python -m tests.golden.capture_messages DIR`.
+"""Writes messages/messages.jsonl, bytes of Kafka's own classes: `python -m tests.golden.capture_messages DIR`.
 
 Needs a JDK 17+ and, the first time, Maven; DIR keeps Kafka's jars. Versions that Kafka 4 no longer has come from 3.9.
-Values are random with fixed seeds, so a second run writes the same files.
+Values are random with fixed seeds, so a second run writes the same file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from lacuna.wire.generator import BEFORE_KAFKA_4, KAFKA
 from tests.golden.broker import jars
-from tests.golden.messages import DIRECTORY
+from tests.golden.messages import DIRECTORY, FILE
 
 Row = list[str]
 
@@ -30,27 +30,28 @@ def _printed(directory: pathlib.Path, version: str) -> Iterator[Row]:
     return (line.split("\t") for line in done.stdout.splitlines())
 
 
-def _file_name(key: str, name: str) -> str:
-    return f"k{int(key):02}_{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).lower()}.jsonl"
+def _snake(name: str) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _section(api: tuple[int, str], versions: dict[tuple[str, int], list[Row]]) -> Iterator[str]:
+    yield f'{{"api_key": {api[0]}, "name": "{api[1]}"}}\n'
+    for (kind, version), rows in sorted(versions.items()):
+        yield from (f'["{kind}", {version}, {row[4]}, "{row[5]}", {row[6]}]\n' for row in rows)
 
 
 def main() -> None:
     """Of each version the newest Kafka that has it."""
     directory = pathlib.Path(sys.argv[1])
-    by_version: dict[str, dict[tuple[str, int], list[Row]]] = defaultdict(dict)
+    by_api: dict[tuple[int, str], dict[tuple[str, int], list[Row]]] = defaultdict(dict)
     for kafka in (BEFORE_KAFKA_4, KAFKA):
-        printed: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+        printed: dict[tuple[int, str, str, int], list[Row]] = defaultdict(list)
         for row in _printed(directory, kafka):
-            printed[_file_name(row[0], row[1]), row[2], int(row[3])].append(row)
-        for (file, kind, version), rows in printed.items():
-            by_version[file][kind, version] = rows
-    for file, versions in by_version.items():
-        lines = [
-            f'["{kind}", {version}, {row[4]}, "{row[5]}", {row[6]}]\n'
-            for (kind, version), rows in sorted(versions.items())
-            for row in rows
-        ]
-        (DIRECTORY / file).write_text("".join(lines))
+            printed[int(row[0]), _snake(row[1]), row[2], int(row[3])].append(row)
+        for (key, name, kind, version), rows in printed.items():
+            by_api[key, name][kind, version] = rows
+    lines = (line for api, versions in sorted(by_api.items()) for line in _section(api, versions))
+    FILE.write_text("".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Journals that earlier versions wrote (tests/golden/journals), put where this version opens them."""
 
+import base64
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -80,10 +82,10 @@ def _bucket(kind: str) -> Place:
     bucket = MemoryStore()
 
     def fill() -> None:
-        objects = _objects(GOLDEN / "bucket")
+        objects = _objects("bucket")
         if kind != "bucket":
             journal = {key: data for key, data in objects.items() if "/snapshots/" not in key}
-            objects = journal | _objects(GOLDEN / kind)
+            objects = journal | _objects(kind)
         for key, data in objects.items():
             bucket.put(key, [data])
 
@@ -100,9 +102,10 @@ def _bucket(kind: str) -> Place:
     )
 
 
-def _objects(folder: Path) -> dict[str, bytes]:
-    files = [each for each in folder.rglob("*") if each.is_file()]
-    return {str(each.relative_to(folder)): each.read_bytes() for each in files}
+def _objects(name: str) -> dict[str, bytes]:
+    """The objects of a bucket by key; the file has them in base64."""
+    found = json.loads((GOLDEN / f"{name}.json").read_text())
+    return {key: base64.b64decode(data) for key, data in found.items()}
 
 
 def _postgresql(request: pytest.FixtureRequest) -> Place:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DIRECTORY = Path(__file__).parent
+FILE = DIRECTORY / "messages.jsonl"
 
 
 class Sample(NamedTuple):
@@ -19,17 +20,29 @@ class Sample(NamedTuple):
     values: dict[str, Any]
 
 
-_FILES = {int(path.stem[1:].split("_")[0]): path for path in DIRECTORY.glob("k*.jsonl")}
+def _lines() -> dict[int, tuple[str, list[str]]]:
+    """The name of each API and the lines of its messages; where an API was renamed, of the newest name."""
+    found: dict[int, tuple[str, list[str]]] = {}
+    lines: list[str] = []
+    for line in FILE.read_text("utf-8").splitlines():
+        if line.startswith("{"):
+            heading, lines = json.loads(line), []
+            found[heading["api_key"]] = (heading["name"], lines)
+        else:
+            lines.append(line)
+    return found
+
+
+_LINES = _lines()
 #: Kafka's name of each API by its key, in snake case.
-API_NAMES = {key: path.stem.split("_", 1)[1] for key, path in sorted(_FILES.items())}
+API_NAMES = {key: name for key, (name, _) in _LINES.items()}
 
 
 @cache
 def _samples(api_key: int, kind: str) -> list[Sample]:
-    rows = map(json.loads, _FILES[api_key].read_text("utf-8").splitlines())
     return [
         Sample(version, header, bytes.fromhex(body), values)
-        for each, version, header, body, values in rows
+        for each, version, header, body, values in map(json.loads, _LINES[api_key][1])
         if each == kind
     ]
 
