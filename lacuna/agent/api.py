@@ -22,9 +22,10 @@ does something whose order matters adds itself to `call.peer.arrival_order` at i
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from lacuna.agent.client import Peer
+from lacuna.agent.context import AgentContext
 from lacuna.agent.limits import MOST_OF_PIECE, MOST_WHOLE
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS
@@ -32,9 +33,6 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.kernel import MOST_ELEMENTS
 from lacuna.wire.layout import Buffer, Message
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -47,7 +45,7 @@ class MalformedRequest(Exception):
 class Call(NamedTuple):
     """The context of a request: the agent, the client that sent it, and its version."""
 
-    context: "AgentContext"
+    context: AgentContext
     peer: Peer
     version: int
 

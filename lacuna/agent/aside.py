@@ -7,11 +7,10 @@ cannot connect here goes to the other address that it was given.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from lacuna.agent.server import AgentServer
-    from lacuna.controlplane.client import ControlClient
+from lacuna.agent.server import AgentServer
+from lacuna.controlplane.client import ControlClient
 
 log = logging.getLogger("lacuna.agent")
 
@@ -21,7 +20,7 @@ _LOOK_SECONDS: Final = 0.5
 class Aside:
     """Looks twice a second whether a control plane leads that cannot be reached."""
 
-    def __init__(self, control: "ControlClient", server: "AgentServer") -> None:
+    def __init__(self, control: ControlClient, server: AgentServer) -> None:
         self._control = control
         self._server = server
         self._last_error = ""

@@ -11,20 +11,21 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, Protocol, cast
 
+from lacuna.agent.budget import ByteBudget
 from lacuna.agent.client import Peer
 from lacuna.agent.connection import FrameError, FrameReader
 from lacuna.agent.connection_states import ANSWERING, LIFE, SERVING, Action, Event, State, step
+from lacuna.agent.context import AgentContext
 from lacuna.agent.flow import FlowControl
+from lacuna.agent.registry import Registry
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.sasl.mechanism import MOST_TOKEN_BYTES
 from lacuna.agent.security.session import Session
 from lacuna.agent.serving import Serving
+from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.wire.layout import Buffer
-
-if TYPE_CHECKING:
-    from lacuna.agent.server import AgentServer
 
 log = logging.getLogger("lacuna.agent")
 
@@ -34,6 +35,26 @@ _PAUSE_SECONDS: Final = 1.0
 _SLOWEST: Final = 64 << 10
 
 _OPEN: Final = State.OPEN  # a member of an Enum is slow to look up in Python 3.11
+
+
+class Acceptor(Protocol):
+    """What a connection needs of the server that accepted it: AgentServer."""
+
+    context: AgentContext
+    registry: Registry
+    scratch: memoryview
+    budget: ByteBudget
+    complaints: Complaints
+    large_requests: asyncio.Lock
+    is_handing_over: bool
+
+    def admit(self, connection: "ClientConnection") -> bool:
+        """Register a new connection; return False if there are too many."""
+        ...
+
+    def forget(self, connection: "ClientConnection") -> None:
+        """Unregister a connection that is closed."""
+        ...
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -62,16 +83,16 @@ class ClientConnection(asyncio.BufferedProtocol):
     _serving: Serving
     _transport: asyncio.Transport
 
-    def __init__(self, server: "AgentServer", listener: Listener) -> None:
+    def __init__(self, server: Acceptor, listener: Listener) -> None:
         self._server = server
         self._listener = listener
         self._loop = asyncio.get_running_loop()
-        context = server.context
+        registry = server.registry
         self._reader = FrameReader(
-            context.settings.max_request_bytes,
+            server.context.settings.max_request_bytes,
             server.scratch,
-            context.registry.takes,
-            context.registry.header_versions,
+            registry.takes,
+            registry.header_versions,
         )
         self._state = State.NEW
         self._outgoing: list[Buffer] = []
@@ -107,7 +128,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         peer = Peer(host=str(address[0]), port=int(address[1]), session=session)
         session.on_step = partial(self._limit, session)
         self._limit(session)
-        self._serving = Serving(context, peer, self)
+        self._serving = Serving(context, self._server.registry, peer, self)
         self.last_active = self._loop.time()
         if self._server.admit(self):
             self._happened(Event.ADMIT)

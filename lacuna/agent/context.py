@@ -1,23 +1,21 @@
 """Everything an agent is given from outside, in one value that is passed to every handler."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from lacuna.agent.clock import WallClock
+from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.lease import AgentLease
+from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.peer_lines import PeerLines
+from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.quotas.quotas import Quotas
-from lacuna.agent.registry import Registry
 from lacuna.agent.security.access import Access
 from lacuna.agent.settings import AgentSettings
-
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.service import FetchService
-    from lacuna.agent.members import Members
-    from lacuna.agent.peer_lines import PeerLines
-    from lacuna.agent.produce.service import ProduceService
-    from lacuna.controlplane.client import ControlClient
-    from lacuna.logstore.objects.store import ObjectStore
+from lacuna.controlplane.client import ControlClient
+from lacuna.logstore.objects.store import ObjectStore
 
 
 class Randomness(Protocol):
@@ -36,20 +34,21 @@ class Randomness(Protocol):
 class AgentContext:
     """The parts of one agent (one worker process).
 
-    `lease` holds the agent's identity at the control plane: its node id, and the ids of its segments.
+    `advertised` has the first and the last version of each API, by its key, as ApiVersions answers. `lease` holds the
+    agent's identity at the control plane: its node id, and the ids of its segments.
     """
 
-    control: "ControlClient"
-    store: "ObjectStore"
+    control: ControlClient
+    store: ObjectStore
     clock: WallClock
     randomness: Randomness
     settings: AgentSettings
-    registry: Registry
+    advertised: Mapping[int, tuple[int, int]]
     lease: AgentLease
     metrics: AgentMetrics
-    produce: "ProduceService"
-    fetch: "FetchService"
-    members: "Members"
-    lines: "PeerLines"
+    produce: ProduceService
+    fetch: FetchService
+    members: Members
+    lines: PeerLines
     access: Access
     quotas: Quotas

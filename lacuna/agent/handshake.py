@@ -8,15 +8,15 @@ It counts as a connection from the start, so that clients which connect and send
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Callable
+from typing import Final, Protocol, cast
 
 from lacuna.agent.client_connection import ClientConnection
+from lacuna.agent.context import AgentContext
 from lacuna.agent.eager import start
 from lacuna.agent.security.access import UnknownSubject
 from lacuna.agent.security.listeners import Listener
-
-if TYPE_CHECKING:
-    from lacuna.agent.server import AgentServer
+from lacuna.controlplane.shared.complaints import Complaints
 
 log = logging.getLogger("lacuna.agent")
 
@@ -25,12 +25,33 @@ _SHUTDOWN_SECONDS: Final = 2.0
 _MOST_EARLY_BYTES: Final = 1 << 20
 
 
-class Handshake(asyncio.Protocol):
-    """The asyncio protocol of a connection to a TLS listener until its handshake is done."""
+class Entrance(Protocol):
+    """What a handshake needs of the server that accepted its connection: AgentServer."""
 
-    def __init__(self, server: "AgentServer", listener: Listener) -> None:
+    context: AgentContext
+    complaints: Complaints
+
+    def begin_handshake(self, handshake: "Handshake") -> bool:
+        """Register a connection whose TLS handshake begins; return False if there are too many."""
+        ...
+
+    def end_handshake(self, handshake: "Handshake") -> None:
+        """Unregister it."""
+        ...
+
+
+class Handshake(asyncio.Protocol):
+    """The asyncio protocol of a connection to a TLS listener until its handshake is done.
+
+    `connect` makes the client's connection, which follows it.
+    """
+
+    def __init__(
+        self, server: Entrance, listener: Listener, connect: Callable[[], ClientConnection]
+    ) -> None:
         self._server = server
         self._listener = listener
+        self._connect = connect
         self._transport: asyncio.Transport
         self._task: asyncio.Task[None] | None = None
         #: The client's host, and its port.
@@ -84,7 +105,7 @@ class Handshake(asyncio.Protocol):
         self._server.end_handshake(self)
         if early.is_lost:
             return
-        connection = ClientConnection(self._server, self._listener)
+        connection = self._connect()
         try:
             connection.connection_made(transport)
             transport.set_protocol(connection)

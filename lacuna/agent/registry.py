@@ -172,6 +172,15 @@ def _requests() -> Mapping[int, Message[Any]]:
     return found
 
 
+@cache
+def api_names() -> Mapping[int, str]:
+    """Return the name of each API by its key, as Kafka writes it: Produce, Fetch."""
+    return {
+        key: request.body.make.__name__.removesuffix("Request")
+        for key, request in _requests().items()
+    }
+
+
 def response_header_version(api_key: int, version: int) -> int:
     """Return the version of the response header: 1 with tagged fields, else 0; always 0 for ApiVersions (KIP-511)."""
     if api_key == API_VERSIONS_KEY:

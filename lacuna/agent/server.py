@@ -1,6 +1,6 @@
 """The listener of one agent process, and its connections.
 
-    server = AgentServer(context)
+    server = AgentServer(context, registry)
     await server.start()                      # on context.settings.listeners; server.ports says which ports
     ...
     await server.hand_over()                  # tells clients to go to other agents, within hand_over_ms
@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from lacuna.agent.budget import ByteBudget
@@ -24,6 +25,7 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.descriptors import room_for_connections
 from lacuna.agent.handshake import Handshake
 from lacuna.agent.quotas.addresses import Addresses
+from lacuna.agent.registry import Registry
 from lacuna.agent.security.listeners import Listener
 from lacuna.base.errors import MORE_FILES, ListenError, advice_on
 from lacuna.base.setting import LARGEST_INT
@@ -41,8 +43,9 @@ T = TypeVar("T")
 class AgentServer:
     """Accepts Kafka clients, and enforces the bounds that they share. Belongs to one event loop."""
 
-    def __init__(self, context: AgentContext) -> None:
+    def __init__(self, context: AgentContext, registry: Registry) -> None:
         self.context = context
+        self.registry = registry
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.complaints = Complaints()
         self.budget = ByteBudget(context.settings.max_agent_bytes)
@@ -81,9 +84,10 @@ class AgentServer:
 
     async def _listen_on(self, listener: Listener, port: int) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        make: Callable[[], asyncio.BaseProtocol] = lambda: ClientConnection(self, listener)  # noqa: E731
+        connect = partial(ClientConnection, self, listener)
+        make: Callable[[], asyncio.BaseProtocol] = connect
         if listener.protocol.has_tls:
-            make = lambda: Handshake(self, listener)  # noqa: E731
+            make = partial(Handshake, self, listener, connect)
         try:
             return await loop.create_server(
                 make, listener.host, port, reuse_port=self._reuses_port or None, backlog=_BACKLOG

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from lacuna.agent import pieces
 from lacuna.agent.api import Api, Call, MalformedRequest, Pieces
@@ -35,6 +35,7 @@ from lacuna.agent.quotas.quotas import LONGEST_SECONDS
 from lacuna.agent.registry import (
     ADD_OFFSETS_TO_TXN_KEY,
     ADD_PARTITIONS_TO_TXN_KEY,
+    Registry,
     response_header_version,
 )
 from lacuna.agent.security.session import Session
@@ -44,9 +45,6 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.kernel import MOST_ELEMENTS
 from lacuna.wire.layout import Buffer
 from lacuna.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-
-if TYPE_CHECKING:
-    from lacuna.agent.client_connection import ClientConnection
 
 log = logging.getLogger("lacuna.agent")
 
@@ -80,6 +78,55 @@ class _Slot:
         self.timed: Timed | None = None
 
 
+class Connection(Protocol):
+    """What the serving of requests needs of the connection that they came on: ClientConnection."""
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether a further request may begin."""
+        ...
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether its requests may be left to wait, as the agent is not stopping."""
+        ...
+
+    @property
+    def large_requests(self) -> asyncio.Lock:
+        """Held while a large request is read and answered."""
+        ...
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether clients are told to go to other agents."""
+        ...
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the client has left while its requests are still being served."""
+        ...
+
+    def mute(self, seconds: float) -> None:
+        """Begin no further request for this long."""
+        ...
+
+    def answered(self, answers: Sequence[Buffer], requests: int, size: int) -> None:
+        """Write the answers of the next `requests` requests, and release the `size` bytes of these requests."""
+        ...
+
+    def end(self) -> None:
+        """Close once what was answered has been sent."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once, without sending further answers."""
+        ...
+
+    def close_malformed(self, error: Exception) -> None:
+        """Log one line that names the peer, and close the connection."""
+        ...
+
+
 class Serving:
     """The requests of one connection, from the complete frame to the answer.
 
@@ -90,6 +137,7 @@ class Serving:
         "_connection",
         "_context",
         "_frames",
+        "_registry",
         "_slots",
         "asks_coordinator",
         "heartbeat_seconds",
@@ -98,8 +146,11 @@ class Serving:
         "peer",
     )
 
-    def __init__(self, context: AgentContext, peer: Peer, connection: "ClientConnection") -> None:
+    def __init__(
+        self, context: AgentContext, registry: Registry, peer: Peer, connection: Connection
+    ) -> None:
         self._context = context
+        self._registry = registry
         self._connection = connection
         self._frames: deque[RequestFrame] = deque()
         self._slots: deque[_Slot] = deque()
@@ -127,7 +178,7 @@ class Serving:
         """Begin the requests that may begin now. Called when requests arrive or are answered, or writing may go on."""
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
-            api = self._context.registry.get(frame.api_key, frame.api_version)
+            api = self._registry.get(frame.api_key, frame.api_version)
             assert api is not None, "the frame reader lets no other through"
             if self._slots and not (api.pipelined and self._slots[0].api.pipelined):
                 return

@@ -7,6 +7,7 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.health import why_not_ready
 from lacuna.agent.housekeeping import Housekeeping
 from lacuna.agent.metrics import DURATIONS
+from lacuna.agent.registry import api_names
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.compiled import interpreted
 from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
@@ -121,7 +122,7 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
 
 def _add_requests(families: Families, context: AgentContext) -> None:
     metrics = context.metrics
-    names = {api.key: _name(api.request.body.make.__name__) for api in context.registry.apis()}
+    names = api_names()
     for key, name in sorted(names.items()):
         if count := metrics.requests.get(key):
             families.counter("lacuna_requests", "Requests by API.", count, api=name)
@@ -408,10 +409,6 @@ def add_store(families: Families, store: StoreMetrics, prices: Prices | None = N
         f"What these requests to a bucket would cost ({prices.source}); 0 for a folder.",
         dollars if store.is_bucket else 0,
     )
-
-
-def _name(class_name: str) -> str:
-    return class_name.removesuffix("Request")
 
 
 def _error_name(code: int) -> str:

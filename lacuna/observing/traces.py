@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.context import AgentContext
 from lacuna.agent.produce.flush import FlushSeen
+from lacuna.agent.registry import api_names
 from lacuna.base.errors import UserError
 
 if TYPE_CHECKING:
@@ -51,10 +52,7 @@ def trace_agent(context: AgentContext, tracer: "Tracer") -> None:
     """Give `tracer` a span for each request of an agent, and one with two children for each flush."""
     from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
-    names = {
-        api.key: api.request.body.make.__name__.removesuffix("Request")
-        for api in context.registry.apis()
-    }
+    names = api_names()
     # What the counter gives is turned into the time of day, in nanoseconds.
     offset = time.time_ns() - round(time.perf_counter() * _NANOSECONDS)
 

@@ -162,7 +162,8 @@ async def start_agent(
     access.check_users()
     connect_peer = connect_peer or partial(_connect_peer, access)
     context = _context(control, store, parts, clock, randomness, pace, connect_peer, access)
-    server = AgentServer(context)
+    registry = guarded(discover(), access.authorizer, context.metrics, time.monotonic)
+    server = AgentServer(context, registry)
     context.lease.on_lost = server.drop_clients
     await server.start(reuse_port=reuse_port)
     context.access.warn()
@@ -262,7 +263,7 @@ def _context(
         clock=clock,
         randomness=randomness,
         settings=parts.agent,
-        registry=guarded(discover(), access.authorizer, metrics, time.monotonic),
+        advertised=discover().advertised(),
         lease=lease,
         metrics=metrics,
         produce=produce,

@@ -146,9 +146,7 @@ class Doors:
 
 def setup(**settings: Any) -> tuple[Doors, AgentContext]:
     doors = Doors()
-    return doors, make_context(
-        ScriptedControl(), AgentSettings(**settings), registry=doors.registry()
-    )
+    return doors, make_context(ScriptedControl(), AgentSettings(**settings))
 
 
 def frame(key: int, body: str, correlation_id: int = 0) -> bytes:

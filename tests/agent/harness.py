@@ -131,7 +131,6 @@ def anybody() -> Peer:
 def make_context(
     control: Any,
     settings: AgentSettings | None = None,
-    registry: Registry | None = None,
     access: Access | None = None,
 ) -> AgentContext:
     """An agent's context in which everything is real except `control`."""
@@ -153,7 +152,7 @@ def make_context(
         clock=clock,
         randomness=Random(1),
         settings=settings,
-        registry=guarded(registry or discover(), access.authorizer, metrics, monotonic),
+        advertised=discover().advertised(),
         lease=lease,
         metrics=metrics,
         produce=ProduceService(control=control, store=store, lease=lease, clock=clock, fetch=fetch),
@@ -165,10 +164,19 @@ def make_context(
     )
 
 
+def make_server(context: AgentContext, registry: Registry | None = None) -> AgentServer:
+    """A server of `registry`'s APIs, by default of all, with their guards. It has not been started."""
+    clock = monotonic
+    apis = guarded(registry or discover(), context.access.authorizer, context.metrics, clock)
+    return AgentServer(context, apis)
+
+
 @asynccontextmanager
-async def serving(context: AgentContext) -> AsyncIterator[AgentServer]:
+async def serving(
+    context: AgentContext, registry: Registry | None = None
+) -> AsyncIterator[AgentServer]:
     """Starts a server for the block and stops it afterwards."""
-    server = AgentServer(context)
+    server = make_server(context, registry)
     await server.start()
     try:
         yield server

@@ -17,7 +17,7 @@ from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
-from tests.agent.harness import make_context
+from tests.agent.harness import make_context, make_server
 from tests.doubles.journal import MemoryJournal
 
 
@@ -52,7 +52,7 @@ async def cluster(
     kept = control.cluster.security
     access = Access(security, settings.listeners, kept, SystemWallClock())
     context = make_context(control, settings, access=access)
-    server = AgentServer(context)
+    server = make_server(context)
     await server.start()
     await context.lease.start(*server.ports)
     yield Cluster(plane, control, context, server)

@@ -16,6 +16,7 @@ from lacuna.agent.client_connection import ClientConnection
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.server import AgentServer
 from tests.agent.doors import PIPELINED, SEQUENTIAL, WAITING, Doors, frame, setup
+from tests.agent.harness import make_server
 
 BOUND, AGENT_BYTES = 3, 1024
 PADDING = "-" * 200  # so that the agent's bound is met too
@@ -146,7 +147,7 @@ STEPS = st.lists(
 
 async def _play(kinds: list[str], steps: list[tuple[int, tuple[str, int]]]) -> None:
     doors, context = setup(max_in_flight_requests=BOUND, max_agent_bytes=AGENT_BYTES)
-    server = AgentServer(context)
+    server = make_server(context, doors.registry())
     sessions = [Session(server, doors, each, "ab"[i]) for i, each in enumerate(kinds)]
     stopping: asyncio.Task[None] | None = None
     for who, (verb, number) in steps:

@@ -14,14 +14,14 @@ from tests.agent.doors import (
     frame,
     setup,
 )
-from tests.agent.harness import RawClient, serving
+from tests.agent.harness import RawClient, make_server, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
 
 
 async def test_a_lost_client_ends_its_wait_but_not_its_produce() -> None:
     doors, context = setup()
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         first, second = await RawClient.connect(server.port), await RawClient.connect(server.port)
         first.send(frame(WAITING, "fetch"))
         second.send(frame(PIPELINED, "produce"))
@@ -40,7 +40,7 @@ async def test_a_lost_client_ends_its_wait_but_not_its_produce() -> None:
 async def test_what_a_client_said_before_it_left_is_done() -> None:
     """As Kafka: behind a fetch that waits stands the LeaveGroup of a consumer that closes."""
     doors, context = setup()
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         client.send(frame(WAITING, "fetch") + frame(SEQUENTIAL, "leave") + frame(WAITING, "join"))
         client.send(frame(SEQUENTIAL, "now last"))
@@ -67,7 +67,7 @@ async def deserted(server: AgentServer, doors: Doors, *frames: bytes) -> None:
 
 async def test_who_asks_and_leaves_counts_as_a_connection_until_it_is_served() -> None:
     doors, context = setup(max_connections=2)
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         for _ in range(2):
             await deserted(server, doors, frame(SEQUENTIAL, "commit"))
         third = await RawClient.connect(server.port)
@@ -84,7 +84,7 @@ async def test_who_asks_and_leaves_counts_as_a_connection_until_it_is_served() -
 
 async def test_stopping_waits_for_what_a_client_said_before_it_left() -> None:
     doors, context = setup()
-    server = AgentServer(context)
+    server = make_server(context, doors.registry())
     await server.start()
     await deserted(server, doors, frame(SEQUENTIAL, "commit"), frame(SEQUENTIAL, "now leave"))
     stopping = asyncio.create_task(server.stop())
@@ -99,7 +99,7 @@ async def test_stopping_waits_for_what_a_client_said_before_it_left() -> None:
 async def test_dropped_clients_are_not_served_any_further_even_if_they_have_left() -> None:
     """An agent that slept past its lease: others have answered meanwhile."""
     doors, context = setup()
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         await deserted(server, doors, frame(SEQUENTIAL, "commit"), frame(SEQUENTIAL, "now leave"))
         server.drop_clients()
         await doors.until(ended=1)
@@ -112,7 +112,7 @@ async def test_dropped_clients_are_not_served_any_further_even_if_they_have_left
 
 async def test_nothing_is_served_behind_the_bad_bytes_of_a_client_that_left() -> None:
     doors, context = setup()
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         bad, behind = frame(SEQUENTIAL, "bad"), frame(SEQUENTIAL, "now leave")
         await deserted(server, doors, frame(SEQUENTIAL, "commit"), bad, behind)
         doors.door("commit").set()

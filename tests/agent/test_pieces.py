@@ -102,7 +102,7 @@ async def test_no_handler_is_given_many_elements(key: int, version: int, path: P
         given.append(pieces.count_of(asked) - 1)
         return api.refuse(call, asked, ErrorCode.INVALID_REQUEST)
 
-    context = make_context(ScriptedControl(), registry=Registry([replace(api, handle=handle)]))
+    context, registry = make_context(ScriptedControl()), Registry([replace(api, handle=handle)])
     count = 2 * MOST_OF_PIECE + 1 if is_cut(api, path) else api.most_elements + 1
     if not is_cut(api, path) and api.pieces:
         count = MOST_WHOLE + 1
@@ -110,7 +110,7 @@ async def test_no_handler_is_given_many_elements(key: int, version: int, path: P
         assert api.most_elements <= kernel.LONGEST_ARRAY
         return
     body = encode_body(key, version, filled(api.request.body, version, path, count))
-    async with serving(context) as server, asyncio.timeout(60):
+    async with serving(context, registry) as server, asyncio.timeout(60):
         client = await RawClient.connect(server.port)
         client.send(encode_request(key, version, body))
         if is_cut(api, path):

@@ -13,7 +13,6 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.descriptors import room_for_connections
 from lacuna.agent.registry import Registry
 from lacuna.agent.security.listeners import Listener
-from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.wire.layout import Buffer
@@ -28,14 +27,21 @@ from tests.agent.doors import (
     made_up_api,
     setup,
 )
-from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context, serving
+from tests.agent.harness import (
+    RawClient,
+    ScriptedControl,
+    encode_request,
+    make_context,
+    make_server,
+    serving,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
 
 
 async def test_pipelined_requests_overlap_and_are_answered_in_order() -> None:
     doors, context = setup()
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         client.send(b"".join(frame(PIPELINED, name, i) for i, name in enumerate("abc")))
         await doors.until(started=3)
@@ -50,7 +56,7 @@ async def test_pipelined_requests_overlap_and_are_answered_in_order() -> None:
 async def test_other_requests_wait_for_all_before_them() -> None:
     """And a pipelined one waits for a sequential one before it."""
     doors, context = setup()
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         client.send(frame(PIPELINED, "a", 1) + frame(SEQUENTIAL, "b", 2) + frame(PIPELINED, "c", 3))
         await doors.until(started=1)
@@ -68,8 +74,8 @@ async def test_other_requests_wait_for_all_before_them() -> None:
 
 async def test_a_request_may_want_no_answer() -> None:
     """acks=0."""
-    _, context = setup()
-    async with serving(context) as server:
+    doors, context = setup()
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         client.send(frame(PIPELINED, "now silent", 1) + frame(SEQUENTIAL, "now", 2))
         assert await answers(client, 1) == [(2, "now!")]
@@ -90,8 +96,8 @@ BAD = {
 async def test_bad_bytes_close_with_one_line_that_names_the_peer(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, context = setup()
-    async with serving(context) as server:
+    doors, context = setup()
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         own = client.writer.get_extra_info("sockname")
         with caplog.at_level(logging.DEBUG, logger="lacuna"):
@@ -109,8 +115,8 @@ async def test_bad_bytes_close_with_one_line_that_names_the_peer(
 async def test_a_client_that_tries_again_and_again_is_complained_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    _, context = setup()
-    async with serving(context) as server:
+    doors, context = setup()
+    async with serving(context, doors.registry()) as server:
         for _ in range(5):
             client = await RawClient.connect(server.port)
             client.send(bytes.fromhex("16030100c8010000c40303"))
@@ -127,7 +133,7 @@ async def test_our_own_mistake_is_logged_and_answered(caplog: pytest.LogCaptureF
         "now away": ControlPlaneUnavailable("x"),
         "now refused": CommandRefused(42, "x"),
     }
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         client.send(b"".join(frame(SEQUENTIAL, name) for name in doors.fail))
         assert await answers(client, 3) == [(0, "error -1!"), (0, "error 15!"), (0, "error 42!")]
@@ -140,7 +146,7 @@ async def test_our_own_mistake_is_logged_and_answered(caplog: pytest.LogCaptureF
 async def test_without_an_answer_for_errors_the_connection_closes() -> None:
     doors, context = setup()
     doors.fail = {"now bug": KeyError("x")}
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         client.send(encode_request(13, 0, b"now bug"))
         assert await client.is_closed()
@@ -149,7 +155,7 @@ async def test_without_an_answer_for_errors_the_connection_closes() -> None:
 async def test_reading_pauses_at_the_bound_of_requests() -> None:
     """What is beyond stays in the socket; nothing is lost once answers leave."""
     doors, context = setup(max_in_flight_requests=4)
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         for i in range(30):
             client.send(frame(PIPELINED, str(i), i))
@@ -165,7 +171,7 @@ async def test_reading_pauses_at_the_bound_of_requests() -> None:
 
 async def test_bytes_of_the_agent_are_bounded_and_given_back() -> None:
     doors, context = setup(max_agent_bytes=4096)
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         clients = [await RawClient.connect(server.port) for _ in range(4)]
         for client in clients:
             client.send(frame(SEQUENTIAL, "wait" + "x" * 3000, 7))
@@ -192,8 +198,8 @@ async def test_a_slow_reader_holds_only_itself() -> None:
 
     api = made_up_api(SEQUENTIAL, handle)
     settings = AgentSettings(write_buffer_bytes=1024)
-    context = make_context(ScriptedControl(), settings, registry=Registry([api]))
-    async with serving(context) as server:
+    context = make_context(ScriptedControl(), settings)
+    async with serving(context, Registry([api])) as server:
         slow, quick = await RawClient.connect(server.port), await RawClient.connect(server.port)
         slow.send(frame(SEQUENTIAL, "") * 20)
         quick.send(frame(SEQUENTIAL, ""))
@@ -205,8 +211,8 @@ async def test_a_slow_reader_holds_only_itself() -> None:
 
 
 async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture) -> None:
-    _, context = setup(max_connections=2)
-    async with serving(context) as server:
+    doors, context = setup(max_connections=2)
+    async with serving(context, doors.registry()) as server:
         first, second = await RawClient.connect(server.port), await RawClient.connect(server.port)
         for client in (first, second):
             client.send(frame(SEQUENTIAL, "now"))
@@ -232,8 +238,8 @@ async def test_the_limit_of_open_files_bounds_connections(
 ) -> None:
     """The journal and the store open files too: clients never take the last descriptors."""
     monkeypatch.setattr("lacuna.agent.server.room_for_connections", lambda: 1)
-    _, context = setup()
-    async with serving(context) as server:
+    doors, context = setup()
+    async with serving(context, doors.registry()) as server:
         first = await RawClient.connect(server.port)
         first.send(frame(SEQUENTIAL, "now"))
         await answers(first, 1)
@@ -257,7 +263,7 @@ def shorten(context: AgentContext, **settings: int) -> None:
 
 async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
     doors, context = setup(max_stall_ms=SWEEPING_MS)
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         idle, busy = await RawClient.connect(server.port), await RawClient.connect(server.port)
         busy.send(frame(SEQUENTIAL, "long", 3))
         await doors.until(started=1)
@@ -276,8 +282,8 @@ async def test_who_adds_offsets_to_a_transaction_and_falls_silent_is_disconnecte
     silence: list[int],
 ) -> None:
     """librdkafka may wait for a coordinator that it has forgotten, until a connection breaks (adr/0018)."""
-    _, context = setup(max_stall_ms=SWEEPING_MS, max_offsets_wait_ms=600_000)
-    async with serving(context) as server:
+    doors, context = setup(max_stall_ms=SWEEPING_MS, max_offsets_wait_ms=600_000)
+    async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
         client.send(b"".join(frame(key, "now") for key in silence))
         await answers(client, len(silence))
@@ -289,7 +295,7 @@ async def test_who_adds_offsets_to_a_transaction_and_falls_silent_is_disconnecte
 
 async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
     doors, context = setup(max_stall_ms=SWEEPING_MS, max_offsets_wait_ms=600_000)
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         clients = [await RawClient.connect(server.port) for _ in range(4)]
         ended, without_offsets, waiting, silent = clients
         ended.send(frame(ADD_OFFSETS, "now") + frame(SEQUENTIAL, "now"))
@@ -315,10 +321,10 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     caplog: pytest.LogCaptureFixture, drips: bool
 ) -> None:
     """They take all that an agent may hold; with nobody waiting they would be left alone."""
-    _, context = setup(
+    doors, context = setup(
         max_agent_bytes=2048, max_offsets_wait_ms=SWEEPING_MS, max_request_bytes=4096
     )
-    async with serving(context) as server:
+    async with serving(context, doors.registry()) as server:
         stalled, other = await RawClient.connect(server.port), await RawClient.connect(server.port)
         host, port = stalled.writer.get_extra_info("sockname")
         stalled.send(struct.pack(">ihh", 4096, SEQUENTIAL, 0) + bytes(2048))
@@ -341,8 +347,8 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
 
 async def test_a_size_without_bytes_keeps_nobody_waiting() -> None:
     """What has arrived is counted, so many connections that have sent a size each hold nothing."""
-    _, context = setup(max_agent_bytes=2048, max_request_bytes=1 << 20)
-    async with serving(context) as server:
+    doors, context = setup(max_agent_bytes=2048, max_request_bytes=1 << 20)
+    async with serving(context, doors.registry()) as server:
         silent = [await RawClient.connect(server.port) for _ in range(20)]
         for client in silent:
             client.send(struct.pack(">ihh", 1 << 20, SEQUENTIAL, 0))
@@ -357,7 +363,7 @@ async def test_a_size_without_bytes_keeps_nobody_waiting() -> None:
 
 async def test_stopping_answers_what_was_read() -> None:
     doors, context = setup()
-    server = AgentServer(context)
+    server = make_server(context, doors.registry())
     await server.start()
     client = await RawClient.connect(server.port)
     client.send(frame(PIPELINED, "a", 1) + frame(SEQUENTIAL, "now", 2))
@@ -374,7 +380,7 @@ async def test_stopping_answers_what_was_read() -> None:
 
 async def test_stopping_takes_bounded_time() -> None:
     doors, context = setup(shutdown_grace_ms=50)
-    server = AgentServer(context)
+    server = make_server(context, doors.registry())
     await server.start()
     client = await RawClient.connect(server.port)
     client.send(frame(SEQUENTIAL, "for ever"))
@@ -384,11 +390,11 @@ async def test_stopping_takes_bounded_time() -> None:
 
 
 async def test_workers_share_a_port() -> None:
-    _, one = setup()
-    first = AgentServer(one)
+    one_doors, one = setup()
+    first = make_server(one, one_doors.registry())
     await first.start(reuse_port=True)
-    _, two = setup(listeners=(Listener(port=first.port),))
-    second = AgentServer(two)
+    two_doors, two = setup(listeners=(Listener(port=first.port),))
+    second = make_server(two, two_doors.registry())
     await second.start(reuse_port=True)
     clients = [await RawClient.connect(first.port) for _ in range(20)]
     for client in clients:
@@ -404,7 +410,7 @@ async def test_stopping_waits_for_a_large_answer_to_leave() -> None:
         return bytes(16 << 20)
 
     api = made_up_api(SEQUENTIAL, handle)
-    server = AgentServer(make_context(ScriptedControl(), registry=Registry([api])))
+    server = make_server(make_context(ScriptedControl()), Registry([api]))
     await server.start()
     client = await RawClient.connect(server.port)
     client.send(frame(SEQUENTIAL, ""))
@@ -435,8 +441,8 @@ async def test_an_answer_that_cannot_be_written_closes_the_connection(
         refuse=lambda call, request, code: b"",
         pipelined=key == PIPELINED,
     )
-    context = make_context(ScriptedControl(), registry=Registry([api]))
-    async with serving(context) as server:
+    context = make_context(ScriptedControl())
+    async with serving(context, Registry([api])) as server:
         client = await RawClient.connect(server.port)
         client.send(frame(key, "") * 2)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):

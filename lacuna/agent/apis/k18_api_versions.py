@@ -66,7 +66,7 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         return refuse(call, request, ErrorCode.INVALID_REQUEST)
     if call.version >= _FIRST_WITH_SOFTWARE:
         call.peer.software.is_called(request.client_software_name, request.client_software_version)
-    ranges = call.context.registry.advertised()
+    ranges = call.context.advertised
     return ApiVersionsResponse(
         api_keys=[ApiVersion(key, low, high) for key, (low, high) in ranges.items()],
         supported_features=_supported(takes_0=call.version >= _FIRST_WITH_MINIMUM_0),

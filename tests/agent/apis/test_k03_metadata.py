@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from lacuna.agent.admin import operations
-from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import ControlPlaneUnavailable, InProcessClient
 from lacuna.controlplane.v1.cluster_pb2 import (
@@ -26,6 +25,7 @@ from tests.agent.harness import (
     RawClient,
     ScriptedControl,
     make_context,
+    make_server,
     serving,
     snapshot,
 )
@@ -37,7 +37,7 @@ async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> N
     await setup.create_topics(topic("t", 64))
     control = InProcessClient(setup.running.plane)
     context = make_context(control, AgentSettings(zone="a"))
-    second = AgentServer(context)
+    second = make_server(context)
     await second.start()
     await context.lease.start(second.port)
     other = await RawClient.connect(second.port)

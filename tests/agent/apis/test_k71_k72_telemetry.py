@@ -35,4 +35,4 @@ async def test_telemetry_asks_for_nothing_and_keeps_nothing(setup: Setup) -> Non
     assert await push(subscription_id=99) == 117
     assert await push(compression_type=7) == 76
     assert await push(client_instance_id=ZERO_UUID) == INVALID_REQUEST
-    assert not {71, 72} & set(setup.running.context.registry.advertised())
+    assert not {71, 72} & set(setup.running.context.advertised)

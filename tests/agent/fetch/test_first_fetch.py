@@ -38,7 +38,7 @@ class Consumers:
             clock=SystemWallClock(),
             randomness=Random(1),
             settings=AgentSettings(),
-            registry=discover(),
+            advertised=discover().advertised(),
             lease=log.lease,
             metrics=log.lease.trust._metrics,
             produce=log.produce_service,

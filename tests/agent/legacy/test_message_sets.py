@@ -78,7 +78,7 @@ async def served(
             clock=SystemWallClock(),
             randomness=Random(1),
             settings=AgentSettings(),
-            registry=discover(),
+            advertised=discover().advertised(),
             lease=log.lease,
             metrics=AgentMetrics(),
             produce=log.produce_service,
