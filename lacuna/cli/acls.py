@@ -44,7 +44,7 @@ _HEADINGS: Final = ("principal", "permission", "operation", "resource", "name", 
 _PRODUCES: Final = (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE)
 _CONSUMES: Final = (Operation.READ, Operation.DESCRIBE)
 
-app = Group(help="Lists, adds and removes ACLs, which say who may do what.")
+app = Group(help="Lists, adds and removes ACLs, which define what each principal may do.")
 
 Topics = Annotated[list[str] | None, option("--topic", help="Name of a topic, * for all.")]
 Groups = Annotated[list[str] | None, option("--group", help="ID of a group, * for all.")]
@@ -56,35 +56,46 @@ Pattern = Annotated[
     str,
     option(
         "--resource-pattern-type",
-        help="Whether the names are literal or prefixed; for what is there also match, all that apply to a name, or "
+        help="Whether the names are literal or prefixed. To list or remove, also match (all that apply to a name) or "
         "any.",
     ),
 ]
 Allowed = Annotated[
     list[str] | None,
-    option("--allow-principal", help="Who may do it, as User:alice; User:* for everybody."),
+    option(
+        "--allow-principal",
+        help="Principal that is allowed, such as User:alice; User:* for every principal.",
+    ),
 ]
 Denied = Annotated[
     list[str] | None,
-    option("--deny-principal", help="Who may not do it, whatever else is allowed."),
+    option("--deny-principal", help="Principal that is denied, whatever other ACLs allow."),
 ]
 AllowedHosts = Annotated[
-    list[str] | None, option("--allow-host", help="Address from which it is allowed. Default: any.")
+    list[str] | None,
+    option("--allow-host", help="Address from which the principal is allowed. Default: any."),
 ]
 DeniedHosts = Annotated[
-    list[str] | None, option("--deny-host", help="Address from which it is denied. Default: any.")
+    list[str] | None,
+    option("--deny-host", help="Address from which the principal is denied. Default: any."),
 ]
 Operations = Annotated[
     list[str] | None,
-    option("--operation", help="What to do, as Read or AlterConfigs. Default: All."),
+    option(
+        "--operation",
+        help="Operation to allow or deny, such as Read or AlterConfigs. Default: All.",
+    ),
 ]
 Producer = Annotated[
-    bool, option("--producer", help="All that a producer needs for --topic and --transactional-id.")
+    bool,
+    option(
+        "--producer", help="All operations that a producer needs on --topic and --transactional-id."
+    ),
 ]
 Consumer = Annotated[
-    bool, option("--consumer", help="All that a consumer needs for --topic and --group.")
+    bool, option("--consumer", help="All operations that a consumer needs on --topic and --group.")
 ]
-DryRun = Annotated[bool, option("--dry-run", help="Show what would be done, and do nothing.")]
+DryRun = Annotated[bool, option("--dry-run", help="Show the changes without making them.")]
 
 #: Resource type and name.
 _Resource = tuple[ResourceType, str]
@@ -103,7 +114,7 @@ async def list_acls(
     pattern: Pattern = "any",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Lists ACLs, of all resources or of those that are named."""
+    """Lists the ACLs of all resources, or of the named ones."""
     resources: list[tuple[ResourceType, str | None]] = [(ResourceType.ANY, None)]
     if topic or group or transactional_id or cluster:
         resources = [*_resources(topic, group, transactional_id, cluster)]
@@ -135,7 +146,7 @@ async def add(
     dry_run: DryRun = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Adds ACLs: one for each principal, host, operation and resource that is named."""
+    """Adds ACLs: one for each named principal, host, operation and resource."""
     kind = _pattern(pattern)
     if kind not in (PatternType.LITERAL, PatternType.PREFIXED):
         fail(f"--resource-pattern-type {pattern}: an ACL is literal or prefixed")
@@ -181,7 +192,7 @@ async def remove(
     dry_run: DryRun = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Removes ACLs of the resources that are named: all of them, or those that the other options name."""
+    """Removes the ACLs of the named resources: all, or only those that match the other options."""
     resources = _resources(topic, group, transactional_id, cluster)
     if not resources:
         fail("say whose ACLs to remove: --topic, --group, --transactional-id or --cluster")

@@ -70,8 +70,8 @@ def agent(
         option(
             "--control",
             key="control",
-            help="Address of the control plane: HOST:PORT, several as A,B,C of which one leads, a DNS name for them, "
-            "or unix:PATH.",
+            help="Address of the control plane: HOST:PORT, several as A,B,C, a DNS name for all of them, or "
+            "unix:PATH.",
         ),
     ],
     control_tls_cert: ControlTlsCert = None,

@@ -36,7 +36,7 @@ ENTRIES: Final = {
     ),
     "produce": Entry(
         "lacuna.cli.produce:produce",
-        "Writes the lines of standard input to a topic, one record a line.",
+        "Writes the lines of standard input to a topic, one record per line.",
         shows=True,
     ),
     "consume": Entry(
@@ -45,7 +45,8 @@ ENTRIES: Final = {
     ),
     "time-travel": Entry(
         "lacuna.cli.time_travel:time_travel",
-        "Shows what a read_committed consumer could see of a topic at a past time, and what has come since.",
+        "Shows the records of a topic that a read_committed consumer could see at a past time, and the number of "
+        "newer ones.",
         shows=True,
     ),
     "groups": Entry(
@@ -54,10 +55,11 @@ ENTRIES: Final = {
     ),
     "transactions": Entry(
         "lacuna.cli.transactions:app",
-        "Lists, describes and aborts transactions, and shows whom readers wait for.",
+        "Lists, describes and aborts transactions, and shows which ones consumers wait for.",
     ),
     "acls": Entry(
-        "lacuna.cli.acls:app", "Lists, adds and removes ACLs, which say who may do what."
+        "lacuna.cli.acls:app",
+        "Lists, adds and removes ACLs, which define what each principal may do.",
     ),
     "users": Entry("lacuna.cli.users:app", "Lists, adds and removes users and their passwords."),
     "explain": Entry(
@@ -96,7 +98,7 @@ ENTRIES: Final = {
     ),
     "config": Entry(
         "lacuna.cli.showing_config:config",
-        "Shows the options of a command with their variables, and what they are set to.",
+        "Shows the options of a command with their variables and values.",
         shows=True,
     ),
     "completion": Entry(

@@ -165,7 +165,7 @@ def output_options() -> tuple[dict[str, Any], dict[str, Any]]:
             "type": click.Choice(OUTPUTS),
             "expose_value": False,
             "callback": store,
-            "help": "How to print. Default: a table on a terminal, else columns separated by tabs.",
+            "help": "Output format. Default: a table on a terminal, otherwise columns separated by tabs.",
         },
         {
             "names": ["as_json", "--json"],

@@ -121,8 +121,8 @@ PriceFile = Annotated[
     Path | None,
     option(
         "--prices",
-        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Without it, a bucket is priced as "
-        "Amazon's, and a folder is not.",
+        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Default: Amazon's prices for a "
+        "bucket, and none for a folder.",
         panel=_REPORT,
     ),
 ]
@@ -154,10 +154,10 @@ def compact(
 ) -> None:
     """Rewrites the bucket: few large objects, without aborted or superseded records.
 
-    Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and
-    timestamps do not change, and consumers can read all the time. A partition that changes during its rewrite
-    is left as it was, for the next run. Up to 1 GiB is rewritten by this process, more by Spark, which needs
-    `pip install 'lacuna-log[spark]'` and Java 17 or 21.
+    Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and timestamps
+    do not change, and consumers can read all the time. A partition that changes during its rewrite stays unchanged
+    until the next run. This process rewrites up to 1 GiB. For more, it uses Spark, which needs `pip install
+    'lacuna-log[spark]'` and Java 17 or 21.
     """
     from lacuna.cli.compaction import show_plan, show_report, watching
     from lacuna.cli.progress import bytes_done

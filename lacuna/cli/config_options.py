@@ -21,7 +21,7 @@ PrintConfig = Annotated[
     option(
         "--print-config",
         has_variable=False,
-        help="Print the settings that would be used, and where each comes from, then exit.",
+        help="Print the settings and their sources, then exit.",
         panel=_SETTINGS,
     ),
 ]

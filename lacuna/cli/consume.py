@@ -33,7 +33,7 @@ def consume(
             "--from",
             metavar="WHERE",
             help="Where to begin in each partition: earliest, end, end-100, an offset, a time such as "
-            "2026-11-26T13:00 (local time, if it names no other), or 10m for ten minutes ago.",
+            "2026-11-26T13:00 (local time unless it names a zone), or 10m for ten minutes ago.",
         ),
     ] = "earliest",
     until: Annotated[
@@ -41,8 +41,8 @@ def consume(
         option(
             "--until",
             metavar="WHERE",
-            help="Where to stop: never, end (where each partition ends now), an offset or a time; what is there is "
-            "not printed.",
+            help="Where to stop: never, end (the present end of each partition), an offset or a time. The record "
+            "there is not printed.",
         ),
     ] = "never",
     at: Annotated[
@@ -65,7 +65,7 @@ def consume(
         ),
     ] = None,
     count: Annotated[
-        int | None, option("--count", "-c", min=1, help="Stop after so many records.")
+        int | None, option("--count", "-c", min=1, help="Stop after this many records.")
     ] = None,
     isolation: Annotated[
         str,
@@ -73,7 +73,7 @@ def consume(
             "--isolation",
             parser=_isolation,
             metavar="|".join(_ISOLATIONS),
-            help="Records of committed transactions only, or of all.",
+            help="Print records of committed transactions only, or of all.",
         ),
     ] = "committed",
     format: Annotated[  # noqa: A002 - named after its option
@@ -105,8 +105,8 @@ def consume(
 ) -> None:
     """Prints the records of a topic, from one offset or time until another.
 
-    Without options it prints the value of each committed record that there is, one a line, and then of each that
-    comes, until Ctrl-C. It joins no group and commits no offsets. With --at, the end is where it was then.
+    Without options, it prints the value of each committed record, one per line, and then of each new record, until
+    Ctrl-C. It joins no group and commits no offsets. With --at, it stops where the topic ended at that time.
     """
     try:
         from lacuna.cli.records.finding import find

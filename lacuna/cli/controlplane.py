@@ -83,8 +83,8 @@ def controlplane(
         option(
             "--journal",
             key="controlplane.journal",
-            help="Journal that several control planes share, one of which leads: postgresql://USER@HOST/DATABASE, "
-            "or bucket. Without it, an SQLite file in the data folder, for one.",
+            help="Journal that several control planes share: postgresql://USER@HOST/DATABASE, or bucket. Default: an "
+            "SQLite file in the data folder, for one control plane.",
         ),
     ] = None,
     store: Annotated[
@@ -250,7 +250,7 @@ async def status(
     control: OneControl = DEFAULT_CONTROL,
     as_json: Annotated[bool, option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Asks one control plane who leads, in which epoch, and how far behind each standby is."""
+    """Shows which control plane leads, in which epoch, and how far behind each standby is."""
     if not control.address.startswith("unix:"):
         parse_address(control.address)
     answer = await ask_status(control.address, tls=made_of(control.tls))

@@ -16,7 +16,7 @@ _FORMS = "sqlite:PATH (a file, or a data folder), postgresql://USER@HOST/DATABAS
 async def copy(
     source: Annotated[str, option("--from", help=f"The journal to copy: {_FORMS}")],
     target: Annotated[
-        str, option("--to", help="Where to, in the same form. Nothing may be there.")
+        str, option("--to", help="The target, in the same form. It must not exist yet.")
     ],
     store: Annotated[
         str | None,
@@ -31,7 +31,7 @@ async def copy(
 ) -> None:
     """Copies a journal to another place, while no control plane runs.
 
-    The records stay where they are. What was written is read back and compared before a control plane can lead it.
+    The records stay where they are. The copy is read back and compared before a control plane can lead it.
     """
     store_url = with_keys(store) if store else ""
     with (

@@ -31,9 +31,9 @@ def demo(
 ) -> None:
     """Shows, with a real Kafka client, what aborted transactions mean for a consumer.
 
-    First, an aborted, a plain and a committed producer write to one partition, interleaved; then a whole
-    range is aborted. Next to what each isolation level reads, you see why Lacuna answered so. Every claim is
-    checked: the exit code is 1 if one does not hold. Needs no setup and takes a few seconds.
+    First, an aborted, a plain and a committed producer write to one partition, interleaved; then a whole range is
+    aborted. The output shows the records that each isolation level reads, and the reason. Every claim is checked: the
+    exit code is 1 if one does not hold. Needs no setup and takes a few seconds.
     """
     try:
         from confluent_kafka import KafkaException

@@ -39,10 +39,10 @@ def doctor(
 ) -> None:
     """Shows how a Kafka client behaves with Lacuna, compared with Kafka.
 
-    Each client in the list did the same things with Lacuna and with Apache Kafka: transactions, aborted ones,
-    holes, groups. For a version that was not tested, the nearest tested ones are shown. The exit code is 1 if
-    the client is not in the list or behaves differently than with Kafka. If the output is not a terminal, the
-    columns are separated by tabs.
+    Each client in the list did the same work with Lacuna and with Apache Kafka: transactions, aborted ones, holes,
+    groups. For a version that was not tested, the nearest tested ones are shown. The exit code is 1 if the client is
+    not in the list or behaves differently than with Kafka. If the output is not a terminal, the columns are separated
+    by tabs.
     """
     clients = load()
     if client is None:

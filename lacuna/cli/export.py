@@ -49,8 +49,8 @@ def export(
         Path | None,
         option(
             "--skip-damage",
-            help="Export what is left although some records cannot be read: the report of `lacuna verify --json` that "
-            "has this damage. Records whose damage it does not have still make the export of their topic fail.",
+            help="Report of `lacuna verify --json`: leave out the damaged records that it lists. Other damage still "
+            "makes the export of its topic fail.",
         ),
     ] = None,
     watch: Annotated[
@@ -86,9 +86,9 @@ def export(
 ) -> None:
     """Exports committed records to Parquet files or Iceberg tables, each exactly once.
 
-    Each run continues where the last one ended and stops at the last stable offset. Readers of the folder or
-    table never see part of a run: if a run dies, the next one repairs it. Aborted records are not even read.
-    If the export of a topic fails, the others are exported all the same.
+    Each run continues where the last one ended and stops at the last stable offset. Readers of the folder or table
+    never see part of a run: if a run dies, the next one repairs it. Aborted records are not even read. If the export
+    of a topic fails, the others are still exported.
     """
     from lacuna.pipeline.export.damage import ConfirmedDamage
     from lacuna.pipeline.spark_errors import job_errors

@@ -70,8 +70,8 @@ ValueSchema = Annotated[
     option(
         "--value-schema",
         metavar="[TOPIC=]FILE",
-        help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf). With TOPIC=, a name "
-        "or a pattern, only of these topics. May be repeated.",
+        help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf). With TOPIC= (a "
+        "name or a pattern) in front, only for these topics. May be repeated.",
         panel=_SCHEMA,
     ),
 ]
@@ -80,7 +80,7 @@ KeySchema = Annotated[
     option(
         "--key-schema",
         metavar="[TOPIC=]FILE",
-        help="Schema of the keys, likewise.",
+        help="Schema of the keys, as --value-schema.",
         panel=_SCHEMA,
     ),
 ]
@@ -98,7 +98,7 @@ KeyMessage = Annotated[
     option(
         "--key-message",
         metavar="[TOPIC=]NAME",
-        help="Protobuf message of the keys, likewise.",
+        help="Protobuf message of the keys, as --value-message.",
         panel=_SCHEMA,
     ),
 ]
@@ -106,8 +106,8 @@ ConfluentPrefix = Annotated[
     bool,
     option(
         "--confluent-prefix",
-        help="Skip the prefix of Confluent's serializers: a 0 byte, the schema id, and Protobuf's "
-        "message indexes. No registry is asked.",
+        help="Skip the prefix of Confluent's serializers: a 0 byte, the schema id, and Protobuf's message indexes. "
+        "Uses no registry.",
         panel=_SCHEMA,
     ),
 ]

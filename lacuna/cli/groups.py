@@ -72,9 +72,9 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 @app.adds("describe", shows=True)
 @asynchronous
 async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Shows a group's members, its committed offsets, and how many records it has left to read.
+    """Shows a group's members, its committed offsets, and the number of records that it has not read yet.
 
-    The lag is that of `lacuna groups lag`: 0 once all is read, whatever was aborted.
+    The lag is that of `lacuna groups lag`: 0 once the group has read everything, whatever was aborted.
     """
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
@@ -146,11 +146,11 @@ def _shown(assignment: Assignment) -> str:
 @app.adds("lag", shows=True)
 @asynchronous
 async def lag(group: GroupId, control: Control = None, data: Data = None) -> None:
-    """Shows how far a group is behind, in records that it will get and in seconds.
+    """Shows how far a group is behind, in records and in seconds.
 
-    Aborted records, holes and the ends of transactions are not counted, so a group that has read everything has a
-    lag of 0. Records behind an open transaction are shown as waiting, since the group cannot read them yet. The
-    seconds are the time since the newest record in the first extent that is left to read. It asks the control plane.
+    Aborted records, holes and the ends of transactions are not counted, so a group that has read everything has a lag
+    of 0. Records behind an open transaction are shown as waiting, because the group cannot read them yet. The seconds
+    are the time since the newest record in the first unread extent. It asks the control plane.
     """
     async with open_control(control, data) as client:
         lags = await lag_of_group(client, group)

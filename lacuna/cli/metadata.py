@@ -32,8 +32,7 @@ def publish(
         str,
         option(
             "--keep",
-            help="How long the snapshot stays valid, at most 7d. Objects that it refers to are not "
-            "deleted before.",
+            help="How long the snapshot stays valid, at most 7d. Its objects are kept until then.",
         ),
     ] = "24h",
     watch: Annotated[

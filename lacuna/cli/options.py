@@ -153,7 +153,7 @@ OneControl = Annotated[
         parser=ANY_TEXT,
         callback=_to_place,
         beside=_BESIDE_CONTROL,
-        help="HOST:PORT of the one to ask.",
+        help="HOST:PORT of the control plane to ask.",
     ),
 ]
 DEFAULT_CONTROL = ControlPlace("127.0.0.1:7070")
@@ -207,8 +207,8 @@ Moto = Annotated[
     bool,
     option(
         "--moto",
-        help="For trying out S3: keeps everything in an S3 server in memory. All data, including the "
-        "journal, is gone at the end.",
+        help="To try out S3: keep everything in an S3 server in memory. All data, including the journal, is lost at "
+        "the end.",
         panel=_RECORDS,
     ),
 ]
@@ -243,7 +243,7 @@ EncryptionKeys = Annotated[
         callback=_typed_first,
         parser=folder,
         metavar="PATH",
-        help="File with the cluster's keys: encrypt what is written to the store, and read it with them.",
+        help="File with the cluster's keys, which encrypt the objects in the store.",
         panel=_ENCRYPTION,
     ),
 ]
@@ -253,7 +253,7 @@ EncryptionKeyCommand = Annotated[
         "--encryption-key-command",
         key="encryption.key.command",
         callback=_typed_first,
-        help="Or a command that prints what would be in that file, for keys that are in a KMS or a vault.",
+        help="Or a command that prints the content of that file, for keys in a KMS or a vault.",
         panel=_ENCRYPTION,
     ),
 ]
@@ -263,9 +263,9 @@ JobKeys = Annotated[
         "--encryption-keys",
         parser=folder,
         metavar="PATH",
-        help="File with the cluster's keys, if its objects are encrypted; on each machine that Spark runs on. Without "
-        "it: the file that the data folder or LACUNA_ENCRYPTION_KEYS names, or what the command in "
-        "LACUNA_ENCRYPTION_KEY_COMMAND prints.",
+        help="File with the cluster's keys, if its objects are encrypted, on each machine that runs Spark. Default: "
+        "the file that the data folder or LACUNA_ENCRYPTION_KEYS names, or the output of the command in "
+        "LACUNA_ENCRYPTION_KEY_COMMAND.",
     ),
 ]
 S3Sse = Annotated[
@@ -274,7 +274,7 @@ S3Sse = Annotated[
         "--s3-sse",
         key="s3.sse.type",
         metavar="AES256|aws:kms|aws:kms:dsse",
-        help="With --bucket: have S3 encrypt what it stores. With --store: its option sse.",
+        help="Have S3 encrypt objects in --bucket. With --store, use the option sse of the URL.",
         panel=_ENCRYPTION,
     ),
 ]
@@ -283,7 +283,7 @@ S3SseKmsKeyId = Annotated[
     option(
         "--s3-sse-kms-key-id",
         key="s3.sse.key",
-        help="The KMS key for that, if not AWS's own for S3: its id, ARN or alias.",
+        help="The KMS key for --s3-sse, if not AWS's own for S3: its id, ARN or alias.",
         panel=_ENCRYPTION,
     ),
 ]
@@ -293,8 +293,8 @@ Listen = Annotated[
         "--listen",
         "-l",
         key="listeners",
-        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one. Several with commas "
-        "between, as SASL_SSL://HOST:PORT, if clients are to authenticate (docs/security.md).",
+        help="Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate several by commas. With "
+        "authentication: SASL_SSL://HOST:PORT (docs/security.md).",
         panel=_CLIENTS,
     ),
 ]
@@ -303,7 +303,7 @@ Advertise = Annotated[
     option(
         "--advertise",
         key="advertised.listeners",
-        help="Address that clients are told to use, HOST:PORT, if it differs from --listen; with several, "
+        help="Address that clients use, HOST:PORT, if it differs from --listen; with several listeners, "
         "NAME://HOST:PORT.",
         panel=_CLIENTS,
     ),
@@ -349,7 +349,7 @@ Zone = Annotated[
     option(
         "--zone",
         has_variable=False,
-        help="Availability zone of this agent; clients that name their zone are kept within it.",
+        help="Availability zone of this agent. Clients that name a zone are sent to agents in it.",
         panel=_CLIENTS,
     ),
 ]
@@ -388,7 +388,7 @@ Authorizer = Annotated[
     bool,
     option(
         "--authorizer",
-        help="Let ACLs decide who may do what. Without it, everybody who can connect may do everything.",
+        help="Let ACLs decide what each principal may do. Default: every client that can connect may do everything.",
         panel=_CLIENTS,
     ),
 ]
@@ -397,7 +397,7 @@ SuperUser = Annotated[
     option(
         "--super-user",
         metavar="PRINCIPALS",
-        help="Who may do everything, whatever ACLs say: User:NAME, several with semicolons.",
+        help="Principals that may do everything, whatever ACLs say: User:NAME, separated by semicolons.",
         panel=_CLIENTS,
     ),
 ]
@@ -427,8 +427,8 @@ Journal = Annotated[
     option(
         "--journal",
         key="controlplane.journal",
-        help="Where to keep the metadata, if not in the data folder: bucket, beside the records, so that nothing is on "
-        "disk; or postgresql://USER@HOST/DATABASE.",
+        help="Where to keep the journal, if not in the data folder: bucket (beside the records, so that nothing is "
+        "on disk), or postgresql://USER@HOST/DATABASE.",
         panel=_RECORDS,
     ),
 ]
@@ -440,7 +440,7 @@ LeaseMs = Annotated[
         key="controlplane.lease.ms",
         min=500,
         max=60_000,
-        help="A leader that its shared journal has not heard of for so long is taken over. Set it alike everywhere.",
+        help="How long a leader may be silent before a standby takes over. Use the same value on all control planes.",
     ),
 ]
 AcceptLoss = Annotated[
@@ -456,7 +456,7 @@ Health = Annotated[
     option(
         "--health",
         key="health.listen",
-        help="HOST:PORT where GET /healthz and /readyz tell over HTTP whether it serves, and /metrics shows metrics.",
+        help="HOST:PORT of an HTTP port with health checks (/healthz, /readyz) and /metrics.",
     ),
 ]
 OFF = "off"
@@ -469,7 +469,7 @@ Console = Annotated[
         key="console.listen",
         parser=_console_address,
         metavar="HOST:PORT",
-        help="Address of the web console, which also answers /metrics, /healthz and /readyz; off for none.",
+        help="Address of the web console, which also answers /metrics, /healthz and /readyz; off: no console.",
         panel=_CONSOLE,
     ),
 ]
@@ -480,7 +480,7 @@ ConsoleHosts = Annotated[
         "--console-hosts",
         key="console.hosts",
         metavar="NAME[,NAME]",
-        help="Host names by which browsers may call the console, beside localhost and addresses.",
+        help="Host names by which browsers may call the console, in addition to localhost and addresses.",
         panel=_CONSOLE,
     ),
 ]
@@ -489,7 +489,7 @@ ConsoleWrites = Annotated[
     option(
         "--console-writes",
         key="console.writes",
-        help="Let everybody who reaches the console abort transactions.",
+        help="Allow visitors of the console to abort transactions.",
         panel=_CONSOLE,
     ),
 ]
@@ -501,7 +501,7 @@ LogFormat = Annotated[
         key="log.format",
         parser=_log_format,
         metavar="text|json",
-        help="Log lines of text, or JSON objects, one a line.",
+        help="Log lines of text, or one JSON object per line.",
     ),
 ]
 

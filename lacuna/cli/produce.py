@@ -32,7 +32,7 @@ KeySeparator = Annotated[
         "--key-separator",
         "-K",
         metavar="SEP",
-        help=r"What stands between key and value, for example : or \t. Lines without it have no key.",
+        help=r"The separator between key and value, for example : or \t. Lines without it have no key.",
     ),
 ]
 Partition = Annotated[
@@ -96,10 +96,10 @@ def produce(
     records_per_transaction: RecordsPerTransaction = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    r"""Writes the lines of standard input to a topic, one record a line.
+    r"""Writes the lines of standard input to a topic, one record per line.
 
-    Lines may be any bytes; the \n at the end of each is no part of it. At the end it prints how many records were
-    written where. If a record is refused, it stops with exit code 1; Ctrl-C aborts the open transaction.
+    Lines may be any bytes; the \n at the end of each is no part of it. At the end, it prints the number of records
+    written to each partition. If a record is rejected, it stops with exit code 1; Ctrl-C aborts the open transaction.
     """
     try:
         from lacuna.cli.records.formats import unescape

@@ -40,25 +40,28 @@ async def reset(
         str,
         option(
             "--to",
-            help="Where the group goes on: earliest, end, end-100, an offset, a time such as 2026-11-26T13:00, or 10m "
-            "for ten minutes ago.",
+            help="Where the group continues: earliest, end, end-100, an offset, a time such as 2026-11-26T13:00, or "
+            "10m for ten minutes ago.",
         ),
     ],
     topic: Annotated[
         list[str] | None,
         option(
-            "--topic", "-t", help="Only this topic. May be repeated. Default: all that it has read."
+            "--topic",
+            "-t",
+            help="Only this topic. May be repeated. Default: all topics that the group has read.",
         ),
     ] = None,
     execute: Annotated[
-        bool, option("--execute", help="Commit the offsets. Without it they are only shown.")
+        bool,
+        option("--execute", help="Commit the offsets. Without this option, they are only shown."),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Shows to which offsets a group would be reset, and with --execute resets it.
+    """Shows the offsets to which a group would be reset; with --execute, resets it.
 
     The end is the last stable offset, so that no record of an open transaction is skipped. A group with members is
-    refused: they would go on from where they are, and overwrite the offsets.
+    rejected, because they would continue from their positions and overwrite the offsets.
     """
     point = parse_from(to, SystemWallClock().now_ms(), "--to")
     await _check_empty(bootstrap, group)

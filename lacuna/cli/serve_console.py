@@ -43,9 +43,9 @@ def console(
 ) -> None:
     """Runs the web console of a cluster that runs elsewhere.
 
-    It asks the control plane for everything but messages, which it reads from an agent, so it needs both.
-    `lacuna up` serves a console by itself. Where the agents ask for passwords, it does too; elsewhere, whoever reaches
-    it can read all records.
+    It asks the control plane for everything but messages, which it reads from an agent, so it needs both. `lacuna up`
+    serves a console by itself. If the agents require passwords, the console does too. Otherwise, every visitor can
+    read all records.
     """
     log_to_stderr(verbose, log_format)
     check_installed()

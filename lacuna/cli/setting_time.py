@@ -20,8 +20,8 @@ async def set_time(
         option(
             "--journal",
             key="controlplane.journal",
-            help="The journal that several control planes share: postgresql://USER@HOST/DATABASE, or bucket. Without "
-            "it, that in the data folder.",
+            help="The journal that several control planes share: postgresql://USER@HOST/DATABASE, or bucket. "
+            "Default: the journal in the data folder.",
         ),
     ] = None,
     store: Annotated[
@@ -47,7 +47,8 @@ async def set_time(
 ) -> None:
     """Sets a cluster's time to that of this machine's clock, while no control plane runs.
 
-    For a time that a wrong clock has moved. Check the clock first: what is then older than its retention is deleted.
+    Use it after a wrong clock has moved the time. Check this machine's clock first: records that are older than their
+    retention by the new time are deleted.
     """
     store_url = with_keys(store) if store else ""
     with journal_source(journal or f"sqlite:{data}", store_url, lease_ms / 1000) as opened:

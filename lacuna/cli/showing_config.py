@@ -21,10 +21,10 @@ def config(
         list[str], argument(help="A command, such as `up` or `topics create`.", show_default=False)
     ],
 ) -> None:
-    """Shows the options of a command with their variables, and what they are set to.
+    """Shows the options of a command with their variables and values.
 
     Every option has an environment variable, and a key for the config file that `lacuna --config FILE` or
-    LACUNA_CONFIG names. The values are those that the command would use if it were called now, without further options.
+    LACUNA_CONFIG names. The values are those that the command would use now, without further options.
     """
     found = _context(context.find_root(), command)
     table(

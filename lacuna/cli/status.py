@@ -84,8 +84,8 @@ async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a cluster's agents, and how many topics, groups and transactions it has in which state.
 
     An agent with an interpreted kernel was built without a C compiler, and is much slower. While the control plane is
-    away, what agents know is shown, and the exit code is 1. `lacuna controlplane status` shows the control planes,
-    `/metrics` of the processes all numbers.
+    away, the command shows what agents know, and the exit code is 1. `lacuna controlplane status` shows the control
+    planes, and `/metrics` of each process all numbers.
     """
     async with KafkaConnection(bootstrap) as connection:
         cluster = await connection.ask(

@@ -20,20 +20,21 @@ async def time_travel(
         option(
             "--at",
             metavar="TIME",
-            help="A time such as 2026-11-26T13:00 (local time, if it names no other), milliseconds since 1970, or -15m "
-            "for fifteen minutes ago.",
+            help="A time such as 2026-11-26T13:00 (local time unless it names a zone), milliseconds since 1970, or "
+            "-15m for fifteen minutes ago.",
         ),
     ],
     control: Control = None,
     data: Data = None,
 ) -> None:
-    """Shows what a read_committed consumer could see of a topic at a past time, and what has come since.
+    """Shows the records of a topic that a read_committed consumer could see at a past time, and the number of newer
+    ones.
 
-    Each row is a partition: the offset before which it ended then and ends now, how many of the records of then
-    are left, and how many have become visible since. It asks the control plane, which knows each second of the
-    last minutes and fewer of earlier times. The rows are of one time. As for any consumer, a transaction that was
-    committed by then can be visible in one partition and not yet in another, where a transaction of another
-    producer was still open. `lacuna consume --at` prints the records.
+    Each row is a partition: the offset before which it ended then and ends now, how many of its records are left, and
+    how many have become visible since. It asks the control plane, which knows each second of the last minutes and
+    fewer of earlier times. All rows are for the same time. As for any consumer, a transaction that was committed by
+    then can be visible in one partition and not yet in another, where a transaction of another producer was still
+    open. `lacuna consume --at` prints the records.
     """
     at_ms = parse_at(at, SystemWallClock().now_ms())
     async with open_control(control, data) as client:

@@ -30,7 +30,9 @@ from lacuna.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-app = Group(help="Lists, describes and aborts transactions, and shows whom readers wait for.")
+app = Group(
+    help="Lists, describes and aborts transactions, and shows which ones consumers wait for."
+)
 
 TransactionalId = Annotated[
     str, argument(help="transactional.id of the producer.", show_default=False)
@@ -137,11 +139,11 @@ async def blame_transactions(
     control: Control = None,
     data: Data = None,
 ) -> None:
-    """Shows which transactions hold up the readers of a topic, and what their end would release.
+    """Shows which transactions hold up the consumers of a topic, and how many records their end would release.
 
-    Each row is a partition with an open transaction: who holds its last stable offset, for how long, how many
-    offsets wait behind it, how many of them a read_committed consumer would get at once if it committed or
-    aborted now, and which groups have read everything before it and so wait for it. It asks the control plane.
+    Each row is a partition with an open transaction: the producer that holds its last stable offset, for how long, how
+    many offsets wait behind it, how many records a read_committed consumer would receive if it committed or aborted
+    now, and the groups that wait for it. It asks the control plane.
     """
     async with open_control(control, data) as client:
         blamed = await blame(client, topic)

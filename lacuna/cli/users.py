@@ -65,7 +65,7 @@ def add(
         option(
             "--password",
             metavar="REFERENCE",
-            help="Where the password is: file:PATH, env:NAME or command:LINE. Without it you are asked for it.",
+            help="Source of the password: file:PATH, env:NAME or command:LINE. By default, the command asks for it.",
         ),
     ] = None,
     iterations: Annotated[
@@ -73,7 +73,7 @@ def add(
     ] = LEAST_ITERATIONS,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Adds a user, or gives one another password, for all mechanisms. The password itself is not sent."""
+    """Adds a user, or changes a user's password, for all mechanisms. The password itself is not sent."""
     if password is None:
         secret = str(click.prompt("Password", hide_input=True, confirmation_prompt=True)).encode()
     else:
@@ -86,7 +86,7 @@ def add(
 @app.adds("remove")
 @asynchronous
 async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Removes a user. Connections that are open stay open."""
+    """Removes a user. Open connections stay open."""
     changes = [ScramCredentialDeletion(user, mechanism) for mechanism in HASHES]
     removed = False
     for change in changes:

@@ -104,10 +104,10 @@ def verify(
 ) -> None:
     """Audits the bucket: reads all of it and compares it with the control plane.
 
-    Checks every checksum, batch, offset and outcome, finds objects that nothing refers to, and reports where
-    damage is and which offsets it affects. Changes nothing, and may run while the cluster is in use.
+    Checks every checksum, batch, offset and outcome, finds objects that nothing refers to, and reports damage with the
+    affected offsets. Changes nothing; you can run it while the cluster is in use.
 
-    Exit code: 0 all is sound, 1 something is wrong, 2 the audit could not be done, 130 Ctrl-C ended it.
+    Exit code: 0 no problem, 1 a problem, 2 the audit could not run, 130 Ctrl-C.
     """
     with _failures():
         from lacuna.cli.verification import print_report, write_html, write_json
