@@ -18,7 +18,7 @@ from tests.fuzz.forms import SEEDS
 from tests.fuzz.targets import SEALED
 from tests.logstore.segments.samples import small_segment
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+RECORDS = Path(__file__).parents[1] / "golden" / "records.json"
 LARGEST_GOLDEN = 2_000
 
 
@@ -27,8 +27,8 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     for codec in Codec:
         for mended in (b"\0", b"\1"):
             yield from (("batches", mended + _batch(codec)), ("stored", mended + _batch(codec)))
-    for path in sorted((GOLDEN / "records").glob("*.bin")):
-        yield "stored", b"\0" + path.read_bytes()[:LARGEST_GOLDEN]
+    for captured in json.loads(RECORDS.read_text()).values():
+        yield "stored", b"\0" + bytes.fromhex(captured["bytes"])[:LARGEST_GOLDEN]
     yield "batches", b"\0" + batch(producer_id=7, producer_epoch=0, base_sequence=0)
     yield "stored", b"\0" + filler(5, 9)
     yield "control", b"\4\0\0\0\1\0\0\0\0\0\0"

@@ -76,13 +76,13 @@ def api_versions(bootstrap: str) -> None:
 
 
 def records(bootstrap: str) -> None:
-    """records/: record sets and their index; the Java client writes some of them."""
+    """records.json: record sets; the Java client writes some of them."""
     java = capture_records.JAVA
     goals = ["compile", "dependency:copy-dependencies"]
     goals.append(f"-DoutputDirectory={java / 'target' / 'libs'}")
     subprocess.run(["mvn", "-q", "-f", str(java / "pom.xml"), *goals], check=True)
     target = Target(bootstrap)
-    capture_records.capture(target, HERE / "records")
+    capture_records.capture(target, HERE / "records.json")
     target.close()
 
 

@@ -1,8 +1,7 @@
 """Captures record sets as Kafka serves them, with what another reader decodes from them.
 
-Each set is written to records/NAME.bin; records/index.json says for every set its batches (from their
-headers) and its records (from librdkafka, reading uncommitted), so that logstore is checked against bytes
-and a decoder that are not its own.
+records.json has each set's bytes in hex, its batches (from their headers) and its records (from librdkafka, reading
+uncommitted), so that logstore is checked against bytes and a decoder that are not its own.
 """
 
 from __future__ import annotations
@@ -159,15 +158,15 @@ def _entry(t: Target, topic: str, what: str, records: bytes, high_watermark: int
     names += ("attributes", "count", "partition_leader_epoch", "base_timestamp", "max_timestamp")
     return {
         "what": what,
-        "size": len(records),
+        "bytes": records.hex(),
         "batches": [{name: getattr(b, name) for name in names} for b in headers_of(records)],
         "control_records": _controls(records),
         "records": _decoded(t, topic, high_watermark),
     }
 
 
-def capture(t: Target, directory: pathlib.Path) -> None:
-    """All record sets and their index into `directory`."""
+def capture(t: Target, path: pathlib.Path) -> None:
+    """Writes all record sets into a file."""
     sets: dict[str, tuple[str, str]] = {}
     for codec in CODECS:
         sets[f"librdkafka_{codec}"] = (_librdkafka(t, codec), f"librdkafka's producer, {codec}")
@@ -182,11 +181,9 @@ def capture(t: Target, directory: pathlib.Path) -> None:
     )
     sets["compacted"] = (_compacted(t), "a compacted topic with holes")
     sets["by_hand"] = (_by_hand(t), "LogAppendTime bit from the client, no timestamp, sequence 7")
-    directory.mkdir(exist_ok=True)
     index = {}
     for name, (topic, what) in sets.items():
         t.await_stable(topic)
         data, end = _served(t, topic)
-        (directory / f"{name}.bin").write_bytes(data)
         index[name] = _entry(t, topic, what, data, end)
-    (directory / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+    path.write_text(json.dumps(index, indent=1) + "\n")

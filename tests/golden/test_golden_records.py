@@ -12,12 +12,16 @@ from lacuna.logstore.records.batch import RecordBatch, read_batches
 from lacuna.logstore.records.control import ControlType, read_control_record
 from lacuna.logstore.records.errors import CorruptBatchError, TruncatedBatchError
 
-RECORDS = pathlib.Path(__file__).parent / "records"
-INDEX: dict[str, dict[str, Any]] = json.loads((RECORDS / "index.json").read_text())
+RECORDS = pathlib.Path(__file__).with_name("records.json")
+INDEX: dict[str, dict[str, Any]] = json.loads(RECORDS.read_text())
+
+
+def _bytes(name: str) -> bytes:
+    return bytes.fromhex(INDEX[name]["bytes"])
 
 
 def _batches(name: str) -> list[RecordBatch]:
-    return list(read_batches((RECORDS / f"{name}.bin").read_bytes()))
+    return list(read_batches(_bytes(name)))
 
 
 def _hex(data: bytes | None) -> str | None:
@@ -85,7 +89,7 @@ def test_the_capture_holds_what_it_is_for() -> None:
     compacted = INDEX["compacted"]["batches"]
     assert any(b["count"] <= b["last_offset"] - b["base_offset"] for b in compacted)
     assert any(b["attributes"] & 0x08 for b in INDEX["log_append_time"]["batches"])
-    assert (RECORDS / "java_snappy.bin").read_bytes().count(b"\x82SNAPPY\x00") >= 1
+    assert _bytes("java_snappy").count(b"\x82SNAPPY\x00") >= 1
 
 
 @pytest.mark.parametrize("name", sorted(INDEX))
@@ -100,7 +104,7 @@ def test_headers_are_written_as_they_were_read(name: str) -> None:
 @pytest.mark.parametrize("name", ["librdkafka_zstd", "java_none"])
 def test_damage_is_found(name: str) -> None:
     """S11: a flipped bit anywhere under the CRC, or a cut, is an error and never other records."""
-    data = (RECORDS / f"{name}.bin").read_bytes()
+    data = _bytes(name)
     start = 0
     for batch in _batches(name):
         for position in range(start + 21, start + batch.header.size):
