@@ -95,5 +95,5 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-        # At its own threshold, a thousand objects, the collector took a twentieth of the tests' time.
+        # At its default threshold, 700 objects, the collector took a twentieth of the tests' time.
         gc.set_threshold(50_000)
