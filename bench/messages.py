@@ -13,7 +13,7 @@ from typing import Any, Final
 from bench.figures import Better, Figure, Row, Run
 from bench.rounds import Bench
 from lacuna.agent.api import Api
-from lacuna.agent.registry import discover
+from lacuna.agent.apis import discover
 from lacuna.wire import kernel
 from lacuna.wire.layout import Field, Struct
 

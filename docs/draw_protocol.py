@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from lacuna.agent.registry import Registry, discover
+from lacuna.agent.apis import discover
+from lacuna.agent.registry import Registry
 
 PAGE: Final = Path(__file__).with_name("protocol.md")
 KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_1.json"

@@ -1,8 +1,9 @@
 """Turns the offset commits of a request into commits for the control plane, and errors for unknown partitions."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import topic_by_id, topic_by_name
 from lacuna.agent.partitions import find_topic
 from lacuna.agent.views import current_view
@@ -12,16 +13,13 @@ from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 from lacuna.wire.messages.offset_commit import OffsetCommitRequestPartition
 from lacuna.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
 
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
-
 PartitionCommit: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 #: A topic's id or name, as in the request, and the commits of its partitions.
 TopicCommits: TypeAlias = tuple[bytes | str, Sequence[PartitionCommit]]
 
 
 async def commits_of(
-    context: "AgentContext", topics: Sequence[TopicCommits]
+    context: AgentContext, topics: Sequence[TopicCommits]
 ) -> tuple[list[CommittedOffset], list[int]]:
     """Return the commits of existing partitions, and an error code for every partition of the request, in its order.
 
@@ -37,7 +35,7 @@ async def commits_of(
 
 
 def _commits_in_view(
-    context: "AgentContext", topics: Iterable[TopicCommits]
+    context: AgentContext, topics: Iterable[TopicCommits]
 ) -> tuple[list[CommittedOffset], list[int]]:
     cluster = context.control.cluster
     commits: list[CommittedOffset] = []

@@ -3,31 +3,27 @@
 The others know nothing of the internal topics: they cannot be written to, and are in no list of the control plane.
 """
 
-from typing import TYPE_CHECKING
-
+from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.internal_topics import (
     INTERNAL_BY_NAME,
     INTERNAL_TOPICS,
     NUMBERS_BY_ID,
     internal_by_id,
 )
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ClusterView
-    from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 
 
-def topic_by_name(cluster: "ClusterView", name: str) -> "Topic | None":
+def topic_by_name(cluster: ClusterView, name: str) -> Topic | None:
     """Return the topic with a name, or None if the view has none."""
     return cluster.topics_by_name.get(name) or INTERNAL_BY_NAME.get(name)
 
 
-def topic_by_id(cluster: "ClusterView", topic_id: bytes) -> "Topic | None":
+def topic_by_id(cluster: ClusterView, topic_id: bytes) -> Topic | None:
     """Return the topic with an id, or None if the view has none."""
     return cluster.topics_by_id.get(topic_id) or internal_by_id(topic_id)
 
 
-def all_topics(cluster: "ClusterView") -> "dict[str, Topic]":
+def all_topics(cluster: ClusterView) -> dict[str, Topic]:
     """Return all topics in the order of their names: an internal one once it has records, as in Kafka."""
     internal = [INTERNAL_TOPICS[number] for number in cluster.internal_topics]
     topics = {topic.name: topic for topic in (*cluster.topics_by_name.values(), *internal)}

@@ -10,13 +10,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.agent.settings import AgentSettings
 from lacuna.agent.trust import Trust
-from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import (
     Endpoint,
@@ -27,9 +26,6 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.logstore.segments.paths import SegmentId
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ControlClient
 
 log = logging.getLogger("lacuna.agent")
 
@@ -46,7 +42,7 @@ class AgentLease:
 
     def __init__(
         self,
-        control: "ControlClient",
+        control: ControlClient,
         settings: AgentSettings,
         metrics: AgentMetrics,
     ) -> None:

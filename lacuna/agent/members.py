@@ -11,15 +11,12 @@ is lost. So it tells each member its assignment again over the next session (adr
 import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.agent.trust import Trust
+from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.groups_pb2 import HeartbeatAnswered
-
-if TYPE_CHECKING:
-    from lacuna.agent.trust import Trust
-    from lacuna.controlplane.client import ControlClient
 
 #: The reply to a member of a classic group that is in its generation.
 IN_GENERATION: Final = Reply(heartbeat_answered=HeartbeatAnswered())
@@ -33,7 +30,7 @@ _MOST: Final = 100_000
 class Members:
     """The members that were in their groups when they were last heard of here, the latest ones."""
 
-    def __init__(self, control: "ControlClient", trust: "Trust") -> None:
+    def __init__(self, control: ControlClient, trust: Trust) -> None:
         self._control = control
         self._trust = trust
         self._kept: OrderedDict[Hashable, Reply] = OrderedDict()

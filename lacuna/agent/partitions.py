@@ -1,8 +1,8 @@
 """Finds the partitions that a request names, and reads their current state from the control plane."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -10,11 +10,8 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
 
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
-
-def find_topic(context: "AgentContext", name: str, partition: int) -> Topic | None:
+def find_topic(context: AgentContext, name: str, partition: int) -> Topic | None:
     """Return the topic called `name`, which may be internal, if it has that partition, else None."""
     topic = topic_by_name(context.control.cluster, name)
     if topic is None or not 0 <= partition < topic.partition_count:
@@ -23,7 +20,7 @@ def find_topic(context: "AgentContext", name: str, partition: int) -> Topic | No
 
 
 async def find_partitions(
-    context: "AgentContext", pairs: Iterable[tuple[str, int]]
+    context: AgentContext, pairs: Iterable[tuple[str, int]]
 ) -> list[TopicPartition | None]:
     """Find partitions by (topic name, partition); None for each that does not exist.
 
@@ -40,7 +37,7 @@ async def find_partitions(
 
 
 def _find_in_view(
-    context: "AgentContext", pairs: Iterable[tuple[str, int]]
+    context: AgentContext, pairs: Iterable[tuple[str, int]]
 ) -> list[TopicPartition | None]:
     found: list[TopicPartition | None] = []
     for name, partition in pairs:
@@ -53,7 +50,7 @@ def _find_in_view(
 
 
 async def read_partitions(
-    context: "AgentContext", found: Sequence[TopicPartition | None]
+    context: AgentContext, found: Sequence[TopicPartition | None]
 ) -> list[PartitionState]:
     """Read the states of all with one confirming read (S7); each None gets UNKNOWN_TOPIC_OR_PARTITION.
 

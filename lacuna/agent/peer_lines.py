@@ -7,13 +7,11 @@ broken. Any agent serves any partition, so it does no harm if that was wrong for
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from lacuna.agent.lease import AgentLease
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-
-if TYPE_CHECKING:
-    from lacuna.agent.lease import AgentLease
-    from lacuna.controlplane.client import ControlClient
 
 #: After that the control plane knows better: it hides an agent that is gone, and names one that we alone do not reach.
 _DOUBT_SECONDS: Final = 3.0
@@ -33,7 +31,7 @@ class LineCounts(NamedTuple):
 class PeerLines:
     """Keeps a connection to each agent that the control plane names, and knows which have just broken."""
 
-    def __init__(self, control: "ControlClient", lease: "AgentLease", connect: ConnectPeer) -> None:
+    def __init__(self, control: ControlClient, lease: AgentLease, connect: ConnectPeer) -> None:
         self._control = control
         self._lease = lease
         self._connect = connect

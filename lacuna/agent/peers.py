@@ -8,14 +8,11 @@ this one any more, a second after the control plane has lost it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from lacuna.agent.lease import NO_LEASE
+from lacuna.agent.lease import NO_LEASE, AgentLease
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-
-if TYPE_CHECKING:
-    from lacuna.agent.lease import AgentLease
-    from lacuna.controlplane.client import ControlClient
 
 log = logging.getLogger("lacuna.agent")
 
@@ -36,7 +33,7 @@ AskPeer: TypeAlias = Callable[[Agent], Awaitable[Named | None]]
 class Peers:
     """Asks another agent each second, as long as there is no session."""
 
-    def __init__(self, control: "ControlClient", lease: "AgentLease", ask: AskPeer) -> None:
+    def __init__(self, control: ControlClient, lease: AgentLease, ask: AskPeer) -> None:
         self._control = control
         self._lease = lease
         self._ask = ask

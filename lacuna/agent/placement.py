@@ -7,18 +7,15 @@ was bootstrapped there), so the zone of the agent that answers is taken as the c
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from lacuna.agent.context import AgentContext
 from lacuna.agent.rendezvous import place
 from lacuna.agent.security.listeners import DEFAULT_NAME
+from lacuna.agent.security.session import Session
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
-    from lacuna.agent.security.session import Session
 
-
-def live_agents(context: "AgentContext") -> Sequence[Agent]:
+def live_agents(context: AgentContext) -> Sequence[Agent]:
     """Return the live agents, one for each node id, in order of node id; this agent if the control plane names none.
 
     Without those that have just died, as far as this agent sees, if there are others. Without this agent, if it is cut
@@ -33,7 +30,7 @@ def live_agents(context: "AgentContext") -> Sequence[Agent]:
     return [each for each in agents if not context.lines.is_broken(each.node_id)] or agents
 
 
-def brokers(context: "AgentContext", *, with_gone: bool) -> Sequence[Agent]:
+def brokers(context: AgentContext, *, with_gone: bool) -> Sequence[Agent]:
     """Return the agents that Metadata names, in order of node id: the live ones, and those that are leaving.
 
     `with_gone` adds those that are hidden or gone. A tool that asks every broker would wait for these, but librdkafka's
@@ -50,14 +47,14 @@ def brokers(context: "AgentContext", *, with_gone: bool) -> Sequence[Agent]:
     return [found[node_id] for node_id in sorted(found)]
 
 
-def candidates(context: "AgentContext") -> Sequence[Agent]:
+def candidates(context: AgentContext) -> Sequence[Agent]:
     """Return the live agents on which work is placed: those of our zone if there are any, else all."""
     agents = live_agents(context)
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 
 
-def as_seen(agents: Iterable[Agent], session: "Session") -> Sequence[Agent]:
+def as_seen(agents: Iterable[Agent], session: Session) -> Sequence[Agent]:
     """Return agents with the hosts and ports that clients of the session's listener use, without those that lack it."""
     listener = session.listener.name
     return [seen for agent in agents if (seen := _at_listener(agent, listener)) is not None]
@@ -73,12 +70,12 @@ def _at_listener(agent: Agent, listener: str) -> Agent | None:
     return None
 
 
-def others_are_live(context: "AgentContext") -> bool:
+def others_are_live(context: AgentContext) -> bool:
     """Return whether clients of this agent can be sent to another one, in any zone."""
     return any(agent.node_id != context.lease.node_id for agent in live_agents(context))
 
 
-def controller(context: "AgentContext") -> int:
+def controller(context: AgentContext) -> int:
     """Return the node id to name as the controller; -1 if no agent is live.
 
     It is this agent if it is a candidate, so that a client never has to discover that another agent is gone."""
@@ -88,20 +85,20 @@ def controller(context: "AgentContext") -> int:
     return node_ids[0] if node_ids else -1
 
 
-def is_ours(context: "AgentContext", key: bytes) -> bool:
+def is_ours(context: AgentContext, key: bytes) -> bool:
     """Whether `key` belongs to this agent: true on exactly one live agent of all zones, if they see the same agents."""
     (is_one,) = are_ours(context, (key,))
     return is_one
 
 
-def are_ours(context: "AgentContext", keys: Iterable[bytes]) -> list[bool]:
+def are_ours(context: AgentContext, keys: Iterable[bytes]) -> list[bool]:
     """Return `is_ours` for each of `keys`, in order."""
     node_ids = tuple(agent.node_id for agent in live_agents(context))
     node_id = context.lease.node_id
     return [not node_ids or place(key, node_ids) == node_id for key in keys]
 
 
-def _ourselves(context: "AgentContext") -> Agent:
+def _ourselves(context: AgentContext) -> Agent:
     lease = context.lease
     return Agent(
         node_id=lease.node_id,

@@ -16,8 +16,6 @@ from lacuna.wire import messages
 from lacuna.wire.layout import Message
 from lacuna.wire.peers import READ_CHUNK_KEY, READ_CHUNK_REQUEST
 
-PRODUCE_KEY = 0
-FETCH_KEY = 1
 API_VERSIONS_KEY = 18
 ADD_PARTITIONS_TO_TXN_KEY = 24
 ADD_OFFSETS_TO_TXN_KEY = 25
@@ -144,15 +142,6 @@ def _as_kafka_advertises(apis: Mapping[int, Api[Any, Any]]) -> dict[int, tuple[i
         if low <= high:
             advertised[key] = (low, high)
     return advertised
-
-
-@cache
-def discover() -> Registry:
-    """Return a registry of the `API` of every module in lacuna.agent.apis."""
-    from lacuna.agent import apis
-
-    names = sorted(module_info.name for module_info in pkgutil.iter_modules(apis.__path__))
-    return Registry(import_module(f"{apis.__name__}.{name}").API for name in names)
 
 
 @lru_cache(maxsize=1024)

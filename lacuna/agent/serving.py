@@ -18,7 +18,7 @@ from itertools import chain, islice
 from time import perf_counter
 from typing import Any, Final, Protocol
 
-from lacuna.agent import pieces
+from lacuna.agent import mutations, pieces
 from lacuna.agent.api import Api, Call, MalformedRequest, Pieces
 from lacuna.agent.client import Peer
 from lacuna.agent.connection import (
@@ -30,7 +30,7 @@ from lacuna.agent.connection import (
 from lacuna.agent.context import AgentContext
 from lacuna.agent.eager import Timed, start
 from lacuna.agent.limits import MOST_OF_PIECE, MOST_WHOLE
-from lacuna.agent.quotas import mutations, throttling
+from lacuna.agent.quotas import throttling
 from lacuna.agent.quotas.quotas import LONGEST_SECONDS
 from lacuna.agent.registry import (
     ADD_OFFSETS_TO_TXN_KEY,

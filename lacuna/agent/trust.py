@@ -13,14 +13,10 @@ can be reached, fetches read on in them, but are told of no end (adr/0034).
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lacuna.controlplane.client import confirm
-
-if TYPE_CHECKING:
-    from lacuna.agent.metrics import AgentMetrics
-    from lacuna.controlplane.client import ControlClient
-
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.controlplane.client import ControlClient, confirm
 
 #: For how long fetches read on without a control plane. After that, objects that were replaced meanwhile are deleted
 #: (COLLECTION_GRACE_MS), and what was deleted meanwhile is to be gone.
@@ -30,7 +26,7 @@ READ_ON_SECONDS: Final = 300.0
 class Trust:
     """Tracks how old the views of one agent are. They are trusted for `lasts` seconds, as long as a lease lasts."""
 
-    def __init__(self, control: "ControlClient", metrics: "AgentMetrics") -> None:
+    def __init__(self, control: ControlClient, metrics: AgentMetrics) -> None:
         self.lasts = math.inf
         #: Whether the control plane, which cannot be reached, has sent our clients to other agents.
         self.is_replaced = False

@@ -6,11 +6,14 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from lacuna.agent.apis import discover
 from lacuna.agent.aside import Aside
 from lacuna.agent.clock import WallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.fetch.zone import Zone
+from lacuna.agent.guards import guarded
 from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.members import Members
@@ -22,15 +25,12 @@ from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.quotas.sharing import QuotaSharing
-from lacuna.agent.registry import discover
 from lacuna.agent.report import report_of
 from lacuna.agent.security.access import Access
-from lacuna.agent.security.guards import guarded
 from lacuna.agent.security.peers import PeerIdentity
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
-from lacuna.agent.zone import Zone
 from lacuna.base.addresses import join_address
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.controlplane.client import ControlClient

@@ -9,23 +9,20 @@ from random import Random
 from time import monotonic
 from typing import Any, TypeVar
 
+from lacuna.agent.apis import discover
 from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.guards import guarded
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.quotas.quotas import Quotas
-from lacuna.agent.registry import (
-    Registry,
-    discover,
-    response_header_version,
-)
+from lacuna.agent.registry import Registry, response_header_version
 from lacuna.agent.security.access import Access
-from lacuna.agent.security.guards import guarded
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings

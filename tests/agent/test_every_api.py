@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lacuna.agent.api import Call
-from lacuna.agent.registry import discover
+from lacuna.agent.apis import discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.v1.cluster_pb2 import Topic

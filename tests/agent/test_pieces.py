@@ -11,8 +11,9 @@ import pytest
 
 from lacuna.agent import pieces
 from lacuna.agent.api import Api, Call
+from lacuna.agent.apis import discover
 from lacuna.agent.limits import MOST_OF_PIECE, MOST_WHOLE
-from lacuna.agent.registry import Registry, discover
+from lacuna.agent.registry import Registry
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire import kernel

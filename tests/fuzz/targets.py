@@ -12,8 +12,8 @@ from typing import Final
 from zlib import crc32
 
 from lacuna.agent.api import MalformedRequest
+from lacuna.agent.apis import discover
 from lacuna.agent.connection import FrameError, FrameReader, RequestFrame
-from lacuna.agent.registry import discover
 from lacuna.logstore.objects import MemoryStore, ObjectStoreError, StoreMisconfiguredError
 from lacuna.logstore.objects.cells import CELL_SIZE, seal
 from lacuna.logstore.objects.cluster_keys import parse_keys

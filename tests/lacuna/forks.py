@@ -103,7 +103,7 @@ def run(asked: Asked) -> list[str | int]:
 
 for name in SLOW_TO_IMPORT:
     import_module(name)
-import_module("lacuna.agent.registry").discover()  # imports what serves each API
+import_module("lacuna.agent.apis").discover()  # imports what serves each API
 assert "lacuna.cli.console" not in sys.modules
 gc.freeze()  # so that no child copies the pages of all modules as it ends: that took longer than the command
 for line in sys.stdin:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lacuna.agent.api import Api, MalformedRequest
-from lacuna.agent.registry import discover
+from lacuna.agent.apis import discover
 from tests.agent.requests import requests
 from tests.messages import encode_body
 

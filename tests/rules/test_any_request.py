@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lacuna.agent.registry import discover
+from lacuna.agent.apis import discover
 from lacuna.testing import Cluster
 from tests.agent.harness import encode_request
 from tests.agent.requests import requests

@@ -6,8 +6,10 @@ altered. Those of one agent, of loggers (8) and of client metrics subscriptions 
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from lacuna.agent.api import Call
+from lacuna.agent.context import AgentContext
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.broker_configs import can_be_set, changed, topic_defaults
@@ -18,10 +20,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.wire.messages import alter_configs, incremental_alter_configs
-
-if TYPE_CHECKING:
-    from lacuna.agent.api import Call
-    from lacuna.agent.context import AgentContext
 
 #: A resource in an AlterConfigs or an IncrementalAlterConfigs request.
 AlteredResource: TypeAlias = (
@@ -68,7 +66,7 @@ def check_altered(
 
 
 async def alter(
-    call: "Call",
+    call: Call,
     resource: AlteredResource,
     changes: Sequence[ConfigChange],
     *,
@@ -99,7 +97,7 @@ async def alter(
 
 
 async def _alter_brokers(
-    context: "AgentContext",
+    context: AgentContext,
     changes: Sequence[ConfigChange],
     validate_only: bool,
     replaces_all: bool,

@@ -9,9 +9,10 @@ altered. All client metrics subscriptions show the same values.
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.context import AgentContext
 from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.base.setting import LARGEST_INT, Setting, as_text, settings_of
 from lacuna.controlplane.shared.broker_configs import TOPIC_CONFIG_OF, broker_name, can_be_set
@@ -20,9 +21,6 @@ from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, ConfigType
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
 from lacuna.logstore.compiled import interpreted
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 DYNAMIC_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5
 DYNAMIC_LOGGER, DYNAMIC_GROUP = 6, 8
@@ -101,7 +99,7 @@ def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[
         )
 
 
-def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
+def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
     """Return the configs of `agent`, sorted by name.
 
     Only the addresses, node ids and zones of other agents are known: their other settings are assumed to equal ours."""

@@ -1,8 +1,9 @@
 """What the ACL APIs have in common: which ACLs and filters are valid, and how the control plane changes ACLs."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from lacuna.agent.context import AgentContext
 from lacuna.controlplane.shared.acls import (
     CLUSTER_NAME,
     AclFilter,
@@ -19,9 +20,6 @@ from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.wire.messages.create_acls import AclCreation
 from lacuna.wire.messages.delete_acls import DeleteAclsFilter
 from lacuna.wire.messages.describe_acls import DescribeAclsRequest
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 DISABLED: Final = ErrorCode.SECURITY_DISABLED
 NO_AUTHORIZER: Final = "No Authorizer is configured."
@@ -97,7 +95,7 @@ def filter_problem(wanted: AclFilter) -> str:
 
 
 async def change_acls(
-    context: "AgentContext", added: Iterable[AclEntry] = (), removed: Iterable[AclEntry] = ()
+    context: AgentContext, added: Iterable[AclEntry] = (), removed: Iterable[AclEntry] = ()
 ) -> tuple[int, str | None]:
     """Have the control plane add and remove ACLs, all or none; return its error code and message."""
     changes = SecurityChanges(

@@ -1,1 +1,14 @@
-"""The Kafka APIs, one file each; `registry` describes how a file registers its API."""
+"""The Kafka APIs, one file each, and the registry of them all; lacuna/agent/api.py describes what a file defines."""
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from lacuna.agent.registry import Registry
+
+
+@cache
+def discover() -> Registry:
+    """Return a registry of the `API` of every module of this folder."""
+    names = sorted(module_info.name for module_info in pkgutil.iter_modules(__path__))
+    return Registry(import_module(f"{__name__}.{name}").API for name in names)

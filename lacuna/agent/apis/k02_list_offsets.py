@@ -29,9 +29,10 @@ with the high watermark, -2 (earliest) is log_start_offset alone. v0 and v1 are 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.loading import ExtentError, ExtentGoneError
@@ -40,7 +41,7 @@ from lacuna.agent.fetch.service import log
 from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.agent.side_by_side import side_by_side
-from lacuna.controlplane.client import AsOf, read_as_of
+from lacuna.controlplane.client import AsOf, PartitionView, read_as_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import LAG, behind
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
@@ -55,10 +56,6 @@ from lacuna.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
-    from lacuna.controlplane.client import PartitionView
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -144,7 +141,7 @@ def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) ->
 
 
 async def _past(
-    context: "AgentContext",
+    context: AgentContext,
     found: Sequence[TopicPartition | None],
     asked: Iterable[tuple[str, ListOffsetsPartition]],
 ) -> dict[int, AsOf]:
@@ -201,7 +198,7 @@ async def _look_up(
         return _failed(asked, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _left(view: "PartitionView", position: int) -> TimedOffset:
+def _left(view: PartitionView, position: int) -> TimedOffset:
     """Count what a read_committed consumer at `position` has left to read. Internal topics have only records."""
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
@@ -209,7 +206,7 @@ def _left(view: "PartitionView", position: int) -> TimedOffset:
 
 
 async def _by_time(
-    context: "AgentContext", view: "PartitionView", timestamp: int, is_committed: bool
+    context: AgentContext, view: PartitionView, timestamp: int, is_committed: bool
 ) -> TimedOffset | None:
     """Look up a time in the view, which has what the confirming read saw; try once more if an object is gone."""
     for is_last in (False, True):
@@ -230,7 +227,7 @@ async def _by_time(
 
 
 async def _before(
-    context: "AgentContext", asked: ListOffsetsPartition, view: "PartitionView"
+    context: AgentContext, asked: ListOffsetsPartition, view: PartitionView
 ) -> ListOffsetsPartitionResponse:
     await view.ready()
     offsets = offsets_before(view, asked.timestamp, asked.max_num_offsets, context.clock.now_ms())
@@ -238,7 +235,7 @@ async def _before(
 
 
 def offsets_before(
-    view: "PartitionView", timestamp: int, max_num_offsets: int, now_ms: int
+    view: PartitionView, timestamp: int, max_num_offsets: int, now_ms: int
 ) -> tuple[int, ...]:
     """Return the offsets that v0 answers for `timestamp` (ms): those of extents at or before it, the latest first.
 

@@ -20,14 +20,13 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from lacuna.agent import placement, rendezvous
+from lacuna.agent import mutations, placement, rendezvous
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import all_topics, is_internal, topic_by_id, topic_by_name
 from lacuna.agent.limits import MOST_OF_PIECE
-from lacuna.agent.quotas import mutations
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view, view_with
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -43,9 +42,6 @@ from lacuna.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 LEADER_NOT_AVAILABLE = 5
 LEADER_EPOCH = 0
@@ -132,7 +128,7 @@ async def _create_missing(call: Call, request: MetadataRequest) -> Mapping[str, 
 
 
 async def _look_again(
-    context: "AgentContext", request: MetadataRequest, failed: Mapping[str, int]
+    context: AgentContext, request: MetadataRequest, failed: Mapping[str, int]
 ) -> None:
     cluster = context.control.cluster
     are_missing = (
@@ -186,9 +182,7 @@ def _operations(request: MetadataRequest) -> int:
     return operations.TOPIC if asked else operations.NOT_ASKED
 
 
-def _topic(
-    context: "AgentContext", request: MetadataRequest, topic: Topic
-) -> MetadataResponseTopic:
+def _topic(context: AgentContext, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,

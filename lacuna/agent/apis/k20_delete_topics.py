@@ -7,9 +7,10 @@ name has nothing in common with the deleted one. An internal topic is POLICY_VIO
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -25,9 +26,6 @@ from lacuna.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 FIRST_WITH_IDS = 6
 _WORDS: Final[Mapping[int, str]] = {
@@ -58,7 +56,7 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
 
 
 async def _delete(
-    context: "AgentContext", asked: Sequence[DeleteTopicState]
+    context: AgentContext, asked: Sequence[DeleteTopicState]
 ) -> Mapping[DeleteTopicState, TopicResult]:
     """Delete topics; return the outcome of each.
 
@@ -101,7 +99,7 @@ def _is_sound(asked: DeleteTopicState) -> bool:
     return (asked.name is None) != (asked.topic_id == ZERO_UUID)
 
 
-def _topic_id(context: "AgentContext", asked: DeleteTopicState) -> bytes | None:
+def _topic_id(context: AgentContext, asked: DeleteTopicState) -> bytes | None:
     """Return the given id, or the id of the topic with the given name, or None if the view has no such topic."""
     if asked.topic_id != ZERO_UUID:
         return asked.topic_id

@@ -9,9 +9,9 @@ PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH before (KIP-588).
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.context import AgentContext
 from lacuna.agent.fencing import fenced
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -29,9 +29,6 @@ from lacuna.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 FIRST_PRODUCER_FENCED = 2
 FIRST_BATCHED = 4
@@ -74,9 +71,7 @@ def _pairs(transaction: AddPartitionsToTxnTransaction) -> list[tuple[str, int]]:
     ]
 
 
-async def _add(
-    context: "AgentContext", transaction: AddPartitionsToTxnTransaction
-) -> Sequence[int]:
+async def _add(context: AgentContext, transaction: AddPartitionsToTxnTransaction) -> Sequence[int]:
     """Add or verify the partitions of one transaction; return an error code for each partition."""
     found = await find_partitions(context, _pairs(transaction))
     partitions: list[TopicPartition] = [each for each in found if each is not None]

@@ -11,12 +11,12 @@ has.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lacuna.agent import placement
 from lacuna.agent.admin import configs
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
@@ -34,9 +34,6 @@ from lacuna.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ def refuse(
 
 
 async def _configs_of_groups(
-    context: "AgentContext", request: DescribeConfigsRequest
+    context: AgentContext, request: DescribeConfigsRequest
 ) -> Mapping[str, Mapping[str, str]]:
     """Ask the control plane for the configs set on the groups in the request, by group id; views do not have them."""
     named = {each.resource_name for each in request.resources if each.resource_type == GROUP}
@@ -84,7 +81,7 @@ async def _configs_of_groups(
 
 
 def _configs(
-    context: "AgentContext",
+    context: AgentContext,
     resource_type: int,
     name: str,
     groups: Mapping[str, Mapping[str, str]],
@@ -111,7 +108,7 @@ def _configs(
 
 
 def _of_agent(
-    context: "AgentContext", resource_type: int, name: str
+    context: AgentContext, resource_type: int, name: str
 ) -> Iterable[configs.ShownConfig] | _Failure:
     if not name and resource_type == BROKER:
         return configs.of_all_agents(context.control.cluster.security)

@@ -4,10 +4,9 @@ Moving a partition to it changes nothing and succeeds; another path is LOG_DIR_N
 exist is UNKNOWN_TOPIC_OR_PARTITION.
 """
 
-from typing import TYPE_CHECKING
-
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.api import Api, Call
+from lacuna.agent.context import AgentContext
 from lacuna.agent.partitions import find_topic
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -19,9 +18,6 @@ from lacuna.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 #: (topic, partition) -> error code
 _Errors = dict[tuple[str, int], int]
@@ -52,7 +48,7 @@ def refuse(
     )
 
 
-def _error(context: "AgentContext", path: str, name: str, index: int) -> int:
+def _error(context: AgentContext, path: str, name: str, index: int) -> int:
     if path.rstrip("/") != LOG_DIR:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if find_topic(context, name, index) is None:

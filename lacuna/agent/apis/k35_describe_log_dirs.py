@@ -9,11 +9,11 @@ Kafka that has failed. Internal topics have a size of 0, as nothing of them is i
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.api import Api, Call
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -29,9 +29,6 @@ from lacuna.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 # How many partitions one command asks for. While the control plane answers it, it does nothing else.
 _GROUP = 5_000
@@ -67,7 +64,7 @@ def refuse(
     return DescribeLogDirsResponse(error_code=error_code, results=_directory(error_code, []))
 
 
-def _led(context: "AgentContext", request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, int]]:
+def _led(context: AgentContext, request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, int]]:
     """Yield each requested partition that this agent leads according to its Metadata, once, by topic."""
     cluster = context.control.cluster
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))

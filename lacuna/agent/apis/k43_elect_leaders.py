@@ -6,9 +6,9 @@ other than preferred (0) and unclean (1) is INVALID_REQUEST.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -20,9 +20,6 @@ from lacuna.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 PREFERRED, UNCLEAN = 0, 1
 _NOT_NEEDED = "Leader election not needed for topic partition."
@@ -63,7 +60,7 @@ def _same(request: ElectLeadersRequest, error: tuple[int, str | None]) -> _Resul
     }
 
 
-def _result(context: "AgentContext", name: str, index: int) -> tuple[int, str]:
+def _result(context: AgentContext, name: str, index: int) -> tuple[int, str]:
     topic = topic_by_name(context.control.cluster, name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"

@@ -6,10 +6,10 @@ NO_REASSIGNMENT_IN_PROGRESS.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -22,9 +22,6 @@ from lacuna.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
     ReassignableTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 _Error = tuple[int, str | None]
 
@@ -56,9 +53,7 @@ def refuse(
     return _answer(request, error_code, [[error] * len(each.partitions) for each in request.topics])
 
 
-def _check(
-    context: "AgentContext", name: str, index: int, replicas: Sequence[int] | None
-) -> _Error:
+def _check(context: AgentContext, name: str, index: int, replicas: Sequence[int] | None) -> _Error:
     topic = topic_by_name(context.control.cluster, name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
@@ -78,7 +73,7 @@ def _check(
     )
 
 
-def _problem(context: "AgentContext", replicas: Sequence[int]) -> str | None:
+def _problem(context: AgentContext, replicas: Sequence[int]) -> str | None:
     """Return Kafka's message for what is wrong with an assignment, or None."""
     says = "The manual partition assignment includes"
     if not replicas:

@@ -5,10 +5,9 @@ the controller; the other agents are observers that have caught up. Offsets are 
 A topic or partition other than __cluster_metadata-0 is UNKNOWN_TOPIC_OR_PARTITION.
 """
 
-from typing import TYPE_CHECKING
-
 from lacuna.agent import placement
 from lacuna.agent.api import Api, Call
+from lacuna.agent.context import AgentContext
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
@@ -23,9 +22,6 @@ from lacuna.wire.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 METADATA_TOPIC = "__cluster_metadata"
 LEADER_EPOCH = 1
@@ -61,9 +57,7 @@ def refuse(_call: Call, _request: DescribeQuorumRequest, error_code: int) -> Des
     return DescribeQuorumResponse(error_code=error_code, error_message=None)
 
 
-def _partition(
-    context: "AgentContext", name: str, index: int
-) -> DescribeQuorumResponsePartitionData:
+def _partition(context: AgentContext, name: str, index: int) -> DescribeQuorumResponsePartitionData:
     if (name, index) != (METADATA_TOPIC, 0):
         return DescribeQuorumResponsePartitionData(
             index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN
@@ -80,7 +74,7 @@ def _partition(
     )
 
 
-def _replica(context: "AgentContext", node_id: int) -> ReplicaState:
+def _replica(context: AgentContext, node_id: int) -> ReplicaState:
     now_ms = context.clock.now_ms()
     return ReplicaState(
         replica_id=node_id,
@@ -90,7 +84,7 @@ def _replica(context: "AgentContext", node_id: int) -> ReplicaState:
     )
 
 
-def _nodes(context: "AgentContext") -> list[Node]:
+def _nodes(context: AgentContext) -> list[Node]:
     """Return the address of the voter, or nothing if it is not live."""
     leader = placement.controller(context)
     return [_node(each) for each in placement.live_agents(context) if each.node_id == leader]

@@ -14,13 +14,14 @@ between which other requests are served, and a thread does the matching.
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import re2
 
 from lacuna.agent import placement
 from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k10_find_coordinator import TRANSACTION_PREFIX
+from lacuna.agent.context import AgentContext
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions, TransactionListing
@@ -31,9 +32,6 @@ from lacuna.wire.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 _MAX_PATTERN_SIZE = 4096
 #: The largest compiled pattern, in bytes; RE2 refuses others.
@@ -97,7 +95,7 @@ def refuse(
 
 
 def _placed_here(
-    context: "AgentContext", listed: Sequence[TransactionListing]
+    context: AgentContext, listed: Sequence[TransactionListing]
 ) -> list[TransactionListing]:
     keys = (TRANSACTION_PREFIX + each.transactional_id.encode() for each in listed)
     are_ours = placement.are_ours(context, keys)

@@ -5,11 +5,11 @@ subscriptions. v1 asks for resource types, no types means all; another type is U
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from lacuna.agent import placement
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from lacuna.agent.api import Api, Call
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import all_topics
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -22,9 +22,6 @@ from lacuna.wire.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 FIRST_TYPES = 1
@@ -53,7 +50,7 @@ def refuse(
     return ListConfigResourcesResponse(error_code=error_code)
 
 
-def _resources(context: "AgentContext") -> Iterator[ConfigResource]:
+def _resources(context: AgentContext) -> Iterator[ConfigResource]:
     for name in all_topics(context.control.cluster):
         yield ConfigResource(name, TOPIC)
     for agent in placement.live_agents(context):
@@ -61,7 +58,7 @@ def _resources(context: "AgentContext") -> Iterator[ConfigResource]:
         yield ConfigResource(str(agent.node_id), BROKER_LOGGER)
 
 
-async def _groups(context: "AgentContext") -> Iterable[ConfigResource]:
+async def _groups(context: AgentContext) -> Iterable[ConfigResource]:
     command = Command(describe_group_configs=DescribeGroupConfigs(all_groups=True))
     described = (await context.control.call(command)).group_configs_described
     return [ConfigResource(each.group_id, GROUP) for each in described.groups]

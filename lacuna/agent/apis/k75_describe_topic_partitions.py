@@ -6,12 +6,11 @@ topic gets INVALID_REQUEST; if all topics are requested, the cursor's may have b
 the only replica, and there are no eligible leader replicas. Authorized operations are always given.
 """
 
-from typing import TYPE_CHECKING
-
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k03_metadata import LEADER_EPOCH
+from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import all_topics, is_internal, topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
@@ -26,9 +25,6 @@ from lacuna.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 #: max.request.partition.size.limit of a broker
 MAX_PARTITIONS = 2000
@@ -65,7 +61,7 @@ def refuse(
 
 
 def _answer(
-    context: "AgentContext", names: list[str], first: int, left: int
+    context: AgentContext, names: list[str], first: int, left: int
 ) -> DescribeTopicPartitionsResponse:
     """Describe at most `left` partitions of topics `names`, beginning with partition `first` of the first topic."""
     topics, cursor = [], None
@@ -97,7 +93,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _known(
-    context: "AgentContext", topic: Topic, indexes: range
+    context: AgentContext, topic: Topic, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     return DescribeTopicPartitionsResponseTopic(

@@ -1,12 +1,10 @@
 """From buffers to the answer: what a fetch says of each partition."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.fetch.sessions import Interest
 from lacuna.wire.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
-
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.sessions import Interest
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -29,7 +27,7 @@ def size_of(answer: PartitionData) -> int:
     return sum(map(len, answer.records or ()))
 
 
-def by_topic(answers: "Iterable[tuple[Interest, PartitionData]]") -> list[FetchableTopicResponse]:
+def by_topic(answers: Iterable[tuple[Interest, PartitionData]]) -> list[FetchableTopicResponse]:
     """Each topic once, with the answers for its partitions in their order."""
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
     for interest, answer in answers:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
 from lacuna.agent.fetch.coalescing import coalesced, coalescible
@@ -36,16 +36,14 @@ from lacuna.agent.fetch.loading import (
 )
 from lacuna.agent.fetch.memory import ReadMemory
 from lacuna.agent.fetch.plan import FetchPlan
+from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.stretch import Load, Span, Stretch
 from lacuna.agent.fetch.stretches import Stretches
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces, Place
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.logstore.objects.store import ObjectStore
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.wire.layout import Buffer
-
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.shared import SharedReads
-    from lacuna.logstore.objects.store import ObjectStore
 
 log = logging.getLogger("lacuna.agent.fetch")
 
@@ -86,14 +84,14 @@ class ExtentCache:
 
     def __init__(
         self,
-        store: "ObjectStore",
+        store: ObjectStore,
         executor: Executor,
         cluster_id: Callable[[], str],
         *,
         max_bytes: int,
         max_read_bytes: int,
         max_reads: int,
-        shared: "SharedReads | None" = None,
+        shared: SharedReads | None = None,
     ) -> None:
         self.metrics = CacheMetrics()
         self._store = store
@@ -297,7 +295,7 @@ class ExtentCache:
         self,
         plan: LoadPlan,
         runs: Sequence[Run],
-        shared: "SharedReads | None",
+        shared: SharedReads | None,
         *,
         ahead: bool,
         is_first: bool,

@@ -8,12 +8,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from lacuna.logstore.objects.store import ObjectStoreError, ShortReadError
-
-if TYPE_CHECKING:
-    from lacuna.logstore.objects.store import ObjectStore
+from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, ShortReadError
 
 # Of a chunk, what is a long range, and how far beyond the chunk's end is read: a piece may begin in a chunk and end in
 # the next one. Pieces are at most 1 MiB unless a single batch is larger.
@@ -104,7 +101,7 @@ class ChunkCache:
 
     def __init__(
         self,
-        store: "ObjectStore",
+        store: ObjectStore,
         executor: Executor,
         *,
         chunk_bytes: int,

@@ -6,16 +6,14 @@ At most COALESCE_SOURCE_BYTES (or one piece) are coalesced at once, which bounds
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.fetch.buffers import ReadBuffer
 from lacuna.agent.fetch.loading import ExtentCorruptError
 from lacuna.agent.fetch.stretch import Span
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.logstore.records.kernel import coalesce, walk_stored
-
-if TYPE_CHECKING:
-    from lacuna.logstore.records.layout import WalkedBatches
+from lacuna.logstore.records.layout import WalkedBatches
 
 COALESCE_SOURCE_BYTES: Final = 1 << 20
 COALESCED_BATCH_BYTES: Final = 64 * 1024
@@ -43,7 +41,7 @@ def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
         yield _one_or_all(group)
 
 
-def coalesced(group: Sequence[Span]) -> "tuple[ReadBuffer, WalkedBatches]":
+def coalesced(group: Sequence[Span]) -> tuple[ReadBuffer, WalkedBatches]:
     """Return the group's records in fewer batches, and the columns of these. Raises ExtentCorruptError."""
     first = group[0]
     base_offset = first.stretch.base_offsets[first.first]

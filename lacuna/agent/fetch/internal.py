@@ -6,11 +6,18 @@ there is no more, so that a consumer goes on behind a hole at its end.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lacuna.agent.fetch.answers import READ_UNCOMMITTED, failed
 from lacuna.agent.fetch.lookup import TimedOffset
-from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.agent.fetch.plan import FetchPlan
+from lacuna.agent.fetch.sessions import Interest
+from lacuna.controlplane.client import (
+    CommandRefused,
+    ControlClient,
+    ControlPlaneUnavailable,
+    PartitionView,
+)
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import (
     CONSUMER_OFFSETS,
@@ -41,11 +48,6 @@ from lacuna.wire.records import consumer_group_target_assignment_metadata as tar
 from lacuna.wire.records import group_metadata as generation
 from lacuna.wire.records import offset_commit, transaction_log
 
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.plan import FetchPlan
-    from lacuna.agent.fetch.sessions import Interest
-    from lacuna.controlplane.client import ControlClient, PartitionView
-
 #: How much is asked for at a time, at most; the control plane gives less.
 MAX_BYTES: Final = 1 << 20
 _LEADER_EPOCH: Final = 0
@@ -68,8 +70,8 @@ _MEMBER_STATES: Final = {"Stable": 0, "UnrevokedPartitions": 1, "UnreleasedParti
 
 
 async def read_all(
-    control: "ControlClient", plans: "Mapping[Interest, FetchPlan]", max_bytes: int
-) -> "dict[Interest, PartitionData]":
+    control: ControlClient, plans: Mapping[Interest, FetchPlan], max_bytes: int
+) -> dict[Interest, PartitionData]:
     """Return the records for each interest, without bounds. `max_bytes` is for all together."""
     positions = [
         position_of(
@@ -87,14 +89,14 @@ async def read_all(
     }
 
 
-def refuse_all(interests: "Iterable[Interest]") -> "dict[Interest, PartitionData]":
+def refuse_all(interests: Iterable[Interest]) -> dict[Interest, PartitionData]:
     """Return an error after which clients ask again, for each interest."""
     error = ErrorCode.KAFKA_STORAGE_ERROR
     return {interest: failed(interest.partition, error, READ_UNCOMMITTED) for interest in interests}
 
 
 async def first_at_or_after(
-    control: "ControlClient", view: "PartitionView", timestamp: int
+    control: ControlClient, view: PartitionView, timestamp: int
 ) -> TimedOffset | None:
     """Return the first record whose timestamp is at least `timestamp` (ms), or None if there is none."""
     offset = 0
@@ -108,7 +110,7 @@ async def first_at_or_after(
     return None
 
 
-async def latest_by_time(control: "ControlClient", view: "PartitionView") -> TimedOffset | None:
+async def latest_by_time(control: ControlClient, view: PartitionView) -> TimedOffset | None:
     """Return the first of the records with the largest timestamp, or None without records."""
     found: TimedOffset | None = None
     offset = 0
@@ -131,13 +133,13 @@ def position_of(partition: tuple[bytes, int], offset: int, max_bytes: int) -> In
 
 
 async def _read(
-    control: "ControlClient", positions: Sequence[InternalPosition], max_bytes: int
+    control: ControlClient, positions: Sequence[InternalPosition], max_bytes: int
 ) -> Sequence[InternalPartitionRead]:
     command = ReadInternal(positions=positions, max_bytes=max_bytes)
     return (await control.call(Command(read_internal=command))).internal_read.partitions
 
 
-def _buffers(plan: "FetchPlan", read: InternalPartitionRead) -> tuple[bytes, ...]:
+def _buffers(plan: FetchPlan, read: InternalPartitionRead) -> tuple[bytes, ...]:
     """Return the records that were read as a batch, or a filler if there is only a hole.
 
     The control plane may know more than the view, whose end the answer says.

@@ -13,18 +13,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lacuna.agent.fetch.stretch import Load, Stretch
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.objects.reading import divide_runs, sort_ranges, take
-from lacuna.logstore.objects.store import ObjectStoreError, Reads, WritableBuffer
-
-if TYPE_CHECKING:
-    from lacuna.logstore.objects.store import ObjectStore
-    from lacuna.logstore.records.layout import WalkedPieces
+from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, Reads, WritableBuffer
+from lacuna.logstore.records.layout import WalkedPieces
 
 # Bytes of memory, besides the payload, for the columns of a batch and a piece, and for the bookkeeping of a stretch
 # and a load.
@@ -175,7 +172,7 @@ def _cut(pieces: Pieces, by_bucket: "array[int]", load_bytes: int) -> "Iterator[
 
 def load(
     plan: LoadPlan,
-    store: "ObjectStore",
+    store: ObjectStore,
     buffer: WritableBuffer,
     brought: Mapping[int, ObjectStoreError | None] = NOTHING_BROUGHT,
 ) -> Loaded:
@@ -214,7 +211,7 @@ def load(
 def _read(
     plan: LoadPlan,
     which: Sequence[int],
-    store: "ObjectStore",
+    store: ObjectStore,
     buffer: WritableBuffer,
     outcomes: list[ObjectStoreError | None],
 ) -> None:
@@ -227,7 +224,7 @@ def _read(
 
 
 def _damaged(
-    plan: LoadPlan, brought: Mapping[int, ObjectStoreError | None], walked: "WalkedPieces"
+    plan: LoadPlan, brought: Mapping[int, ObjectStoreError | None], walked: WalkedPieces
 ) -> list[int]:
     """Return which of the reads that were brought have damaged pieces."""
     return [
@@ -238,7 +235,7 @@ def _damaged(
 
 
 def _failed(
-    plan: LoadPlan, outcomes: Sequence[ObjectStoreError | None], walked: "WalkedPieces"
+    plan: LoadPlan, outcomes: Sequence[ObjectStoreError | None], walked: WalkedPieces
 ) -> dict[int, ExtentError]:
     """Return the error of each piece that cannot be served, by its index."""
     pieces = plan.pieces

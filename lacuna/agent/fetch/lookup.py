@@ -1,18 +1,16 @@
 """Looks up offsets by timestamp, in a partition's view and then in the extents it points to (S21)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lacuna.agent.fetch.cache import ExtentCache
 from lacuna.agent.fetch.loading import Run
 from lacuna.agent.fetch.stretch import Span
+from lacuna.controlplane.client import PartitionView
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import late_extents, live_slices
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces, piece_at
 from lacuna.logstore.records.batch import RecordBatch, read_batches
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import PartitionView
 
 
 class TimedOffset(NamedTuple):
@@ -23,7 +21,7 @@ class TimedOffset(NamedTuple):
 
 
 async def first_at_or_after(
-    cache: ExtentCache, view: "PartitionView", timestamp: int, is_committed: bool
+    cache: ExtentCache, view: PartitionView, timestamp: int, is_committed: bool
 ) -> TimedOffset | None:
     """Return the first record whose timestamp is at least `timestamp` (ms), or None if there is none.
 
@@ -42,7 +40,7 @@ async def first_at_or_after(
 
 
 def _next_piece(
-    view: "PartitionView", offset: int, timestamp: int, is_committed: bool
+    view: PartitionView, offset: int, timestamp: int, is_committed: bool
 ) -> Piece | None:
     """Return the first visible extent that ends after `offset` and may hold a record with at least `timestamp`."""
     late = late_extents(*_visible(view, offset, is_committed), timestamp)
@@ -50,7 +48,7 @@ def _next_piece(
 
 
 async def latest_by_time(
-    cache: ExtentCache, view: "PartitionView", is_committed: bool
+    cache: ExtentCache, view: PartitionView, is_committed: bool
 ) -> TimedOffset | None:
     """Return the first of the visible records with the largest timestamp, or None if no record has a timestamp.
 
@@ -64,7 +62,7 @@ async def latest_by_time(
 
 
 async def _latest(
-    cache: ExtentCache, view: "PartitionView", is_committed: bool
+    cache: ExtentCache, view: PartitionView, is_committed: bool
 ) -> TimedOffset | None:
     log_start_offset = view.log_start_offset
     best = _latest_extent(view, log_start_offset, is_committed)
@@ -84,7 +82,7 @@ async def _latest(
     return await first_at_or_after(cache, view, timestamp, is_committed)
 
 
-def _latest_extent(view: "PartitionView", offset: int, is_committed: bool) -> int | None:
+def _latest_extent(view: PartitionView, offset: int, is_committed: bool) -> int | None:
     """Return the index of the first visible extent after `offset` with the largest timestamp, None if none has one."""
     max_timestamps = view.extents.max_timestamps
     best, latest = None, -1
@@ -96,7 +94,7 @@ def _latest_extent(view: "PartitionView", offset: int, is_committed: bool) -> in
 
 
 async def _latest_record(
-    cache: ExtentCache, view: "PartitionView", piece: Piece, log_start_offset: int
+    cache: ExtentCache, view: PartitionView, piece: Piece, log_start_offset: int
 ) -> TimedOffset | None:
     """Return the first record with the extent's largest timestamp among those from `log_start_offset` on."""
     span = await _read_piece(cache, view, piece)
@@ -109,7 +107,7 @@ async def _latest_record(
     return found
 
 
-async def _read_piece(cache: ExtentCache, view: "PartitionView", piece: Piece) -> Span:
+async def _read_piece(cache: ExtentCache, view: PartitionView, piece: Piece) -> Span:
     """Return the batches of one extent, from the cache or the store. Raises ExtentError."""
     run = Run((view.topic_id, view.partition), Pieces.of([piece]))
     span = cache.find(*run, 0)
@@ -122,7 +120,7 @@ async def _read_piece(cache: ExtentCache, view: "PartitionView", piece: Piece) -
 
 
 def _visible(
-    view: "PartitionView", offset: int, is_committed: bool
+    view: PartitionView, offset: int, is_committed: bool
 ) -> tuple[ExtentTable, DeadRanges | None, int, int]:
     """Return the extents, the dead ranges to skip, and the indexes [start, stop) of the extents to look at.
 

@@ -11,11 +11,12 @@ would ask for ever.) From v3 on (KIP-74) the first message of the answer comes w
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.conversions import convert
 from lacuna.agent.fetch.answers import failed
-from lacuna.agent.fetch.service import log
+from lacuna.agent.fetch.service import FetchService, log
+from lacuna.agent.fetch.sessions import Permission
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.errors import RecordsError
@@ -30,20 +31,16 @@ from lacuna.wire.messages.fetch import (
     PartitionData,
 )
 
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.service import FetchService
-    from lacuna.agent.fetch.sessions import Permission
-
 FIRST_WITH_MAX_BYTES: Final = 3
 _FIRST_MAGIC_1: Final = 2
 
 
 async def fetch_message_sets(
-    service: "FetchService",
+    service: FetchService,
     request: FetchRequest,
     version: int,
     rotation: float,
-    permission: "Permission | None" = None,
+    permission: Permission | None = None,
 ) -> FetchResponse:
     """Return the answer to a request of v0-v3, whose records are message sets.
 
@@ -75,11 +72,11 @@ class _Reading:
 
     def __init__(
         self,
-        service: "FetchService",
+        service: FetchService,
         request: FetchRequest,
         version: int,
         wanted: dict[tuple[str, int], FetchPartition],
-        permission: "Permission | None",
+        permission: Permission | None,
     ) -> None:
         self._service = service
         self._permission = permission

@@ -10,7 +10,7 @@ ask again.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.plan import NOTHING, FetchPlan, plan_fetch, refuse
@@ -18,16 +18,13 @@ from lacuna.agent.fetch.sessions import Interest, Opened, Watch
 from lacuna.agent.fetch.tails import Tails
 from lacuna.agent.internal import topic_by_id, topic_by_name
 from lacuna.agent.limits import MOST_OF_PIECE
-from lacuna.agent.trust import READ_ON_SECONDS
+from lacuna.agent.trust import READ_ON_SECONDS, Trust
+from lacuna.controlplane.client import ControlClient, PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.wire.messages.fetch import FetchRequest
-
-if TYPE_CHECKING:
-    from lacuna.agent.trust import Trust
-    from lacuna.controlplane.client import ControlClient, PartitionView
 
 # A partition may take this much of an answer, even if others have records too.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
@@ -50,7 +47,7 @@ class Planner:
     """Plans the fetches of one worker. `limit_of` returns how many bytes the answer to a request may hold now."""
 
     def __init__(
-        self, control: "ControlClient", trust: "Trust", limit_of: Callable[[FetchRequest], int]
+        self, control: ControlClient, trust: Trust, limit_of: Callable[[FetchRequest], int]
     ) -> None:
         self.tails = Tails()
         self._control = control
@@ -128,7 +125,7 @@ class Planner:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.UNKNOWN_TOPIC_ID
 
-    async def confirm(self, views: "Iterable[PartitionView]") -> None:
+    async def confirm(self, views: Iterable[PartitionView]) -> None:
         """Make a confirming read (S7): afterwards the views have everything that the control plane has now."""
         partitions = [
             TopicPartition(topic_id=view.topic_id, partition=view.partition) for view in views
@@ -208,7 +205,7 @@ class Planner:
                 return False, dirty
             await asyncio.gather(self._trust.restore(), _all_ready(stale))
 
-    async def _find_views(self, watch: Watch) -> "tuple[list[Interest], list[PartitionView]]":
+    async def _find_views(self, watch: Watch) -> tuple[list[Interest], list[PartitionView]]:
         """Set the views of the dirty interests, whose topics may have been created or deleted; return both.
 
         The watch listens to each at once, so that a view stays while those of a large fetch are still missing.
@@ -229,7 +226,7 @@ class Planner:
         return dirty, [interest.view for interest in dirty if interest.view is not None]
 
 
-async def _all_ready(views: "list[PartitionView]") -> None:
+async def _all_ready(views: list[PartitionView]) -> None:
     """Wait until all views are current; each is subscribed already."""
     for view in views:
         if not view.is_current:

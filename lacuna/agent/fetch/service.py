@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED, by_topic, failed, no_aborted, size_of
@@ -26,20 +26,18 @@ from lacuna.agent.fetch.sessions import NO_SESSION, Interest, Opened, Permission
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
+from lacuna.agent.fetch.zone import Zone
 from lacuna.agent.internal import is_internal
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.threads import Threads
+from lacuna.agent.trust import Trust
+from lacuna.controlplane.client import ControlClient, PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.logstore.objects.store import ObjectStore
+from lacuna.logstore.segments.paths import SegmentId
+from lacuna.wire.layout import Buffer
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
-
-if TYPE_CHECKING:
-    from lacuna.agent.trust import Trust
-    from lacuna.agent.zone import Zone
-    from lacuna.controlplane.client import ControlClient, PartitionView
-    from lacuna.logstore.objects.store import ObjectStore
-    from lacuna.logstore.segments.paths import SegmentId
-    from lacuna.wire.layout import Buffer
 
 log = logging.getLogger("lacuna.agent.fetch")
 
@@ -56,13 +54,13 @@ class FetchService:
     def __init__(
         self,
         *,
-        control: "ControlClient",
-        store: "ObjectStore",
-        trust: "Trust",
+        control: ControlClient,
+        store: ObjectStore,
+        trust: Trust,
         cluster_id: Callable[[], str],
         randint: Callable[[int, int], int],
         settings: FetchSettings | None = None,
-        zone: "Zone | None" = None,
+        zone: Zone | None = None,
     ) -> None:
         self.settings = settings or FetchSettings()
         #: How many reads of the store run at once.
@@ -117,7 +115,7 @@ class FetchService:
         return FetchResponse(session_id=session_id, responses=by_topic(answers))
 
     def keep_written(
-        self, segment_id: "SegmentId", batches: "Iterable[tuple[PartitionKey, int, Buffer]]"
+        self, segment_id: SegmentId, batches: Iterable[tuple[PartitionKey, int, Buffer]]
     ) -> None:
         """Keep those batches of a segment about to be committed that somebody tails, so that nobody has to read them.
 
@@ -128,7 +126,7 @@ class FetchService:
         if parts:
             self.cache.offer(segment_id.lease_id, segment_id.sequence, parts)
 
-    async def confirm(self, views: "Iterable[PartitionView]") -> None:
+    async def confirm(self, views: Iterable[PartitionView]) -> None:
         """Make a confirming read (S7): afterwards the views have everything that the control plane has now."""
         await self._planner.confirm(views)
 
@@ -145,7 +143,7 @@ class FetchService:
         self._executor.shutdown(wait=False)
 
     def _share(
-        self, zone: "Zone", store: "ObjectStore", cluster_id: Callable[[], str], reads: int
+        self, zone: Zone, store: ObjectStore, cluster_id: Callable[[], str], reads: int
     ) -> SharedReads:
         """Make the reads that are shared with the zone; their chunks take up to half of the cache's bytes."""
         most = self.settings.cache_bytes // 2
@@ -303,7 +301,7 @@ class FetchService:
         )
 
 
-def _may_share(settings: FetchSettings, store: "ObjectStore", zone: "Zone") -> bool:
+def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
     """Whether agents of a zone share reads: by default, if a request of the store costs more than another hop.
 
     Between agents that name no zone there may be traffic between zones, which costs far more than requests.

@@ -11,14 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from lacuna.agent.limits import MOST_OF_PIECE
+from lacuna.controlplane.client import PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import PartitionView
 
 NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1

@@ -9,21 +9,17 @@ import hmac
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
 from lacuna.agent.fetch.chunks import ChunkCache, ChunkId, ChunksBusyError
+from lacuna.agent.fetch.loading import LoadPlan
+from lacuna.agent.fetch.peer_requests import ConnectionCounts
+from lacuna.agent.fetch.zone import Zone
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.logstore.objects.store import ObjectStoreError, WritableBuffer, copy_parts
+from lacuna.logstore.objects.store import ObjectStoreError, RangeRead, WritableBuffer, copy_parts
 from lacuna.logstore.segments.paths import MAX_LEASE_ID, MAX_SEQUENCE, key_in_lease
 from lacuna.wire.peers import ReadChunkRequest, ReadChunkResponse
-
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.loading import LoadPlan
-    from lacuna.agent.peer_requests import ConnectionCounts
-    from lacuna.agent.zone import Zone
-    from lacuna.logstore.objects.store import RangeRead
 
 log = logging.getLogger("lacuna.agent.fetch")
 
@@ -61,7 +57,7 @@ class SharedReads:
 
     def __init__(
         self,
-        zone: "Zone",
+        zone: Zone,
         chunks: ChunkCache,
         cluster_id: Callable[[], str],
         *,
@@ -94,7 +90,7 @@ class SharedReads:
     def _answer_bytes(self) -> int:
         return self._promised + self._answers.total
 
-    async def bring(self, plan: "LoadPlan", buffer: WritableBuffer) -> Brought:
+    async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
         """Bring those of the plan's reads that the zone has or reads into `buffer`, which is as long as planned."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
@@ -103,7 +99,7 @@ class SharedReads:
         )
         return brought
 
-    def connections(self) -> "ConnectionCounts":
+    def connections(self) -> ConnectionCounts:
         """The connections over which other agents are asked."""
         return self._zone.connections()
 
@@ -128,7 +124,7 @@ class SharedReads:
         self.metrics.given += 1
         return ReadChunkResponse(data=(answer,))
 
-    def report_damaged(self, plan: "LoadPlan", brought: Brought, which: Sequence[int]) -> None:
+    def report_damaged(self, plan: LoadPlan, brought: Brought, which: Sequence[int]) -> None:
         """Say of these of the plan's reads that they were damaged as they were brought, and forget what is here."""
         self.metrics.damaged += len(which)
         for at in which:
@@ -157,7 +153,7 @@ class SharedReads:
         await self.chunks.close()
 
     async def _bring(
-        self, plan: "LoadPlan", at: int, buffer: WritableBuffer, brought: Brought, deadline: float
+        self, plan: LoadPlan, at: int, buffer: WritableBuffer, brought: Brought, deadline: float
     ) -> None:
         """Bring one of the plan's reads; if it is not brought before the deadline, the load does it."""
         read = plan.reads[at]
@@ -180,7 +176,7 @@ class SharedReads:
                 brought.givers[at] = agent
 
     async def _bring_own(
-        self, chunk: ChunkId, read: "RangeRead", buffer: WritableBuffer, deadline: float
+        self, chunk: ChunkId, read: RangeRead, buffer: WritableBuffer, deadline: float
     ) -> bool:
         """Copy a range from a chunk of this agent's, if that is there in time. Raises ObjectStoreError."""
         try:
@@ -195,7 +191,7 @@ class SharedReads:
         self,
         agent: Agent,
         segment: tuple[int, int],
-        read: "RangeRead",
+        read: RangeRead,
         buffer: WritableBuffer,
         deadline: float,
     ) -> bool:
@@ -237,7 +233,7 @@ class SharedReads:
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_busy else ErrorCode.NONE
 
 
-def _segment_of(plan: "LoadPlan", at: int) -> tuple[int, int]:
+def _segment_of(plan: LoadPlan, at: int) -> tuple[int, int]:
     """Return the segment that plan.reads[at] is of, as its lease id and sequence."""
     piece = plan.pieces[plan.source(at)[0]]
     return piece.lease_id, piece.sequence

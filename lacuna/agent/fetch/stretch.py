@@ -7,13 +7,11 @@ run of consecutive batches is one slice.
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.controlplane.shared.log.pieces import NO_PIECES, Pieces
 from lacuna.controlplane.shared.partitions import PartitionKey
-
-if TYPE_CHECKING:
-    from lacuna.logstore.records.layout import WalkedBatches, WalkedPieces
+from lacuna.logstore.records.layout import WalkedBatches, WalkedPieces
 
 # Batches that are smaller than this on average are worth coalescing (S19).
 SMALL_BATCH_BYTES: Final = 4096
@@ -75,7 +73,7 @@ class Stretch:
     def __init__(
         self,
         data: memoryview,
-        walked: "WalkedPieces | WalkedBatches",
+        walked: WalkedPieces | WalkedBatches,
         load: Load,
         partition: PartitionKey,
         pieces: Pieces,

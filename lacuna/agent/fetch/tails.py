@@ -3,12 +3,10 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.fetch.sessions import Interest, Watch
 from lacuna.controlplane.shared.partitions import PartitionKey
-
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.sessions import Interest, Watch
 
 # How many partitions are remembered, and how long after a fetch waited at their end.
 _MAX_TAILED: Final = 10_000
@@ -25,7 +23,7 @@ class Tails:
         waited = self._waited.get(key)
         return waited is not None and asyncio.get_running_loop().time() < waited + _TAILED_SECONDS
 
-    def remember(self, watch: "Watch", interests: "Iterable[Interest]") -> None:
+    def remember(self, watch: Watch, interests: Iterable[Interest]) -> None:
         """Remember that somebody tails the partitions of `interests`, and now and then all of the session's.
 
         Not all of them each time, since a session may have thousands of partitions."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.produce.buffer import LateCheck, PendingBatch
 from lacuna.agent.produce.joins import FIRST_IMPLICIT_ADD
@@ -19,6 +19,7 @@ from lacuna.controlplane.shared.batches import (
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import effective, is_compacted
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.compression import Compression
 from lacuna.logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
@@ -36,9 +37,6 @@ from lacuna.logstore.records.validate import (
     with_log_append_time,
 )
 from lacuna.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.v1.cluster_pb2 import Topic
 
 _FIRST_ZSTD: Final = 7
 # A batch of more records, or that decompresses to more bytes, is checked in a thread.
@@ -97,7 +95,7 @@ class RulesByTopic:
         self._max_topics = max_topics
         self._rules: dict[bytes, tuple[Topic, TopicRules]] = {}
 
-    def of(self, topic: "Topic") -> TopicRules:
+    def of(self, topic: Topic) -> TopicRules:
         """Return the rules of a topic, as the cluster view has it now."""
         known = self._rules.get(topic.topic_id)
         if known is not None and known[0] is topic:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from lacuna.agent.eager import start
 from lacuna.agent.lease import NoLeaseError
@@ -34,7 +34,7 @@ from lacuna.agent.produce.gaps import Gaps
 from lacuna.agent.produce.moves import Moves
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.threads import Threads
-from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.batches import (
     COMMITTED_BATCH,
     FLAG_FOLLOWS,
@@ -54,14 +54,9 @@ from lacuna.controlplane.v1.log_pb2 import (
     SliceVerdict,
 )
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
-from lacuna.logstore.objects.store import ObjectStoreError
+from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments.paths import SegmentId, segment_key
 from lacuna.logstore.segments.writer import SliceInput, WrittenSegment, write_segment
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ControlClient
-    from lacuna.logstore.objects.store import ObjectStore
-
 
 log = logging.getLogger("lacuna.agent.produce")
 
@@ -202,8 +197,8 @@ class Flusher:
     def __init__(
         self,
         *,
-        control: "ControlClient",
-        store: "ObjectStore",
+        control: ControlClient,
+        store: ObjectStore,
         lease: Lease,
         settings: ProduceSettings,
         on_written: Written | None = None,

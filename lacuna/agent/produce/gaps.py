@@ -10,18 +10,15 @@ the gap, a limit that Kafka has too (docs/protocol.md).
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.produce.buffer import NO_PRODUCER_ID, NOT_PERSISTED, PendingBatch, ProducerKey
-from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ControlClient
 
 _SEQUENCES: Final = 1 << 31
 # A client that has not sent its batch again after this time has given it up (delivery.timeout.ms).
@@ -42,7 +39,7 @@ class _Gap:
 class Gaps:
     """The gaps of all producers, at most `_MAX_GAPS`; the oldest are dropped first."""
 
-    def __init__(self, control: "ControlClient") -> None:
+    def __init__(self, control: ControlClient) -> None:
         self._control = control
         self._gaps: OrderedDict[ProducerKey, _Gap] = OrderedDict()
 

@@ -7,12 +7,12 @@ other batches join when these are committed (controlplane/verbs/slices.py).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.fencing import fenced
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.produce.buffer import NO_PRODUCER_ID, NOT_PERSISTED
-from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -20,9 +20,6 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
 from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.errors import RecordsError
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ControlClient
 
 #: Produce adds its partitions to the transaction by itself from this version on (KIP-890).
 FIRST_IMPLICIT_ADD: Final = 12
@@ -49,7 +46,7 @@ def join_of(key: PartitionKey, records: memoryview) -> Join | None:
     return Join(key, header.producer_id, header.producer_epoch)
 
 
-async def join_all(control: "ControlClient", transactional_id: str, joins: Sequence[Join]) -> int:
+async def join_all(control: ControlClient, transactional_id: str, joins: Sequence[Join]) -> int:
     """Add partitions to a transaction; return the error of which the producer hears first, or 0."""
     first = joins[0]
     if any(

@@ -9,10 +9,13 @@ Requests of a connection are converted side by side and go on in the order in wh
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.arrival_order import ArrivalOrder
 from lacuna.agent.conversions import convert
 from lacuna.agent.produce.check import failed, refuse_batch
+from lacuna.agent.produce.service import ProduceService
+from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.topic_configs import effective
 from lacuna.logstore.records.errors import BatchTooLargeError, RecordsError
 from lacuna.logstore.records.layout import MAGIC, MAGIC_AT
@@ -25,11 +28,6 @@ from lacuna.wire.messages.produce import (
     ProduceResponse,
 )
 
-if TYPE_CHECKING:
-    from lacuna.agent.arrival_order import ArrivalOrder
-    from lacuna.agent.produce.service import ProduceService
-    from lacuna.controlplane.client import ClusterView
-
 _NEWEST_SET: Final = 1
 # The smallest message takes 26 bytes in a set and 7 in a batch: a set that is larger than so many times
 # max.message.bytes cannot become a batch that is not, and is not converted in vain.
@@ -39,7 +37,7 @@ MAX_DECOMPRESSED_BYTES: Final = 16 << 20
 
 
 async def produce_message_sets(
-    service: "ProduceService", request: ProduceRequest, version: int, order: "ArrivalOrder"
+    service: ProduceService, request: ProduceRequest, version: int, order: ArrivalOrder
 ) -> ProduceResponse:
     """Convert, and produce what could be converted. `order` is that of the connection's requests."""
     arrival = order.add()
@@ -76,7 +74,7 @@ def _whole(
     return [next(rest) if isinstance(one, PartitionProduceData) else one for one in outcomes]
 
 
-def _max_batch_bytes(cluster: "ClusterView", name: str) -> int | None:
+def _max_batch_bytes(cluster: ClusterView, name: str) -> int | None:
     """max.message.bytes of a topic, None where there is no such topic."""
     topic = cluster.topics_by_name.get(name)
     return None if topic is None else int(effective(topic.configs, "max.message.bytes"))

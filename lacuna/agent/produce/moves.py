@@ -14,13 +14,11 @@ expired need not wait for as long: what is not known of it was most likely forgo
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.produce.buffer import NO_PRODUCER_ID, PendingBatch, ProducerKey
+from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.batches import FLAG_FOLLOWS
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ClusterView
 
 # The longest that clients take to notice a change: metadata.max.age.ms and the like are five minutes.
 _HEARING_SECONDS: Final = 300.0
@@ -36,7 +34,7 @@ class Moves:
     `_MAX_PRODUCERS` are remembered; a producer that was forgotten may be told to send again for as long once more.
     """
 
-    def __init__(self, cluster: "ClusterView", commit_seconds: float) -> None:
+    def __init__(self, cluster: ClusterView, commit_seconds: float) -> None:
         self._cluster = cluster
         # Half as long again, for the PUT before the commit, and for the answer to arrive.
         self._patience = 1.5 * commit_seconds
@@ -108,5 +106,5 @@ class Moves:
             self._told.clear()
 
 
-def _nodes(cluster: "ClusterView") -> frozenset[int]:
+def _nodes(cluster: ClusterView) -> frozenset[int]:
     return frozenset(agent.node_id for agent in cluster.agents)

@@ -9,8 +9,10 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.clock import WallClock
+from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.produce.buffer import (
     NOT_PERSISTED,
@@ -36,6 +38,7 @@ from lacuna.agent.produce.flush import Flusher, Lease
 from lacuna.agent.produce.joins import FIRST_IMPLICIT_ADD, Join, join_all, join_of
 from lacuna.agent.produce.lanes import Lanes, Place
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION, FLAG_TRANSACTIONAL
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import (
@@ -45,6 +48,8 @@ from lacuna.controlplane.shared.internal_topics import (
 )
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.logstore.objects.store import ObjectStore
 from lacuna.logstore.records.errors import DecompressedTooLargeError, RecordsError
 from lacuna.wire.messages.produce import (
     PartitionProduceData,
@@ -54,13 +59,6 @@ from lacuna.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-
-if TYPE_CHECKING:
-    from lacuna.agent.clock import WallClock
-    from lacuna.agent.fetch.service import FetchService
-    from lacuna.controlplane.client import ControlClient
-    from lacuna.controlplane.v1.cluster_pb2 import Topic
-    from lacuna.logstore.objects.store import ObjectStore
 
 _FIRST_RECORD_ERRORS: Final = 8
 # From this version on a partition that was not added to the transaction is TRANSACTION_ABORTABLE (KIP-890).
@@ -93,11 +91,11 @@ class ProduceService:
     def __init__(
         self,
         *,
-        control: "ControlClient",
-        store: "ObjectStore",
+        control: ControlClient,
+        store: ObjectStore,
         lease: Lease,
-        clock: "WallClock",
-        fetch: "FetchService | None" = None,
+        clock: WallClock,
+        fetch: FetchService | None = None,
         settings: ProduceSettings | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -247,7 +245,7 @@ class ProduceService:
         self,
         intake: _Intake,
         topic: TopicProduceData,
-        known: "Topic | None",
+        known: Topic | None,
         asked: PartitionProduceData,
     ) -> PendingBatch | PartitionProduceResponse:
         """Return a batch to queue, which is then among those of the intake, or an error."""

@@ -2,18 +2,15 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.lease import AgentLease
 from lacuna.agent.quotas.quotas import FIRST_SHARE, Bucket, Quotas
-from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import Entity
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import QuotaEntity, QuotaUse, ShareQuotas
-
-if TYPE_CHECKING:
-    from lacuna.agent.lease import AgentLease
-    from lacuna.controlplane.client import ControlClient
 
 log = logging.getLogger("lacuna.agent")
 
@@ -23,7 +20,7 @@ _SECONDS: Final = 1.0
 class QuotaSharing:
     """Asks for this agent's shares as long as quotas are used."""
 
-    def __init__(self, control: "ControlClient", lease: "AgentLease", quotas: Quotas) -> None:
+    def __init__(self, control: ControlClient, lease: AgentLease, quotas: Quotas) -> None:
         self._control = control
         self._lease = lease
         self._quotas = quotas

@@ -12,15 +12,16 @@ from typing import Any, Final
 from lacuna.agent.client import Peer
 from lacuna.agent.quotas.limits import CONSUMED, PRODUCED, REQUESTS
 from lacuna.agent.quotas.quotas import Quotas
-from lacuna.agent.registry import FETCH_KEY, PRODUCE_KEY
 from lacuna.wire.layout import Buffer
+from lacuna.wire.messages.fetch import FETCH_REQUEST
+from lacuna.wire.messages.produce import PRODUCE_REQUEST
 from lacuna.wire.peers import READ_CHUNK_KEY
 
 _THROTTLE_TIME: Final = "throttle_time_ms"
 #: request_percentage counts the time of one agent's event loop: all of a second is 100.
 _PERCENT: Final = 100.0
 #: Of these requests the bytes are counted.
-_BYTES: Final = {PRODUCE_KEY: PRODUCED, FETCH_KEY: CONSUMED}
+_BYTES: Final = {PRODUCE_REQUEST.api_key: PRODUCED, FETCH_REQUEST.api_key: CONSUMED}
 
 
 def is_counted(peer: Peer, api_key: int) -> bool:
@@ -43,7 +44,7 @@ def spend_bytes(
     """Count a request of `size` bytes and its answer; return how long its client waits, in seconds."""
     if api_key not in _BYTES:
         return 0.0
-    used = size if api_key == PRODUCE_KEY else sum(map(len, body))
+    used = size if api_key == PRODUCE_REQUEST.api_key else sum(map(len, body))
     return quotas.spend(_BYTES[api_key], peer.session.principal.name, peer.client_id, used, now)
 
 

@@ -1,11 +1,12 @@
 """What decides whether a client gets in: the TLS of an agent's listeners, and its SASL mechanisms."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.clock import WallClock
 from lacuna.agent.security.assignments import CutAssignments
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
@@ -30,11 +31,6 @@ from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.principal import ANONYMOUS, USER, Principal
 from lacuna.controlplane.shared.security import Security
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lacuna.agent.clock import WallClock
-
 log = logging.getLogger("lacuna.agent")
 
 _OAUTHBEARER: Final = "OAUTHBEARER"
@@ -51,9 +47,9 @@ class Access:
     def __init__(
         self,
         settings: SecuritySettings,
-        listeners: "Sequence[Listener]",
+        listeners: Sequence[Listener],
         security: Security,
-        clock: "WallClock",
+        clock: WallClock,
         peers: PeerIdentity | None = None,
     ) -> None:
         """`peers` is how agents know one another; without it, no other agent gets in where there is SASL."""
@@ -79,7 +75,7 @@ class Access:
         #: What the log has said of hosts whose clients could not authenticate.
         self.complaints = Complaints()
 
-    def _tls(self, listeners: "Sequence[Listener]") -> Tls | None:
+    def _tls(self, listeners: Sequence[Listener]) -> Tls | None:
         encrypted = [str(each) for each in listeners if each.protocol.has_tls]
         if encrypted and not self.settings.names_certificate():
             raise UserError(
@@ -93,7 +89,7 @@ class Access:
             )
         return Tls(self.settings) if encrypted else None
 
-    def _made(self, listeners: "Sequence[Listener]", security: Security) -> Mechanisms:
+    def _made(self, listeners: Sequence[Listener], security: Security) -> Mechanisms:
         wanted = _listed(self.settings.mechanisms)
         has_sasl = any(each.protocol.has_sasl for each in listeners)
         if self.settings.names_issuer() and not (has_sasl and _OAUTHBEARER in wanted):
@@ -208,7 +204,7 @@ class Access:
         return Principal(USER, name)
 
 
-def _listed(text: str) -> "Sequence[str]":
+def _listed(text: str) -> Sequence[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 

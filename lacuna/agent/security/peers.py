@@ -8,15 +8,13 @@ of its own; an agent that is cut off while the leader changes has an earlier one
 import hashlib
 import hmac
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.sasl.users import LEAST_ITERATIONS, SHA_256, Verifier, verifier
 from lacuna.base.sasl import Credentials, scram_exchange
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.principal import Principal
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ControlClient
 
 #: Another agent of the cluster. No user is one, as users have another type.
 PEER: Final = Principal("Agent", "peer")
@@ -41,7 +39,7 @@ class _Known:
 class PeerIdentity:
     """Authenticates this agent to others, and others to it."""
 
-    def __init__(self, control: "ControlClient") -> None:
+    def __init__(self, control: ControlClient) -> None:
         self._cluster = control.cluster
         #: By the secrets, the last of which is current.
         self._known: OrderedDict[bytes, _Known] = OrderedDict()

@@ -6,8 +6,9 @@ connection, as the same principal with the same mechanism, or the connection end
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.clock import WallClock
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.peers import PEER, PEER_MECHANISM
 from lacuna.agent.security.sasl.mechanism import (
@@ -19,9 +20,6 @@ from lacuna.agent.security.sasl.mechanism import (
 )
 from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
-
-if TYPE_CHECKING:
-    from lacuna.agent.clock import WallClock
 
 _SASL_HANDSHAKE: Final = 17
 _API_VERSIONS: Final = 18
@@ -62,7 +60,7 @@ class Session:
     def __init__(
         self,
         listener: Listener,
-        clock: "WallClock",
+        clock: WallClock,
         mechanisms: Mechanisms | None = None,
         longest_ms: int = 0,
         principal: Principal = ANONYMOUS,

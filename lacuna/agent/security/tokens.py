@@ -9,8 +9,9 @@ import base64
 import hmac
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lacuna.agent.clock import WallClock
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.sasl.users import Verifier, derived_salt, verifier
 from lacuna.agent.security.settings import SecuritySettings
@@ -19,9 +20,6 @@ from lacuna.base.secret import read_secret
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.security_pb2 import DelegationToken
-
-if TYPE_CHECKING:
-    from lacuna.agent.clock import WallClock
 
 _LEAST_KEY_BYTES: Final = 16
 _MOST_REMEMBERED: Final = 1024
@@ -36,7 +34,7 @@ def principal_of(text: str) -> Principal:
 class DelegationTokens:
     """The delegation tokens of a cluster, and their HMACs."""
 
-    def __init__(self, settings: SecuritySettings, security: Security, clock: "WallClock") -> None:
+    def __init__(self, settings: SecuritySettings, security: Security, clock: WallClock) -> None:
         """Raises UserError for a key that cannot be read or is too short."""
         self._security = security
         self._clock = clock

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lacuna.agent.api import Api, Call
-from lacuna.agent.registry import BEFORE_KAFKA_4, KAFKA_4_1, Registry, discover
+from lacuna.agent.apis import discover
+from lacuna.agent.registry import BEFORE_KAFKA_4, KAFKA_4_1, Registry
 from lacuna.wire.peers import READ_CHUNK_KEY
 from tests.agent.doors import made_up_api
 from tests.agent.harness import (

@@ -3,12 +3,8 @@
 import pytest
 
 from lacuna.agent.api import MalformedRequest
-from lacuna.agent.registry import (
-    KAFKA_4_1,
-    discover,
-    request_header_version,
-    response_header_version,
-)
+from lacuna.agent.apis import discover
+from lacuna.agent.registry import KAFKA_4_1, request_header_version, response_header_version
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead

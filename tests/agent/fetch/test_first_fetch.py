@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from lacuna.agent.api import Call
+from lacuna.agent.apis import discover
 from lacuna.agent.apis import k01_fetch as api
 from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
@@ -16,7 +17,6 @@ from lacuna.agent.fetch.answers import size_of
 from lacuna.agent.members import Members
 from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.quotas.quotas import Quotas
-from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.security import Security
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData

@@ -10,8 +10,7 @@ from unittest import mock
 
 import pytest
 
-from lacuna.agent import peer_requests
-from lacuna.agent.fetch import chunks
+from lacuna.agent.fetch import chunks, peer_requests
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.logstore.objects.store import StoreUnavailableError

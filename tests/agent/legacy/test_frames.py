@@ -35,7 +35,7 @@ from kafka.protocol.old.produce import (
 )
 
 from lacuna.agent.api import MalformedRequest
-from lacuna.agent.registry import discover
+from lacuna.agent.apis import discover
 from tests.agent.harness import RawClient, encode_request
 from tests.agent.legacy.asking import DescribeLogDirsRequest_v0, body_of
 from tests.agent.plane import cluster

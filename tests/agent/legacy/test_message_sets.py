@@ -24,6 +24,7 @@ from kafka.protocol.old.produce import (
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
+from lacuna.agent.apis import discover
 from lacuna.agent.apis.k02_list_offsets import MAX_OFFSETS
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
@@ -33,7 +34,6 @@ from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.quotas.quotas import Quotas
-from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.security import Security
 from lacuna.logstore.records.layout import Codec

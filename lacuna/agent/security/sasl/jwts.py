@@ -9,16 +9,14 @@ import json
 import math
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from lacuna.agent.clock import WallClock
 from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.sasl.jwks import Jwk, Jwks
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.controlplane.shared.principal import USER, Principal
-
-if TYPE_CHECKING:
-    from lacuna.agent.clock import WallClock
 
 #: Algorithm -> the type of its keys, and their curve if only one will do.
 _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
@@ -55,9 +53,7 @@ class Validator(Protocol):
 class Claims:
     """The checks of what a token says."""
 
-    def __init__(
-        self, settings: SecuritySettings, clock: "WallClock", *, requires_iat: bool
-    ) -> None:
+    def __init__(self, settings: SecuritySettings, clock: WallClock, *, requires_iat: bool) -> None:
         self._clock = clock
         self._requires_iat = requires_iat
         self._skew = settings.oauth_skew_seconds

@@ -1,15 +1,10 @@
 """What the client of one request may do: the authorizer's answers for its principal and host; denials are logged."""
 
-from typing import TYPE_CHECKING
-
+from lacuna.agent.api import Call
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
-from lacuna.controlplane.shared.authorizer import DENIED
+from lacuna.controlplane.shared.audit import Audit
+from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
 from lacuna.controlplane.shared.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from lacuna.agent.api import Call
-    from lacuna.controlplane.shared.audit import Audit
-    from lacuna.controlplane.shared.authorizer import Authorizer
 
 
 class Rights:
@@ -17,7 +12,7 @@ class Rights:
 
     __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
 
-    def __init__(self, authorizer: "Authorizer", audit: "Audit", call: "Call", api: str) -> None:
+    def __init__(self, authorizer: Authorizer, audit: Audit, call: Call, api: str) -> None:
         self._authorizer = authorizer
         self._audit = audit
         self._api = api

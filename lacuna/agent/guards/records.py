@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from lacuna.agent.api import Call
 from lacuna.agent.apis import k01_fetch
-from lacuna.agent.security.guards.guard import AnyApi, name_of, split
-from lacuna.agent.security.rights import Rights
+from lacuna.agent.guards.guard import AnyApi, name_of, split
+from lacuna.agent.guards.rights import Rights
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode

@@ -6,19 +6,16 @@ live agents for a moment choose different owners, and the chunk is read twice: n
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lacuna.agent.peer_requests import ConnectionCounts, PeerError, PeerRequests
+from lacuna.agent.fetch.peer_requests import ConnectionCounts, PeerError, PeerRequests, ToPeers
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.lease import AgentLease
+from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.rendezvous import place_once
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-
-if TYPE_CHECKING:
-    from lacuna.agent.fetch.settings import FetchSettings
-    from lacuna.agent.lease import AgentLease
-    from lacuna.agent.peer_lines import PeerLines
-    from lacuna.agent.peer_requests import ToPeers
-    from lacuna.controlplane.client import ControlClient
-    from lacuna.wire.peers import ReadChunkRequest
+from lacuna.wire.peers import ReadChunkRequest
 
 log = logging.getLogger("lacuna.agent.fetch")
 
@@ -31,12 +28,12 @@ class Zone:
 
     def __init__(
         self,
-        control: "ControlClient",
-        lease: "AgentLease",
-        lines: "PeerLines",
+        control: ControlClient,
+        lease: AgentLease,
+        lines: PeerLines,
         name: str,
-        settings: "FetchSettings",
-        to_peers: "ToPeers",
+        settings: FetchSettings,
+        to_peers: ToPeers,
     ) -> None:
         self.name = name
         #: How long an answer is waited for, in seconds.
@@ -83,7 +80,7 @@ class Zone:
         return agents[node_id] if node_id != self._lease.node_id else None
 
     async def ask(
-        self, agent: Agent, request: "ReadChunkRequest", deadline: float
+        self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
         """Return the range from another agent, to be copied at once; None if it is not there by `deadline` (loop time).
 

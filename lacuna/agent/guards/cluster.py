@@ -12,8 +12,8 @@ from lacuna.agent.admin.config_resources import (
     AlteredResource,
 )
 from lacuna.agent.api import Call
-from lacuna.agent.security.guards.guard import AnyApi, split
-from lacuna.agent.security.rights import Rights
+from lacuna.agent.guards.guard import AnyApi, split
+from lacuna.agent.guards.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import Principal

@@ -4,20 +4,18 @@ Only what was changed counts: a topic that exists already, or that the client ma
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.client import Peer
 from lacuna.agent.quotas.limits import MUTATIONS
 from lacuna.agent.quotas.quotas import Quotas
+from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.client import ClusterView
-    from lacuna.controlplane.v1.cluster_pb2 import Topic
-    from lacuna.wire.messages.create_partitions import CreatePartitionsRequest
-    from lacuna.wire.messages.create_topics import CreateTopicsRequest
-    from lacuna.wire.messages.delete_topics import DeleteTopicsRequest
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.wire.messages.create_partitions import CreatePartitionsRequest
+from lacuna.wire.messages.create_topics import CreateTopicsRequest
+from lacuna.wire.messages.delete_topics import DeleteTopicsRequest
 
 _EXCEEDED: Final = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 _MESSAGE: Final = "The throttling quota has been exceeded."
@@ -30,7 +28,7 @@ class _Form(NamedTuple):
     """How an API changes topics: the first version that is refused rather than delayed, its sizes and its results."""
 
     first_strict: int
-    sizes: Callable[["ClusterView", Any], Sizes]
+    sizes: Callable[[ClusterView, Any], Sizes]
     results: str
 
 
@@ -89,13 +87,13 @@ def changed(call: Call, api: Api[Any, Any], sizes: Sizes, response: Any) -> int:
     return count
 
 
-def _created(_cluster: "ClusterView", request: "CreateTopicsRequest") -> Sizes:
+def _created(_cluster: ClusterView, request: CreateTopicsRequest) -> Sizes:
     return {
         topic.name: max(1, topic.num_partitions, len(topic.assignments)) for topic in request.topics
     }
 
 
-def _added(cluster: "ClusterView", request: "CreatePartitionsRequest") -> Sizes:
+def _added(cluster: ClusterView, request: CreatePartitionsRequest) -> Sizes:
     known = cluster.topics_by_name
     return {
         topic.name: max(0, topic.count_ - known[topic.name].partition_count)
@@ -104,7 +102,7 @@ def _added(cluster: "ClusterView", request: "CreatePartitionsRequest") -> Sizes:
     }
 
 
-def _deleted(cluster: "ClusterView", request: "DeleteTopicsRequest") -> Sizes:
+def _deleted(cluster: ClusterView, request: DeleteTopicsRequest) -> Sizes:
     names = [*request.topic_names, *(topic.name for topic in request.topics if topic.name)]
     found: dict[str | bytes, Topic | None] = {}
     found.update((name, cluster.topics_by_name.get(name)) for name in names)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from lacuna.agent.peer_requests import PeerError, PeerRequests
+from lacuna.agent.fetch.peer_requests import PeerError, PeerRequests
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.wire.peers import READ_CHUNK_RESPONSE, ReadChunkRequest, ReadChunkResponse
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import pytest
 
+from lacuna.agent.apis import discover
 from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.guards import GUARDS, OPEN
 from lacuna.agent.produce.buffer import NOT_PERSISTED
-from lacuna.agent.registry import discover
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.assignments import CutAssignments
-from lacuna.agent.security.guards import GUARDS, OPEN
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.base.errors import UserError

@@ -2,20 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards import cluster, groups, records, topics, transactions
+from lacuna.agent.guards.guard import Guard, on_cluster, on_each, on_group
+from lacuna.agent.guards.rights import Rights
+from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.registry import Registry
-from lacuna.agent.security.guards import cluster, groups, records, topics, transactions
-from lacuna.agent.security.guards.guard import Guard, on_cluster, on_each, on_group
-from lacuna.agent.security.rights import Rights
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.audit import Audit
-
-if TYPE_CHECKING:
-    from lacuna.agent.metrics import AgentMetrics
-    from lacuna.controlplane.shared.authorizer import Authorizer
+from lacuna.controlplane.shared.authorizer import Authorizer
 
 _READ, _WRITE, _DELETE = Operation.READ, Operation.WRITE, Operation.DELETE
 _ALTER, _DESCRIBE = Operation.ALTER, Operation.DESCRIBE
@@ -85,8 +83,8 @@ OPEN: Final = frozenset({17, 18, 36, 39, 40, 71, 72, 19553})
 
 def guarded(
     registry: Registry,
-    authorizer: "Authorizer | None",
-    metrics: "AgentMetrics",
+    authorizer: Authorizer | None,
+    metrics: AgentMetrics,
     clock: Callable[[], float],
 ) -> Registry:
     """Return the APIs with their guards, or as they are without an authorizer. `clock` returns seconds.
@@ -107,7 +105,7 @@ def guarded(
 
 
 def _guarded(
-    api: Api[Any, Any], guard: Guard, authorizer: "Authorizer", audit: Audit
+    api: Api[Any, Any], guard: Guard, authorizer: Authorizer, audit: Audit
 ) -> Api[Any, Any]:
     name = api.request.body.make.__name__.removesuffix("Request")
 

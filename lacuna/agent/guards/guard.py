@@ -5,16 +5,14 @@ knows nothing of rights, and without an authorizer none of this runs.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from lacuna.agent.api import Call
+from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.rights import Rights
 from lacuna.agent.internal import topic_by_id
-from lacuna.agent.security.rights import Rights
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from lacuna.agent.context import AgentContext
 
 
 class AnyApi(Protocol):
@@ -110,7 +108,7 @@ def joined(responses: Sequence[Any], answered: str) -> Any:
     return responses[0]._replace(**{answered: elements})
 
 
-def name_of(context: "AgentContext", name: str | None, topic_id: bytes) -> str | None:
+def name_of(context: AgentContext, name: str | None, topic_id: bytes) -> str | None:
     """Return the name of a topic that a request names by name or by id, or None if there is none with the id."""
     if name:
         return name
@@ -118,6 +116,6 @@ def name_of(context: "AgentContext", name: str | None, topic_id: bytes) -> str |
     return None if topic is None else topic.name
 
 
-def are_known(context: "AgentContext", topic_ids: Iterable[bytes]) -> bool:
+def are_known(context: AgentContext, topic_ids: Iterable[bytes]) -> bool:
     """Return whether the view has all these topics."""
     return all(topic_by_id(context.control.cluster, each) is not None for each in topic_ids)
