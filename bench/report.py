@@ -115,7 +115,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
         if row.repeated or row.noisy:
             works.setdefault((row.target, row.repeated, row.noisy), []).append(row.work)
     for (target, repeated, noisy), names in works.items():
-        yield f"noise beside {target}: {repeated} runs done again, {noisy} noisy ones kept: {'; '.join(names)}"
+        yield f"noise beside {target}: {repeated} runs repeated, {noisy} noisy runs kept: {'; '.join(names)}"
 
 
 def verdict_line(verdict: Verdict) -> str:

@@ -73,7 +73,7 @@ def test_the_table_has_ours_first_spreads_and_ratios() -> None:
 
 def test_noise_is_said() -> None:
     assert list(remarks(ROWS)) == [
-        "noise beside lacuna: 3 runs done again, 1 noisy ones kept: read"
+        "noise beside lacuna: 3 runs repeated, 1 noisy runs kept: read"
     ]
 
 
