@@ -11,7 +11,8 @@ from typing import Final
 
 from lacuna.base.setting import Setting
 from lacuna.cli.command_line import Option
-from lacuna.cli.configuration import TABLES, keyed_options, options_of
+from lacuna.cli.tables import TABLES
+from lacuna.cli.vocabulary import keyed_options, options_of
 
 PAGE: Final = Path(__file__).with_name("configuration.md")
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -35,7 +36,7 @@ def _places() -> Iterator[str]:
 
 
 def _commands(option: Option) -> str:
-    from lacuna.cli.app import ENTRIES
+    from lacuna.cli.entries import ENTRIES
 
     return ", ".join(
         f"`{name}`"

@@ -4,108 +4,32 @@ import importlib.metadata
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Final
 
 import click
 
 from lacuna.cli.command_line import Option
 from lacuna.cli.config_file import take_file
-from lacuna.cli.lazy import Entry, LazyGroup
+from lacuna.cli.entries import CONTEXT, ENTRIES
+from lacuna.cli.lazy import LazyGroup
 
-#: In the order in which a newcomer needs them.
-ENTRIES: Final = {
-    "demo": Entry(
-        "lacuna.cli.demo:demo",
-        "Shows, with a real Kafka client, what aborted transactions mean for a consumer.",
-    ),
-    "up": Entry(
-        "lacuna.cli.up:up",
-        "Runs a whole cluster in one command, with its records in a folder or a bucket.",
-    ),
-    "status": Entry(
-        "lacuna.cli.status:status",
-        "Shows a cluster's agents, and how many topics, groups and transactions it has in which state.",
-        shows=True,
-    ),
-    "console": Entry(
-        "lacuna.cli.serve_console:console",
-        "Runs the web console of a cluster that runs elsewhere.",
-    ),
-    "topics": Entry(
-        "lacuna.cli.topics:app", "Lists, describes, creates, alters and deletes topics."
-    ),
-    "produce": Entry(
-        "lacuna.cli.produce:produce",
-        "Writes the lines of standard input to a topic, one record per line.",
-        shows=True,
-    ),
-    "consume": Entry(
-        "lacuna.cli.consume:consume",
-        "Prints the records of a topic, from one offset or time until another.",
-    ),
-    "time-travel": Entry(
-        "lacuna.cli.time_travel:time_travel",
-        "Shows the records of a topic that a read_committed consumer could see at a past time, and the number of "
-        "newer ones.",
-        shows=True,
-    ),
-    "groups": Entry(
-        "lacuna.cli.groups:app",
-        "Lists, describes, resets and deletes consumer groups, and shows how far they are behind.",
-    ),
-    "transactions": Entry(
-        "lacuna.cli.transactions:app",
-        "Lists, describes and aborts transactions, and shows which ones consumers wait for.",
-    ),
-    "acls": Entry(
-        "lacuna.cli.acls:app",
-        "Lists, adds and removes ACLs, which define what each principal may do.",
-    ),
-    "users": Entry("lacuna.cli.users:app", "Lists, adds and removes users and their passwords."),
-    "explain": Entry(
-        "lacuna.cli.explain:explain",
-        "Shows which records of a partition a read_committed consumer gets, and why.",
-        shows=True,
-    ),
-    "doctor": Entry(
-        "lacuna.cli.doctor:doctor",
-        "Shows how a Kafka client behaves with Lacuna, compared with Kafka.",
-        shows=True,
-    ),
-    "compact": Entry(
-        "lacuna.cli.compact:compact",
-        "Rewrites the bucket: few large objects, without aborted or superseded records.",
-    ),
-    "export": Entry(
-        "lacuna.cli.export:export",
-        "Exports committed records to Parquet files or Iceberg tables, each exactly once.",
-    ),
-    "verify": Entry(
-        "lacuna.cli.verify:verify",
-        "Audits the bucket: reads all of it and compares it with the control plane.",
-    ),
-    "metadata": Entry(
-        "lacuna.cli.metadata:app",
-        "Publishes and shows metadata snapshots, which let jobs read without a control plane.",
-    ),
-    "controlplane": Entry(
-        "lacuna.cli.controlplane:app",
-        "Runs only a control plane, which keeps topics, transactions, groups and the index of records.",
-    ),
-    "agent": Entry(
-        "lacuna.cli.agent:agent",
-        "Runs only an agent, which serves Kafka clients from a bucket or a shared folder.",
-    ),
-    "config": Entry(
-        "lacuna.cli.showing_config:config",
-        "Shows the options of a command with their variables and values.",
-        shows=True,
-    ),
-    "completion": Entry(
-        "lacuna.cli.completion:completion",
-        "Prints the script with which a shell completes commands and options.",
-    ),
-}
+
+class _Vocabulary:
+    """Asks all commands, which imports them: only a key or a variable that one command does not know is worth that."""
+
+    def keys(self) -> set[str]:
+        from lacuna.cli.vocabulary import all_keys
+
+        return all_keys()
+
+    def settings(self) -> set[str]:
+        from lacuna.cli.vocabulary import variables
+
+        return variables()
+
+    def variables(self) -> set[str]:
+        from lacuna.cli.vocabulary import all_variables
+
+        return all_variables()
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
@@ -117,8 +41,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, is_wante
 app = LazyGroup(
     "lacuna",
     ENTRIES,
-    # Every command below inherits them.
-    context_settings={"help_option_names": ["--help", "-h"], "auto_envvar_prefix": "LACUNA"},
+    context_settings={**CONTEXT, "obj": _Vocabulary()},
     params=[
         Option(
             ["--config", "-c"],

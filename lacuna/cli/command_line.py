@@ -25,6 +25,7 @@ import click
 from click.core import ParameterSource
 
 from lacuna.cli.config_file import check_variables, key_of, use_file
+from lacuna.cli.output import output_options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -145,36 +146,6 @@ class Group(click.Group):
         from lacuna.cli.help_page import print_help
 
         print_help(self, ctx)
-
-
-#: Where a command's context keeps how it prints tables.
-OUTPUT: Final = "lacuna.output"
-OUTPUTS: Final = ("table", "tsv", "json")
-
-
-def output_options() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options --output and --json, as arguments of `Option`."""
-
-    def store(context: click.Context, _: click.Parameter, value: Any) -> None:
-        if value:
-            context.meta[OUTPUT] = value if isinstance(value, str) else "json"
-
-    return (
-        {
-            "names": ["output", "--output", "-o"],
-            "type": click.Choice(OUTPUTS),
-            "expose_value": False,
-            "callback": store,
-            "help": "Output format. Default: a table on a terminal, otherwise columns separated by tabs.",
-        },
-        {
-            "names": ["as_json", "--json"],
-            "is_flag": True,
-            "expose_value": False,
-            "callback": store,
-            "help": "The same as --output json.",
-        },
-    )
 
 
 def make_command(name: str, function: Callable[..., Any], *, shows: bool = False) -> Command:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import click
 
@@ -46,6 +46,23 @@ class ConfigFile:
 
     path: Path
     values: Mapping[str, object]
+
+
+@runtime_checkable
+class Vocabulary(Protocol):
+    """What all commands know together. The root command has it as its context's object; to ask takes a while."""
+
+    def keys(self) -> set[str]:
+        """The keys of all settings, and of the options of all commands."""
+        ...
+
+    def settings(self) -> set[str]:
+        """The environment variables of all settings."""
+        ...
+
+    def variables(self) -> set[str]:
+        """Those of all settings, and of the options of all commands."""
+        ...
 
 
 def take_file(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
@@ -94,8 +111,9 @@ def use_file(context: click.Context) -> None:
     if file is None:
         return
     own = keys_of(context)
-    if not own.keys() >= file.values.keys():
-        _check(file)
+    vocabulary = _vocabulary_of(context)
+    if vocabulary is not None and not own.keys() >= file.values.keys():
+        _check(file, vocabulary)
     context.default_map = {
         option.name or "": _given(file, key, option)
         for key, option in own.items()
@@ -126,11 +144,10 @@ def check_variables(context: click.Context, environment: Mapping[str, str]) -> I
     }
     if not given - own - _SHARED:
         return
-    from lacuna.cli.configuration import all_variables, variables
-
-    if not given - own - _SHARED - variables():
+    vocabulary = _vocabulary_of(context)
+    if vocabulary is None or not given - own - _SHARED - vocabulary.settings():
         return
-    known = all_variables()
+    known = vocabulary.variables()
     for name in sorted(given - known):
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "`lacuna config COMMAND` lists a command's"
@@ -146,11 +163,14 @@ def unknown(key: str, known: Iterable[str]) -> str:
     return f"there is no setting {key}: {hint}"
 
 
-def _check(file: ConfigFile) -> None:
-    # Importing all commands takes a while, so it is done only for a file that is not for one command alone.
-    from lacuna.cli.configuration import all_keys
+def _vocabulary_of(context: click.Context) -> Vocabulary | None:
+    """What all commands know; None for a command that is called by itself."""
+    found = context.find_object(object)
+    return found if isinstance(found, Vocabulary) else None
 
-    known = all_keys()
+
+def _check(file: ConfigFile, vocabulary: Vocabulary) -> None:
+    known = vocabulary.keys()
     for key in file.values:
         if key not in known:
             raise UserError(f"{file.path}: {unknown(key, known)}")

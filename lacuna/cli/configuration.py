@@ -1,13 +1,13 @@
 """The settings of a command that keeps running: what was given, from where, and the settings of its parts.
 
-An option takes precedence over `--set`, then come environment variables, the config file, and the default. The table
-of settings is in the settings classes (base/setting.py). Options that say where things are (--bucket, --listen) have
-keys too; click reads those, from the same sources in the same order (config_file.py).
+An option takes precedence over `--set`, then come environment variables, the config file, and the default. Options that
+say where things are (--bucket, --listen) have keys too; click reads them, from the same sources in the same order
+(config_file.py).
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -15,52 +15,18 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from lacuna.agent.fetch.settings import FetchSettings
-from lacuna.agent.housekeeping import HousekeepingSettings
-from lacuna.agent.housekeeping.merging import MergeSettings
-from lacuna.agent.produce.settings import ProduceSettings
-from lacuna.agent.security.settings import SecuritySettings
-from lacuna.agent.settings import AgentSettings
 from lacuna.base.errors import UserError
 from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
-from lacuna.cli.command_line import Option
 from lacuna.cli.config_file import file_of, keys_of, unknown, variable_of
-from lacuna.cli.lazy import LazyGroup
+from lacuna.cli.tables import TABLES
+from lacuna.cli.vocabulary import keyed_options
 from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
-from lacuna.controlplane.state.groups.settings import GroupSettings
-from lacuna.controlplane.state.windows import ProducerSettings
 
 Settings = TypeVar("Settings")
 
-AGENT: Final = (
-    AgentSettings,
-    SecuritySettings,
-    FetchSettings,
-    ProduceSettings,
-    HousekeepingSettings,
-    MergeSettings,
-    ControlTlsSettings,
-)
-CONTROL_PLANE: Final = (
-    GroupSettings,
-    ProducerSettings,
-    RuntimeSettings,
-    ControlTlsSettings,
-    AuthorizerSettings,
-)
-
-#: The settings by command, key by key.
-TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
-    command: {row.key: row for kind in kinds for row in settings_of(kind).values()}
-    for command, kinds in {
-        "up": AGENT + CONTROL_PLANE,
-        "agent": AGENT,
-        "controlplane": CONTROL_PLANE,
-    }.items()
-}
 S3_FLUSH_INTERVAL_MS: Final = 250
 _DEFAULT: Final = "default"
 
@@ -113,57 +79,6 @@ class Configuration:
             for key in TABLES[command]
             if not self.chosen[key].is_default
         ]
-
-
-def all_keys() -> set[str]:
-    """The keys of all settings, and of the options of all commands."""
-    from lacuna.cli.app import app
-
-    root = click.Context(app, info_name="lacuna", **app.context_settings)
-    return {*TABLES["up"], *_keys_below(app, root)}
-
-
-def all_variables() -> set[str]:
-    """The environment variables of all settings and of the options of all commands."""
-    from lacuna.cli.app import app
-
-    root = click.Context(app, info_name="lacuna", **app.context_settings)
-    return variables() | {
-        variable_of(option, context)
-        for context in _contexts_below(app, root)
-        for option in keys_of(context).values()
-    }
-
-
-def _keys_below(group: click.Group, context: click.Context) -> Iterator[str]:
-    for below in _contexts_below(group, context):
-        yield from keys_of(below)
-
-
-def _contexts_below(group: click.Group, context: click.Context) -> Iterator[click.Context]:
-    for name, child in group.commands.items():
-        command = group.entries[name].load(name) if isinstance(group, LazyGroup) else child
-        below = click.Context(command, parent=context, info_name=name)
-        yield below
-        if isinstance(command, click.Group):
-            yield from _contexts_below(command, below)
-
-
-def keyed_options() -> Iterator[Option]:
-    """The options of the commands with settings that have a key of their own, each key once."""
-    from lacuna.cli.app import ENTRIES
-
-    seen = set()
-    for command in TABLES:
-        for option in options_of(ENTRIES[command].load(command)):
-            if option.key not in seen:
-                seen.add(option.key)
-                yield option
-
-
-def options_of(command: click.Command) -> list[Option]:
-    """The options of one command that have a key of their own, which does not begin with the command."""
-    return [each for each in command.params if isinstance(each, Option) and each.key]
 
 
 def configure(
@@ -241,9 +156,3 @@ def source_of(option: click.Option, context: click.Context) -> str:
 
 def _as_toml(value: Value) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def variables() -> set[str]:
-    """The environment variables of all settings and of the config file."""
-    rows = {row.variable for row in TABLES["up"].values()}
-    return rows | {str(option.envvar) for option in keyed_options()} | {"LACUNA_CONFIG"}

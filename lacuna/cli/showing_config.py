@@ -9,10 +9,11 @@ import click
 from lacuna.base.setting import as_text
 from lacuna.cli.command_line import argument
 from lacuna.cli.config_file import file_of, keys_of, variable_of
-from lacuna.cli.configuration import TABLES, configure, source_of
+from lacuna.cli.configuration import configure, source_of
 from lacuna.cli.console import print_collected, table
 from lacuna.cli.errors import fail
 from lacuna.cli.lazy import LazyGroup
+from lacuna.cli.tables import TABLES
 
 
 def config(

@@ -21,10 +21,10 @@ import click
 
 from lacuna.agent.security.listeners import Listener
 from lacuna.base.errors import ListenError, advice_on
-from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
+from lacuna.cli.vocabulary import variables
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 

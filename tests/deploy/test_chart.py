@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.cli.configuration import all_keys, variables
+from lacuna.cli.vocabulary import all_keys, variables
 from tests.deploy.chart import (
     CERTIFIED,
     CHART,

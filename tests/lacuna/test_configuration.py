@@ -25,9 +25,11 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.base.addresses import parse_address
 from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
-from lacuna.cli.app import ENTRIES, app
-from lacuna.cli.configuration import TABLES, all_keys, keyed_options, options_of
+from lacuna.cli.app import app
+from lacuna.cli.entries import ENTRIES
+from lacuna.cli.tables import TABLES
 from lacuna.cli.up import _cluster_settings
+from lacuna.cli.vocabulary import all_keys, keyed_options, options_of
 from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.state.groups.settings import GroupSettings

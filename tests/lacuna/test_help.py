@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lacuna.cli.app import ENTRIES
+from lacuna.cli.entries import ENTRIES
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal

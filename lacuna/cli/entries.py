@@ -1,0 +1,103 @@
+"""The list of commands, one row each."""
+
+from typing import Any, Final
+
+from lacuna.cli.lazy import Entry
+
+#: In the order in which a newcomer needs them.
+ENTRIES: Final = {
+    "demo": Entry(
+        "lacuna.cli.demo:demo",
+        "Shows, with a real Kafka client, what aborted transactions mean for a consumer.",
+    ),
+    "up": Entry(
+        "lacuna.cli.up:up",
+        "Runs a whole cluster in one command, with its records in a folder or a bucket.",
+    ),
+    "status": Entry(
+        "lacuna.cli.status:status",
+        "Shows a cluster's agents, and how many topics, groups and transactions it has in which state.",
+        shows=True,
+    ),
+    "console": Entry(
+        "lacuna.cli.serve_console:console",
+        "Runs the web console of a cluster that runs elsewhere.",
+    ),
+    "topics": Entry(
+        "lacuna.cli.topics:app", "Lists, describes, creates, alters and deletes topics."
+    ),
+    "produce": Entry(
+        "lacuna.cli.produce:produce",
+        "Writes the lines of standard input to a topic, one record per line.",
+        shows=True,
+    ),
+    "consume": Entry(
+        "lacuna.cli.consume:consume",
+        "Prints the records of a topic, from one offset or time until another.",
+    ),
+    "time-travel": Entry(
+        "lacuna.cli.time_travel:time_travel",
+        "Shows the records of a topic that a read_committed consumer could see at a past time, and the number of "
+        "newer ones.",
+        shows=True,
+    ),
+    "groups": Entry(
+        "lacuna.cli.groups:app",
+        "Lists, describes, resets and deletes consumer groups, and shows how far they are behind.",
+    ),
+    "transactions": Entry(
+        "lacuna.cli.transactions:app",
+        "Lists, describes and aborts transactions, and shows which ones consumers wait for.",
+    ),
+    "acls": Entry(
+        "lacuna.cli.acls:app",
+        "Lists, adds and removes ACLs, which define what each principal may do.",
+    ),
+    "users": Entry("lacuna.cli.users:app", "Lists, adds and removes users and their passwords."),
+    "explain": Entry(
+        "lacuna.cli.explain:explain",
+        "Shows which records of a partition a read_committed consumer gets, and why.",
+        shows=True,
+    ),
+    "doctor": Entry(
+        "lacuna.cli.doctor:doctor",
+        "Shows how a Kafka client behaves with Lacuna, compared with Kafka.",
+        shows=True,
+    ),
+    "compact": Entry(
+        "lacuna.cli.compact:compact",
+        "Rewrites the bucket: few large objects, without aborted or superseded records.",
+    ),
+    "export": Entry(
+        "lacuna.cli.export:export",
+        "Exports committed records to Parquet files or Iceberg tables, each exactly once.",
+    ),
+    "verify": Entry(
+        "lacuna.cli.verify:verify",
+        "Audits the bucket: reads all of it and compares it with the control plane.",
+    ),
+    "metadata": Entry(
+        "lacuna.cli.metadata:app",
+        "Publishes and shows metadata snapshots, which let jobs read without a control plane.",
+    ),
+    "controlplane": Entry(
+        "lacuna.cli.controlplane:app",
+        "Runs only a control plane, which keeps topics, transactions, groups and the index of records.",
+    ),
+    "agent": Entry(
+        "lacuna.cli.agent:agent",
+        "Runs only an agent, which serves Kafka clients from a bucket or a shared folder.",
+    ),
+    "config": Entry(
+        "lacuna.cli.showing_config:config",
+        "Shows the options of a command with their variables and values.",
+        shows=True,
+    ),
+    "completion": Entry(
+        "lacuna.cli.completion:completion",
+        "Prints the script with which a shell completes commands and options.",
+    ),
+}
+
+#: Every command inherits them.
+CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"], "auto_envvar_prefix": "LACUNA"}
