@@ -24,28 +24,40 @@ from lacuna.console import (
     topics,
     transactions,
 )
+from lacuna.console.logins import Logins
 from lacuna.console.rights import NotAllowed, RightsOfUsers
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
-from lacuna.console.site import NotThere, Page, Site, Turns, for_its_user, link, templates
+from lacuna.console.site import (
+    Handler,
+    NotThere,
+    Page,
+    Site,
+    Turns,
+    aborts,
+    describes_cluster,
+    leaves_out,
+    link,
+    reads_topic,
+    templates,
+)
 from lacuna.console.sources import Sources
 from lacuna.observing.endpoint import Shown
 
-_PAGES: Final[dict[str, Page]] = {
-    "/": cluster.page,
-    "/topics": topics.page,
-    "/topics/{topic}": topics.topic_page,
-    "/topics/{topic}/{partition:int}": partition.page,
-    "/topics/{topic}/{partition:int}/messages": messages.page,
-    "/groups": groups.page,
-    "/groups/group": groups.group_page,
-    "/transactions": transactions.page,
-    "/transactions/abort": transactions.abort_page,
-    "/merges": merges.page,
-    "/clients": connected.page,
-}
-#: What is answered before anybody has logged in.
-_OF_STRANGERS: Final = (login.page, login.log_in)
+_PAGES: Final = (
+    Page("/", cluster.page, leaves_out),
+    Page("/topics", topics.page, leaves_out),
+    Page("/topics/{topic}", topics.topic_page, leaves_out),
+    Page("/topics/{topic}/{partition:int}", partition.page, reads_topic),
+    Page("/topics/{topic}/{partition:int}/messages", messages.page, reads_topic),
+    Page("/groups", groups.page, leaves_out),
+    Page("/groups/group", groups.group_page, leaves_out),
+    Page("/transactions", transactions.page, leaves_out),
+    Page("/transactions/abort", transactions.abort_page, aborts),
+    Page("/transactions/abort", transactions.abort, aborts, method="POST"),
+    Page("/merges", merges.page, describes_cluster),
+    Page("/clients", connected.page, describes_cluster),
+)
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
@@ -63,7 +75,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
     """Return the console. `names` are the host names that it goes by."""
     security = sources.agents().security
     needs_login = security.has_sasl and security.credentials is None
-    logins = login.Logins(sources.seconds) if needs_login else None
+    logins = Logins(sources.seconds) if needs_login else None
     site = Site(
         sources=sources,
         logins=logins,
@@ -76,13 +88,15 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
     turns = Turns()
     streams = live.Streams(site)
 
-    def answering(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def answering(
+        handler: Handler, *, for_strangers: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            if logins is not None and logins.find(request) is None and page not in _OF_STRANGERS:
+            if logins is not None and logins.find(request) is None and not for_strangers:
                 query = f"?{request.url.query}" if request.url.query else ""
                 to = f"{request.url.path}{query}" if request.method == "GET" else "/"
                 return RedirectResponse(link("/login", to=to), 303)
-            return await turns.answer(site, request, page)
+            return await turns.answer(site, request, handler)
 
         return endpoint
 
@@ -94,19 +108,19 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
 
         return endpoint
 
-    routes = [Route(path, answering(for_its_user(page))) for path, page in _PAGES.items()]
-    abort = answering(for_its_user(transactions.abort))
-    routes.append(Route("/transactions/abort", abort, methods=["POST"]))
+    routes = [Route(each.path, answering(each.answer), methods=[each.method]) for each in _PAGES]
     routes.append(Route("/live", known(streams.changes)))
     routes.append(Route("/live/{topic}/{partition:int}", known(streams.tail)))
     if logins is not None:
-        routes.append(Route("/login", answering(login.page)))
-        routes.append(Route("/login", answering(login.log_in), methods=["POST"]))
+        routes.append(Route("/login", answering(login.page, for_strangers=True)))
+        check = answering(login.log_in, for_strangers=True)
+        routes.append(Route("/login", check, methods=["POST"]))
         routes.append(Route("/logout", answering(login.log_out), methods=["POST"]))
     routes += [Route(f"/static/{name}", _static(name)) for name in _STATIC]
     if sources.shown is not None:
         routes += _observed(site, sources.shown)
-    routes.append(Route("/{path:path}", answering(for_its_user(_nothing))))
+    nothing = Page("/{path:path}", _nothing, leaves_out)
+    routes.append(Route(nothing.path, answering(nothing.answer)))
     return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lacuna.console.site import Paging, Site, rights_of
+from lacuna.console.site import Paging, Site
 from lacuna.controlplane.v1.reports_pb2 import AgentReport, ConnectedClients
 from lacuna.operating.clients import Client, ClientQuery, load, nearest
 
@@ -61,7 +61,6 @@ class Kind:
 
 async def page(site: Site, request: Request) -> Response:
     """Answer with the page."""
-    rights_of(request).check_cluster()
     described = await site.sources.describe_cluster()
     kinds = kinds_of(each.report for each in described.agents)
     paging = Paging.of(request.query_params, len(kinds))

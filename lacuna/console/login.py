@@ -6,10 +6,7 @@ read.
 """
 
 import base64
-import secrets
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,57 +15,11 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from lacuna.base.sasl import SCRAM, Credentials, plain, scram
 from lacuna.console import limits
-from lacuna.console.brake import Brake
+from lacuna.console.logins import COOKIE, LOGIN_SECONDS
 from lacuna.console.site import Site, form_of
 from lacuna.operating.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 
-COOKIE: Final = "lacuna_login"
 _ACTION: Final = "login"
-_SECONDS: Final = 8 * 3600.0
-_MOST: Final = 1000
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Login:
-    """A user who has logged in, until when (loop time), and what the console connects with for him."""
-
-    user: str
-    credentials: Credentials
-    ends: float
-
-
-class Logins:
-    """Who has logged in, each under the value of a cookie. The oldest login ends when there are too many."""
-
-    def __init__(self, seconds: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._logins: OrderedDict[str, Login] = OrderedDict()
-        self.brake = Brake(seconds)
-
-    def find(self, request: Request) -> Login | None:
-        """Return who sends a request."""
-        key = request.cookies.get(COOKIE, "")
-        login = self._logins.get(key)
-        if login is not None and self._seconds() >= login.ends:
-            del self._logins[key]
-            return None
-        return login
-
-    def add(self, user: str, credentials: Credentials) -> str:
-        """Return the cookie's value for a user who has logged in."""
-        for ended in [
-            each for each, login in self._logins.items() if self._seconds() >= login.ends
-        ]:
-            del self._logins[ended]
-        key = secrets.token_hex(32)
-        self._logins[key] = Login(user, credentials, self._seconds() + _SECONDS)
-        if len(self._logins) > _MOST:
-            self._logins.popitem(last=False)
-        return key
-
-    def end(self, request: Request) -> None:
-        """Forget who sends a request."""
-        self._logins.pop(request.cookies.get(COOKIE, ""), None)
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -97,7 +48,7 @@ async def log_in(site: Site, request: Request) -> Response:
     response.set_cookie(
         COOKIE,
         logins.add(user, credentials),
-        max_age=int(_SECONDS),
+        max_age=int(LOGIN_SECONDS),
         httponly=True,
         samesite="strict",
         secure=is_secure,

@@ -14,7 +14,6 @@ from lacuna.controlplane.v1.log_pb2 import DescribeMerges
 async def page(site: Site, request: Request) -> Response:
     """Answer with the page."""
     rights = rights_of(request)
-    rights.check_cluster()
     control = site.sources.control
     await confirm(control)
     await control.cluster.ready()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 import jinja2
@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from lacuna.base.errors import UserError
 from lacuna.console import formats, limits
+from lacuna.console.logins import Logins
 from lacuna.console.rights import NOTHING, NotAllowed, Rights, RightsOfUsers
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import COOKIE, Tokens
@@ -19,9 +20,6 @@ from lacuna.console.sources import Sources
 from lacuna.console.strip import MEANINGS
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.operating.kafka import Agents, BootstrapUnavailable
-
-if TYPE_CHECKING:
-    from lacuna.console.login import Logins
 
 
 class NotThere(UserError):
@@ -41,7 +39,7 @@ class Site:
     tokens: Tokens
     rights: RightsOfUsers
     #: Who has logged in, if users must.
-    logins: "Logins | None"
+    logins: Logins | None
     may_write: bool
     templates: jinja2.Environment
 
@@ -76,7 +74,48 @@ class Site:
         return response
 
 
-Page = Callable[[Site, Request], Awaitable[Response]]
+Handler = Callable[[Site, Request], Awaitable[Response]]
+#: Raises NotAllowed if a user with these rights may not have the page at an address; the latter's parts are given.
+Needs = Callable[[Rights, Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What answers at an address, and what its user must be allowed: a row of the table in app.py.
+
+    There is no page without `needs`. One that shows each user what that user may describe has `leaves_out`.
+    """
+
+    path: str
+    handler: Handler
+    needs: Needs
+    method: str = "GET"
+
+    async def answer(self, site: Site, request: Request) -> Response:
+        """Answer, once the user's rights are known and suffice."""
+        await note_rights(site, request)
+        self.needs(rights_of(request), request.path_params)
+        return await self.handler(site, request)
+
+
+def leaves_out(_rights: Rights, _path: Mapping[str, Any]) -> None:
+    """Anybody may have the page: it leaves out what its user may not describe."""
+
+
+def describes_cluster(rights: Rights, _path: Mapping[str, Any]) -> None:
+    """The page is about the cluster."""
+    rights.check_cluster()
+
+
+def reads_topic(rights: Rights, path: Mapping[str, Any]) -> None:
+    """The page shows records of the topic in its address. One that its user may not describe is not found."""
+    if rights.topic(path["topic"]):
+        rights.check_reads(path["topic"])
+
+
+def aborts(rights: Rights, _path: Mapping[str, Any]) -> None:
+    """The page aborts transactions."""
+    rights.check_aborts()
 
 
 def rights_of(request: Request) -> Rights:
@@ -113,16 +152,6 @@ async def read_form(request: Request) -> None:
     request.state.form = dict(fields)
 
 
-def for_its_user(page: Page) -> Page:
-    """Return a page that knows what its user may see."""
-
-    async def answer(site: Site, request: Request) -> Response:
-        await note_rights(site, request)
-        return await page(site, request)
-
-    return answer
-
-
 _FAILURES: Final = (
     (NotAllowed, 403, "Not allowed"),
     (NotThere, 404, "Not found"),
@@ -139,8 +168,8 @@ class Turns:
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(limits.REQUESTS)
 
-    async def answer(self, site: Site, request: Request, page: Page) -> Response:
-        """Return what `page` answers, or a page that says why it does not."""
+    async def answer(self, site: Site, request: Request, handler: Handler) -> Response:
+        """Return what `handler` answers, or a page that says why it does not."""
         if request.method == "POST":
             # Before its turn: whoever sends a form slowly keeps nobody waiting.
             try:
@@ -158,7 +187,7 @@ class Turns:
             )
         try:
             async with asyncio.timeout(limits.ANSWER_SECONDS):
-                return await page(site, request)
+                return await handler(site, request)
         except TimeoutError:
             text = f"This took longer than {limits.ANSWER_SECONDS:g} seconds, and was given up."
             return _failed(site, request, 503, "Too slow", text)

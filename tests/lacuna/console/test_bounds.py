@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from lacuna.console import app, limits
+from lacuna.console import app, limits, site
 from lacuna.console.site import Site
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
@@ -30,7 +30,8 @@ def test_requests_wait_for_their_turn_and_none_takes_for_ever(
     async def let_it_end() -> None:
         may_end.set()
 
-    monkeypatch.setitem(app._PAGES, "/slow", slow)
+    slow_page = site.Page("/slow", slow, site.leaves_out)
+    monkeypatch.setattr(app, "_PAGES", (*app._PAGES, slow_page))
     monkeypatch.setattr(limits, "REQUESTS", 1)
     with served(filled) as browser, ThreadPoolExecutor(1) as thread:
         with monkeypatch.context() as short:
