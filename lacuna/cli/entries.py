@@ -100,4 +100,7 @@ ENTRIES: Final = {
 }
 
 #: Every command inherits them.
-CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"], "auto_envvar_prefix": "LACUNA"}
+CONTEXT: Final[dict[str, Any]] = {
+    "help_option_names": ["--help", "-h"],
+    "auto_envvar_prefix": "LACUNA",
+}
