@@ -156,8 +156,8 @@ def compact(
 
     Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and timestamps
     do not change, and consumers can read all the time. A partition that changes during its rewrite stays unchanged
-    until the next run. This process rewrites up to 1 GiB. For more, it uses Spark, which needs `pip install
-    'lacuna-log[spark]'` and Java 17 or 21.
+    until the next run. This process rewrites up to 1 GiB. For more, it uses Spark, which needs
+    `pip install 'lacuna-log[spark]'` and Java 17 or 21.
     """
     from lacuna.cli.compaction import show_plan, show_report, watching
     from lacuna.cli.progress import bytes_done
