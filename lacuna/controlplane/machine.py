@@ -4,6 +4,7 @@
     needs_proof(command, decision) -> bool         # whether an answer waits for a proof that this one leads
     replay(state, record)                          # applies one record completely
     tick(state, context) -> Decision               # decides what is overdue
+    pause(state, context, by_ms) -> Decision       # nothing could be heard for so long
     found(state, cluster_id, context) -> Decision  # the first record of a new journal
     set_time(now_ms) -> Decision                   # an operator knows better what time it is
     snapshot_parts(state) -> Iterator[bytes], restore(parts) -> State
@@ -34,6 +35,7 @@ from lacuna.controlplane.verbs import (
     producers,
     retention,
     securing,
+    times,
     windows,
 )
 from lacuna.controlplane.verbs.groups import deadlines
@@ -54,6 +56,7 @@ __all__ = [
     "found",
     "handle",
     "needs_proof",
+    "pause",
     "replay",
     "restore",
     "restore_part",
@@ -138,6 +141,16 @@ def tick(state: State, context: Context) -> Decision:
     presence.tick_presence(turn)
     deadlines.tick_groups(turn)
     internal.tick_internal(turn)
+    return turn.end(None)
+
+
+def pause(state: State, context: Context, by_ms: int) -> Decision:
+    """Decide what becomes of silence while the process was stopped for `by_ms`, so that nothing could be heard.
+
+    What ends because nothing is heard of its owner lasts as much longer, and no more: the dead end all the same.
+    """
+    turn = Turn(state, context)
+    times.pause(turn, by_ms)
     return turn.end(None)
 
 

@@ -56,6 +56,8 @@ _ENOUGH_BYTES = 16 << 10
 _SLICE_MS = 50
 #: A step of this length is logged. The shortest lease is three times as long.
 _LONG_STEP_MS = 500
+#: By how much a tick may be late. If it is later, the process was stopped, and could not hear anybody.
+_LATE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,8 @@ class Runtime:
         self._unshown: deque[tuple[PlaneSession, PartitionKey]] = deque()
         self._slice_began_ms: float | None = None
         self._longest_step_ms = 0.0
+        #: The time of the last tick, or of the start.
+        self._ticked_ms = 0
         self._going_on: asyncio.Handle | None = None
         self._sessions: dict[PlaneSession, None] = {}
         self._watchers: dict[PartitionKey, dict[PlaneSession, None]] = {}
@@ -204,6 +208,7 @@ class Runtime:
             await self._journal.close()
             raise
         self._time = SteadyTime(self._clock, self._state.clock_ms)
+        self._ticked_ms = self._time.now_ms()
         self._prepare(self._state)
         self._authorizer = authorizer_of(self._authorizer_settings, self._state.security)
         if self._authorizer is not None:
@@ -479,21 +484,55 @@ class Runtime:
     def tick(self) -> None:
         """End what is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
         self._check_running()
+        self._step("a tick", machine.tick)
+
+    def expect_jump(self, by_ms: int) -> None:
+        """Do not take a jump for a pause of the process: a test has moved the clock forwards by `by_ms`."""
+        self._ticked_ms += by_ms
+
+    def _step(self, what: str, decide: Callable[[State, Context], Decision]) -> None:
         began_ms = self._clock.passed_ms()
         try:
-            self._apply(machine.tick(self._state, self._context(0)))
+            context = self._context(0)
+            self._ticked_ms = context.now_ms
+            self._apply(decide(self._state, context))
         except Exception as error:
             self._fail(error)
             return
-        self._note_step(began_ms, "a tick")
+        self._note_step(began_ms, what)
         self._append_soon()
 
     async def _tick_forever(self) -> None:
+        """Tick in each interval.
+
+        The first tick after a pause of the process is left out: what arrived meanwhile is decided before anything is
+        found overdue.
+        """
+        has_paused = False
         while True:
             await self._clock.sleep(self._settings.tick_interval_ms)
             if not self._leads():
                 return
-            self.tick()
+            was_paused, has_paused = has_paused, self._note_pause()
+            if was_paused or not has_paused:
+                self.tick()
+
+    def _note_pause(self) -> bool:
+        """Return whether the process was stopped since the last tick; then what ends by silence lasts longer.
+
+        A lid was closed, or the process was starved or suspended. Renewals and heartbeats wait in the sockets.
+        """
+        passed_ms = self._context(0).now_ms - self._ticked_ms
+        # In one interval of real time, two may pass (`SteadyTime`).
+        paused_ms = passed_ms - 2 * self._settings.tick_interval_ms
+        if paused_ms <= _LATE_MS:
+            return False
+        _log.warning(
+            "this process was stopped for %.1f s; leases, sessions and transactions last as much longer",
+            paused_ms / 1000,
+        )
+        self._step("a pause", lambda state, context: machine.pause(state, context, paused_ms))
+        return True
 
     def _decide(self, session: PlaneSession, command: Command) -> None:
         self._last_token += 1
@@ -800,6 +839,7 @@ class Runtime:
         now_ms = self._time.now_ms()
         if leap_ms := self._time.take_leap():
             leap(self._state, leap_ms)
+            self._ticked_ms += leap_ms
         return Context(
             now_ms=now_ms,
             new_id=self._new_id,

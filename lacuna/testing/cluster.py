@@ -187,6 +187,7 @@ class Cluster:
         # Retention counts from the first tick, which a cluster that has just started may not have had.
         self.embedded.running.plane.tick()
         self._clock.advance(milliseconds)
+        self.embedded.running.plane.expect_jump(milliseconds)
         # Agents renew before anything is found overdue, so that they keep their leases across the jump. `start` sends
         # the renewals at once, because the control plane's own tick may be the next thing that the loop runs.
         agents = self.embedded.agents

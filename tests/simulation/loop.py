@@ -99,7 +99,10 @@ class Process:
         "name",
         "on_killed",
         "pace",
+        "paused_at",
         "read_on_at",
+        "renewed",
+        "went_on_at",
     )
 
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
@@ -114,6 +117,10 @@ class Process:
         self.read_on_at = -math.inf
         #: How fast its machine counts the time that passes.
         self.pace = 1.0
+        #: When it was paused last, and when it went on.
+        self.paused_at = self.went_on_at = -math.inf
+        #: By session: the leases whose renewals have arrived and were not read yet.
+        self.renewed: list[list[int]] = []
         #: Called when it is killed, in no process: the kernel closes its sockets.
         self.on_killed: list[Callable[[], None]] = []
         self._ready: deque[Handle] = deque()
@@ -139,11 +146,13 @@ class Process:
     def pause(self) -> None:
         """Stops it as SIGSTOP does; what arrives meanwhile waits for it."""
         self.is_paused = True
+        self.paused_at = self.loop.time()
         self.loop.forget(self)
 
     def go_on(self) -> None:
         """Continues it after `pause`."""
         self.is_paused = False
+        self.went_on_at = self.loop.time()
         self._mix()
         if self._ready:
             self.loop.queue(self)

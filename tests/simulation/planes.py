@@ -39,7 +39,7 @@ from tests.simulation.database import URL, DatabaseHost, connecting
 from tests.simulation.history import History
 from tests.simulation.journal import Disk, SimulatedJournal, SimulatedSnapshotter
 from tests.simulation.loop import Process
-from tests.simulation.reigns import Reigns, WatchedJournal, WatchedRuntime
+from tests.simulation.reigns import HearingRuntime, Reigns, WatchedJournal, WatchedRuntime
 from tests.simulation.sessions import SESSION_PORT, ask_status, serve
 from tests.simulation.store import SimulatedStore
 
@@ -101,8 +101,9 @@ def addresses(planes: Planes) -> list[str]:
 class ControlPlaneHost(Host):
     """The machine of a control plane that is alone, with the disk of its journal."""
 
-    def __init__(self, around: Surroundings, settings: RuntimeSettings) -> None:
+    def __init__(self, around: Surroundings, settings: RuntimeSettings, history: History) -> None:
         super().__init__(around, "control")
+        self.history = history
         self.disk = Disk(around.loop, around.randomness("disk"))
         self.settings = settings
         self.runtime: Runtime | None = None
@@ -111,7 +112,7 @@ class ControlPlaneHost(Host):
         loop = self.around.loop
         failed: asyncio.Future[None] = loop.create_future()
         journal = SimulatedJournal(self.disk, process)
-        runtime = Runtime(
+        runtime = HearingRuntime(
             journal,
             process,
             self.new_id,
@@ -119,6 +120,7 @@ class ControlPlaneHost(Host):
             snapshotter=SimulatedSnapshotter(self.disk),
             on_fatal=lambda error: None if failed.done() else failed.set_exception(error),
         )
+        runtime.process, runtime.history = process, self.history
         await runtime.start()
         self.runtime = runtime
         serve(self.around.network, process, ServedAlone(runtime))
@@ -241,6 +243,7 @@ class NodeHost(Host):
             on_fatal=on_fatal,
         )
         plane.who, plane.reigns = self.name, self._planes.reigns
+        plane.process, plane.history = process, self._planes.history
         return plane
 
     async def _show_leading(self) -> None:
@@ -326,6 +329,7 @@ class SharedPlanes:
         self.journal = journal
         self.settings = settings
         self.lease = draw.choice((1.0, 3.0))
+        self.history = history
         self.reigns = Reigns(history, self.lease)
         self.nodes = [
             NodeHost(around, number, self) for number in range(1, draw.choice((2, 3)) + 1)
@@ -432,5 +436,5 @@ def draw_planes(
     draw = around.randomness("planes")
     journal = draw.choice(journals)
     if journal == DISK:
-        return LonePlane(ControlPlaneHost(around, settings))
+        return LonePlane(ControlPlaneHost(around, settings, history))
     return SharedPlanes(around, journal, settings, draw, history)

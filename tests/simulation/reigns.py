@@ -11,9 +11,12 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
 
 from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.client.session import SessionLimits
+from lacuna.controlplane.decision import Decision
 from lacuna.controlplane.journal.journal import (
     Fit,
     JournalBatch,
@@ -128,7 +131,32 @@ class Reigns:
                 self._history.wrong(f"{who} another record at position {position} than was there")
 
 
-class WatchedRuntime(Runtime):
+#: A process that was paused for so many seconds has noticed, however slowly its time passes (ADR 25).
+LONG_PAUSE: Final = 4.0
+
+
+class HearingRuntime(Runtime):
+    """A control plane that may not end a lease after a pause while its renewal waits to be read."""
+
+    process: Process
+    history: History
+
+    def _apply(self, decision: Decision, *given: Any, **named: Any) -> None:
+        ended = {each for record in decision.records for each in record.leases_ended.lease_ids}
+        process = self.process
+        was_paused = (
+            process.went_on_at - process.paused_at > LONG_PAUSE
+            and self.history.now() < process.went_on_at + 0.2
+        )
+        if ended and not given and was_paused:
+            for lease_id in sorted(ended.intersection(chain(*process.renewed))):
+                self.history.wrong(
+                    f"{process.name} ends lease {lease_id}, whose renewal has arrived while it was paused"
+                )
+        super()._apply(decision, *given, **named)
+
+
+class WatchedRuntime(HearingRuntime):
     """A control plane that tells whenever it decides."""
 
     reigns: Reigns

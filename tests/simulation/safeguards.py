@@ -472,6 +472,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "error of a deleted topic": _undeleted_views,
     "commands not sent again": _everything_again,
     "agreement of clocks": _believed_at_once,
+    "late ticks": lambda: patch(Runtime, "_note_pause", lambda _: False),
 }
 
 #: The same, found by histories of a group whose members come and go.

@@ -140,14 +140,28 @@ async def _connect(network: Network, address: str) -> AsyncIterator[_Stream]:
         stream.cancel()
 
 
+def _renewed_leases(request: SessionRequest) -> list[int]:
+    """The leases that the commands of a message renew."""
+    return [each.renew_lease.lease_id for each in request.commands if each.HasField("renew_lease")]
+
+
 async def _serve_session(served: ServedPlane, end: End) -> None:
     """Serves the control plane's end of a stream, as `lacuna.controlplane.service` does."""
     CLIENT.set(end.peer.process)
     messages: asyncio.Queue[SessionRequest | Exception | None] = asyncio.Queue()
-    end.open(messages.put_nowait, messages.put_nowait)
+    renewed: list[int] = []
+    end.process.renewed.append(renewed)
+
+    def receive(message: SessionRequest) -> None:
+        renewed.extend(_renewed_leases(message))
+        messages.put_nowait(message)
+
+    end.open(receive, messages.put_nowait)
 
     async def requests() -> AsyncIterator[SessionRequest]:
         while isinstance(message := await messages.get(), SessionRequest):
+            for lease_id in _renewed_leases(message):
+                renewed.remove(lease_id)
             yield message
 
     async def write(response: SessionResponse) -> None:
@@ -159,3 +173,5 @@ async def _serve_session(served: ServedPlane, end: End) -> None:
         await serve_stream(served, requests(), write, MAX_OUTBOX)
     except ControlPlaneUnavailable:
         end.close()
+    finally:
+        renewed.clear()

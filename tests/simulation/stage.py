@@ -79,7 +79,7 @@ class Stage:
         self.loop = self.around.loop
         self.parts = parts
         self.store = StagedStore(self)
-        self.control = ControlPlaneHost(self.around, RuntimeSettings())
+        self.control = ControlPlaneHost(self.around, RuntimeSettings(), History(self.loop.time))
         self.around.controls = addresses(LonePlane(self.control))
         self.agents: list[StagedAgent] = []
         #: Where the test's clients run.

@@ -17,12 +17,13 @@ class Deadlines(Generic[Key]):
     come. Moving a deadline later costs the same with any number of keys.
     """
 
-    __slots__ = ("_by_key", "_entered", "_heap")
+    __slots__ = ("_by_key", "_entered", "_heap", "_moved_ms")
 
     def __init__(self) -> None:
         self._by_key: dict[Key, int] = {}
         self._entered: dict[Key, int] = {}  # the time of the key's valid entry in the heap
         self._heap: list[tuple[int, Key]] = []
+        self._moved_ms = 0  # how much later all of these times are than what is stored
 
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key
@@ -32,11 +33,18 @@ class Deadlines(Generic[Key]):
 
     def set(self, key: Key, deadline_ms: int) -> None:
         """Set or move the deadline of a key."""
+        self._set(key, deadline_ms - self._moved_ms)
+
+    def _set(self, key: Key, deadline_ms: int) -> None:
         self._by_key[key] = deadline_ms
         entered_ms = self._entered.get(key)
         if entered_ms is None or deadline_ms < entered_ms:
             self._entered[key] = deadline_ms
             heappush(self._heap, (deadline_ms, key))
+
+    def shift(self, by_ms: int) -> None:
+        """Move all deadlines that are set now. This costs the same with any number of keys."""
+        self._moved_ms += by_ms
 
     def discard(self, key: Key) -> None:
         """Remove the deadline of a key, if it has one."""
@@ -47,6 +55,7 @@ class Deadlines(Generic[Key]):
 
         A key stays due until its deadline is moved or discarded.
         """
+        now_ms -= self._moved_ms
         found: list[tuple[int, Key]] = []
         while self._heap and self._heap[0][0] <= now_ms and len(found) < limit:
             at_ms, key = heappop(self._heap)
@@ -59,8 +68,8 @@ class Deadlines(Generic[Key]):
             if deadline_ms <= now_ms:
                 found.append((deadline_ms, key))
             else:
-                self.set(key, deadline_ms)
+                self._set(key, deadline_ms)
         for deadline_ms, key in found:
-            self.set(key, deadline_ms)
+            self._set(key, deadline_ms)
         found.sort()
         return [key for _, key in found]

@@ -263,9 +263,7 @@ class SegmentTable:
         Those that are to be `avoided` are left out.
         """
         last_ms = now_ms - grace_ms
-        held_from_ms = min(
-            (pin.starts_ms for pin in self.pins.values() if pin.ends_ms > now_ms), default=None
-        )
+        held_from_ms = min((pin.starts_ms for pin in self.pins.values()), default=None)
         if held_from_ms is not None:
             last_ms = min(last_ms, held_from_ms - 1)
         found: list[SegmentKey] = []

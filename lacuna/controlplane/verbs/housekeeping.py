@@ -1,6 +1,7 @@
 """DeleteRecords, the collection of garbage, and the pins that delay it."""
 
 from collections.abc import Iterable
+from heapq import nsmallest
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -250,9 +251,7 @@ def pin_reads(turn: Turn, command: PinReads) -> Reply:
 def _prolong_pin(turn: Turn, pin_id: int, ends_ms: int) -> Reply:
     answer = ReadsPinned(pin_id=pin_id)
     pin = turn.state.segments.pins.get(pin_id)
-    if (
-        pin is None or pin.ends_ms <= turn.now_ms
-    ):  # collection may be ahead of the tick that ends it
+    if pin is None:
         answer.error_code = ErrorCode.PIN_EXPIRED
         return Reply(reads_pinned=answer)
     record = PinProlonged(pin_id=pin_id, ends_ms=max(ends_ms, pin.ends_ms))
@@ -267,6 +266,14 @@ def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
         return Reply(reads_unpinned=answer)
     _end_pins(turn, [command.pin_id])
     return Reply(reads_unpinned=ReadsUnpinned())
+
+
+def prolong_pins(turn: Turn, by_ms: int) -> None:
+    """Add a time in which nothing could be heard to the pins that end first."""
+    pins = turn.state.segments.pins
+    for pin_id in nsmallest(MAX_PER_TICK, pins, key=lambda each: pins[each].ends_ms):
+        record = PinProlonged(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)
+        turn.journal(JournalRecord(pin_prolonged=record))
 
 
 def tick_pins(turn: Turn) -> None:

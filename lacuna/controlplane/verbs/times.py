@@ -1,16 +1,25 @@
-"""Setting the control plane's time, once a wrong clock has moved it (docs/adr/0053)."""
+"""Pauses of the control plane, and setting its time once a wrong clock has moved it (docs/adr/0053)."""
 
 from typing import Final
 
 from lacuna.controlplane.decision import Decision
+from lacuna.controlplane.state import times
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.times import hold_back
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TimeSet
+from lacuna.controlplane.verbs.housekeeping import prolong_pins
+from lacuna.controlplane.verbs.turn import Turn
 
 
 def set_time(now_ms: int) -> Decision:
     """Decide that the time is `now_ms`, whatever it was. Only for a state that serves nobody yet."""
     return Decision(records=[JournalRecord(time_set=TimeSet(), now_ms=now_ms)])
+
+
+def pause(turn: Turn, by_ms: int) -> None:
+    """Add a time in which nothing could be heard to leases, sessions, transactions and pins."""
+    times.pause(turn.state, by_ms)
+    prolong_pins(turn, by_ms)
 
 
 def replay_time_set(state: State, _record: TimeSet, now_ms: int) -> None:

@@ -15,8 +15,9 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.runtime import RuntimeSettings
-from lacuna.controlplane.state.settings import SESSION_GRACE_MS
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.settings import LEASE_DURATION_MS, SESSION_GRACE_MS
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent, RenewLease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, ReadPartitions
@@ -261,6 +262,46 @@ async def test_the_timer_ticks_when_the_clock_says_so(rig: Rig) -> None:
     rig.clock.advance(1)
     await iterations()
     assert (await last_record(rig)).leases_ended.lease_ids == [opened.lease_opened.lease_id]
+
+
+async def run_for(rig: Rig, duration_ms: int) -> None:
+    """Lets time pass in which the process runs."""
+    for _ in range(duration_ms // rig.settings.tick_interval_ms):
+        rig.clock.advance(rig.settings.tick_interval_ms)
+        await iterations()
+
+
+async def test_what_waits_in_the_sockets_is_heard_before_anything_ends(rig: Rig) -> None:
+    """A lid was closed for a night, or SIGSTOP came."""
+    client = rig.client()
+    lease_id = (await client.call(register(rig))).agent_registered.lease_id
+    await run_for(rig, 5_000)
+    rig.clock.advance(8 * 3_600_000)
+    await iterations()
+    reply = await client.call(Command(renew_lease=RenewLease(lease_id=lease_id)))
+    assert reply.lease_renewed.error_code == ErrorCode.NONE
+    await run_for(rig, LEASE_DURATION_MS - 1_000)
+    assert lease_id in rig.state.leases
+
+
+async def test_a_pause_gives_the_dead_its_own_length_and_no_more(rig: Rig) -> None:
+    lease_id = (await rig.client().call(register(rig))).agent_registered.lease_id
+    await run_for(rig, 5_000)
+    rig.clock.advance(60_000)
+    await iterations()
+    await run_for(rig, LEASE_DURATION_MS - 6_000)
+    assert lease_id in rig.state.leases
+    await run_for(rig, 1_500)
+    assert lease_id not in rig.state.leases
+
+
+async def test_pauses_that_follow_one_another_keep_nobody_alive(rig: Rig) -> None:
+    lease_id = (await rig.client().call(register(rig))).agent_registered.lease_id
+    await run_for(rig, 250)
+    for _ in range(LEASE_DURATION_MS // rig.settings.tick_interval_ms):
+        rig.clock.advance(rig.settings.tick_interval_ms + 30_000)
+        await iterations()
+    assert lease_id not in rig.state.leases
 
 
 async def test_too_much_that_waits_for_the_disk_holds_commands_back() -> None:

@@ -14,12 +14,14 @@ from tests.controlplane.verbs.cluster import Cluster, add_batch
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30) | st.none()), max_size=30)
 
 
-@given(STEPS, st.lists(st.integers(0, 31), max_size=4), st.integers(1, 7))
+@given(STEPS, st.lists(st.integers(0, 31), max_size=4), st.integers(1, 7), st.integers(0, 9))
 def test_what_is_due_is_what_a_dictionary_says(
-    steps: list[tuple[int, int | None]], looks: list[int], limit: int
+    steps: list[tuple[int, int | None]], looks: list[int], limit: int, shift_ms: int
 ) -> None:
     deadlines, model = Deadlines[int](), dict[int, int]()
     for now_ms in [*sorted(looks), 31]:
+        deadlines.shift(shift_ms)
+        model = {key: at_ms + shift_ms for key, at_ms in model.items()}
         for key, deadline_ms in steps:
             if deadline_ms is None:
                 deadlines.discard(key)

@@ -6,7 +6,7 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
-from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, JoinGroup, OffsetCommit
 from lacuna.controlplane.v1.log_pb2 import PinReads, PlanCollection, PlanCompaction
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from tests.controlplane.verbs.cluster import Cluster
@@ -145,3 +145,33 @@ def test_a_time_that_is_set_forwards_moves_nothing_else() -> None:
     cluster.decide(machine.set_time(cluster.now_ms + DAY_MS))
     assert cluster.state.clock_ms == cluster.now_ms + DAY_MS
     assert cluster.state.transactional_ids["x"].start_time_ms == before
+
+
+def test_a_pause_is_added_to_what_ends_by_silence() -> None:
+    """A lease, a transaction, the session of a member, a pin: each lasts as much longer, and then ends."""
+    cluster = run("""
+        topic a 1
+        init x timeout=60000                   -> 1/0
+        put a-0 x1 1/0@0 tv2                   -> 0
+    """)
+    join = JoinGroup(group_id="g", protocol_type="consumer", session_timeout_ms=10_000)
+    join.rebalance_timeout_ms = 10_000
+    join.protocols.add(name="range")
+    cluster.reply("join_group", join)
+    cluster.do("pin_reads", PinReads(duration_ms=20_000))
+    assert cluster.tick() == []
+    cluster.now_ms += 3_600_000
+    paused = machine.pause(cluster.state, cluster.context(), 3_600_000)
+    assert [each.WhichOneof("event") for each in cluster.decide(paused).records] == [
+        "pin_prolonged"
+    ]
+    assert cluster.tick(8_999) == []
+    assert cluster.tick(1) == ["leases_ended"]
+    assert cluster.tick(999) == []
+    assert cluster.state.groups.live.groups["g"].members
+    assert cluster.tick(1) == ["group"]
+    assert not cluster.state.groups.live.groups["g"].members
+    assert cluster.tick(9_999) == []
+    assert cluster.tick(1) == ["pins_ended"]
+    assert cluster.tick(39_999) == []
+    assert cluster.tick(1) == ["transaction_ended"]
