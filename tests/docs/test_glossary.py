@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("agent", "controlplane", "lacuna", "logstore", "pipeline", "wire")
 #: These only point elsewhere: whoever reads the code sees no more than its name.
 SAYS_NOTHING = re.compile(r"(Nothing|None|See \S+|As .{1,40} says)\.")
 
@@ -20,14 +19,17 @@ def glossary() -> dict[str, str]:
 
 
 def modules() -> Iterator[Path]:
-    for room in ROOMS:
-        yield from (ROOT / room).rglob("*.py")  # does not follow the links of lacuna/
+    return (ROOT / "lacuna").rglob("*.py")
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
+    """The docstrings of the files that have the words which say nothing, wherever they have them."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        code = path.read_text()
+        if SAYS_NOTHING.search(code) is None:
+            continue  # to parse all of the code takes a second
+        for node in ast.walk(ast.parse(code)):
             if isinstance(node, kinds) and (text := ast.get_docstring(node)):
                 yield f"{path.relative_to(ROOT)} {getattr(node, 'name', '')}", text
 
