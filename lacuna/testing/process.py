@@ -28,6 +28,8 @@ class ProcessCluster:
     With `data` None it uses a temporary folder and deletes it at the end. `options` are further options of the command.
     """
 
+    _popen: type[subprocess.Popen[str]] = subprocess.Popen
+
     def __init__(self, data: Path | None = None, options: Sequence[str] = ()) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="lacuna-") if data is None else None
         self.data = data or Path(str(self._temporary and self._temporary.name))
@@ -73,7 +75,7 @@ class ProcessCluster:
         command = [sys.executable, "-m", "lacuna", "up", "--no-console", "--data", str(self.data)]
         command += ["--listen", self._listen, *self._options]
         self.bootstrap = ""
-        self._process = subprocess.Popen(
+        self._process = self._popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from lacuna.testing import Cluster, ProcessCluster
+from lacuna.testing import Cluster
 from lacuna.testing.ports import lasting_ports
 from tests.examples.test_exactly_once import EXAMPLES, running
+from tests.forked import ForkedCluster
 
 SECONDS = 120.0
 DOCS = EXAMPLES.parent / "docs"
@@ -83,7 +84,7 @@ def statements(cell: str) -> list[str]:
 def test_the_first_steps_are_as_the_page_says(tmp_path: Path) -> None:
     programs = PROGRAM.findall((DOCS / "start.md").read_text())
     assert len(programs) == 2
-    with ProcessCluster(tmp_path / "data") as cluster:
+    with ForkedCluster(tmp_path / "data") as cluster:
         printed = [
             subprocess.run(
                 [sys.executable, "-c", program.replace("127.0.0.1:9092", cluster.bootstrap)],

@@ -19,6 +19,7 @@ from typing import IO, Self
 
 from lacuna.controlplane.shared_service import ask_status
 from lacuna.testing.ports import lasting_ports
+from tests.forked import Popen
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -66,7 +67,7 @@ class Process:
         """Starts the process and, if it has a `ready` line, waits until it serves."""
         self.lines.append("--- start")
         where = [f"--listen={self.address}"] if self._listens else []
-        self._process = subprocess.Popen(
+        self._process = Popen(
             [*self._command, *where],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

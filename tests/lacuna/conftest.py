@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lacuna.controlplane.state.settings import TRANSACTION_MAX_TIMEOUT_MS
 from lacuna.testing import Cluster
+from tests.forked import LACUNA, Popen
 from tests.journal_servers import (
     bucket_url,
     database,
@@ -75,41 +74,30 @@ def lacuna_private_cluster(lacuna_private_cluster: Cluster) -> Cluster:
     return with_lasting_leases(lacuna_private_cluster)
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[subprocess.Popen[str]]:
-    """A process that has already imported the slow modules, and forks for each command."""
-    with subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("forks.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
 @pytest.fixture
-def lacuna(forks: subprocess.Popen[str], tmp_path: Path) -> Command:
+def lacuna(tmp_path: Path) -> Command:
     """A function that runs `lacuna ARGUMENTS` in a separate process, in an empty folder, and waits for its end.
 
     `stdin` is its standard input.
     """
-    assert forks.stdin is not None
-    assert forks.stdout is not None
-    requests, answers = forks.stdin, forks.stdout
 
     def run(*arguments: str, columns: int = 80, stdin: bytes = b"", **environment: str) -> Ran:
-        asked = {
-            "arguments": arguments,
-            "environment": {**_environment(), "COLUMNS": str(columns), **environment},
-            "folder": str(tmp_path),
-            "stdin": stdin.decode(errors="surrogateescape"),
-        }
-        print(json.dumps(asked), file=requests, flush=True)
-        return Ran(*json.loads(answers.readline()))
+        with Popen(
+            [*LACUNA, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**_environment(), "COLUMNS": str(columns), **environment},
+            cwd=tmp_path,
+        ) as process:
+            out, err = process.communicate(stdin)
+        return Ran(_text(out), _text(err), process.returncode)
 
     return run
+
+
+def _text(printed: bytes) -> str:
+    return printed.decode(errors="surrogateescape")
 
 
 @pytest.fixture

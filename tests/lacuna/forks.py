@@ -1,18 +1,18 @@
-"""Runs `lacuna` commands in processes forked from one that has done the imports.
+"""Runs `lacuna` commands in processes forked from one that has done the imports; tests/forked.py asks for them.
 
-A line of JSON in: arguments, environment, folder, standard input. A line out: what it printed on each output, and its
-exit code. Bytes that are not UTF-8 are passed as surrogates.
+Its standard input is a socket. A message is JSON (`Asked`) with four files: the command's standard input and its two
+outputs, and a pipe. Into this it writes two numbers of 8 bytes: the process id, and later how the process ended, as
+waitpid(2) puts it.
 """
 
 import atexit
 import gc
 import json
 import os
-import shutil
+import signal
+import socket
 import sys
-import tempfile
 from importlib import import_module
-from pathlib import Path
 from typing import TypedDict
 
 #: What commands import, but for what few of them need. Importing `lacuna.cli.console` looks at the environment, so that
@@ -44,18 +44,22 @@ SLOW_TO_IMPORT = (
     "uvloop",
 )
 
+#: The most bytes that a message has; the environment is in it.
+LONGEST = 1 << 17
+
 
 class Asked(TypedDict):
-    """A line that comes in."""
+    """A message that comes in."""
 
     arguments: list[str]
     environment: dict[str, str]
     folder: str
-    stdin: str
 
 
 #: The exit code of a command that has ended; empty in the process that forks.
 codes: list[int] = []
+#: Where to write how each process ended.
+waiting: dict[int, int] = {}
 
 
 @atexit.register
@@ -67,7 +71,14 @@ def leave() -> None:
         os._exit(codes[0])
 
 
-def become(asked: Asked) -> None:
+def become(asked: Asked, files: list[int]) -> None:
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    os.closerange(3, 1024)  # else pipes of other commands would stay open as long as this one runs
+    # Those of the process that forks are made for other kinds of files.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
@@ -79,26 +90,44 @@ def become(asked: Asked) -> None:
         raise
 
 
-def start(asked: Asked, folder: str) -> int:
-    """Forks; the child comes back as the command, and ends as that does."""
+def start(asked: Asked, files: list[int], status: int) -> bool:
+    """Forks, and returns whether this is the child."""
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGCHLD}
+    )  # until it is known whose end to report
     child = os.fork()
-    if not child:
-        os.dup2(os.open(Path(folder, "in"), os.O_RDONLY), 0)
-        for number, name in enumerate(("out", "err"), 1):
-            os.dup2(os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT), number)
-        become(asked)
-    return child
+    if child:
+        waiting[child] = status
+        os.write(status, child.to_bytes(8, "big"))
+    else:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    for file in files if child else ():
+        os.close(file)
+    return not child
 
 
-def run(asked: Asked) -> list[str | int]:
-    folder = tempfile.mkdtemp()
-    Path(folder, "in").write_bytes(asked["stdin"].encode(errors="surrogateescape"))
-    _, status = os.waitpid(start(asked, folder), 0)
-    printed = [
-        Path(folder, name).read_bytes().decode(errors="surrogateescape") for name in ("out", "err")
-    ]
-    shutil.rmtree(folder)
-    return [*printed, os.waitstatus_to_exitcode(status)]
+def reap(*_: object) -> None:
+    while waiting:
+        child, ended = os.waitpid(-1, os.WNOHANG)
+        if not child:
+            return
+        status = waiting.pop(child)
+        os.write(status, ended.to_bytes(8, "big"))
+        os.close(status)
+
+
+def serve() -> None:
+    """Returns at the end of the input. A child returns as the command does, and ends as that does."""
+    asking = socket.socket(fileno=os.dup(0))
+    while True:
+        message, files, *_ = socket.recv_fds(asking, LONGEST, 4)
+        if not message:
+            return
+        asked: Asked = json.loads(message)
+        if start(asked, files[:3], files[3]):
+            become(asked, files[:3])
+            return
 
 
 for name in SLOW_TO_IMPORT:
@@ -106,6 +135,5 @@ for name in SLOW_TO_IMPORT:
 import_module("lacuna.agent.apis").discover()  # imports what serves each API
 assert "lacuna.cli.console" not in sys.modules
 gc.freeze()  # so that no child copies the pages of all modules as it ends: that took longer than the command
-for line in sys.stdin:
-    sys.stdout.write(json.dumps(run(json.loads(line))) + "\n")
-    sys.stdout.flush()
+signal.signal(signal.SIGCHLD, reap)
+serve()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -231,9 +228,7 @@ def test_who_may_write_and_read_needs_no_other_right(lacuna: Command, tmp_path: 
         for role in (["--producer"], ["--consumer", "--group", "g"]):
             allowed = ("--allow-principal", "User:alice", "--topic", "orders", *role)
             assert lacuna("acls", "add", *allowed, LACUNA_BOOTSTRAP=cluster.bootstrap).code == 0
-        command = [sys.executable, "-m", "lacuna", "produce", "orders"]
-        environment = {**os.environ, **alice}
-        subprocess.run(command, env=environment, input=b"hello\n", check=True, timeout=60)
+        assert lacuna("produce", "orders", stdin=b"hello\n", **alice).code == 0
         read = lacuna("consume", "orders", "--from", "earliest", "--until", "end", **alice)
         assert (read.code, read.out.strip()) == (0, "hello"), read
         shown = lacuna("topics", "describe", "orders", **alice)

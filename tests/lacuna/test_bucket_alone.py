@@ -23,8 +23,9 @@ from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.logstore.objects import open_conditional_store
 from lacuna.operating import embedded
-from lacuna.testing import Cluster, ProcessCluster
+from lacuna.testing import Cluster
 from tests.clients.librd import COMMITTED, eventually, read
+from tests.forked import ForkedCluster
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -160,12 +161,12 @@ def test_up_is_killed_and_started_on_another_machine(
 ) -> None:
     bucket = bucket_url.removeprefix("s3://").partition("?")[0]
     options = ["--journal=bucket", f"--bucket={bucket}", f"--endpoint={moto_endpoint}", *workers]
-    with ProcessCluster(tmp_path / "one", options) as up:
+    with ForkedCluster(tmp_path / "one", options) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["before"])
         assert f"records and journal in {bucket_url}" in up.output
         up.kill()
     shutil.rmtree(tmp_path / "one")
-    with ProcessCluster(tmp_path / "two", options) as up:
+    with ForkedCluster(tmp_path / "two", options) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["after"])
         assert stored(up.bootstrap) == ["before", "after"]
         address = (up.data / "control.address").read_text()
@@ -184,9 +185,9 @@ def test_of_two_ups_one_sleeps_and_wakes(
     """The clients of the one that led before go to the other one by themselves."""
     bucket = bucket_url.removeprefix("s3://").partition("?")[0]
     options = ["--journal=bucket", f"--bucket={bucket}", f"--endpoint={moto_endpoint}"]
-    with ProcessCluster(tmp_path / "one", options) as first:
+    with ForkedCluster(tmp_path / "one", options) as first:
         os.kill(first.pid, signal.SIGSTOP)
-        with ProcessCluster(tmp_path / "two", options) as second:
+        with ForkedCluster(tmp_path / "two", options) as second:
             os.kill(first.pid, signal.SIGCONT)
             both = f"{first.bootstrap},{second.bootstrap}"
             producer = clients.plain(both)

@@ -35,8 +35,8 @@ from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.operating.embedded import EmbeddedCluster
-from lacuna.testing import ProcessCluster
 from tests.agent.harness import RawClient
+from tests.forked import ForkedCluster
 from tests.lacuna.conftest import Command, Refusal
 from tests.messages import nested
 
@@ -408,7 +408,7 @@ def test_clients_notice_what_the_file_says(
     file = tmp_path / "lacuna.toml"
     file.write_text(FILE)
     monkeypatch.setenv("LACUNA_CONFIG", str(file))
-    with ProcessCluster(tmp_path / "d") as up:
+    with ForkedCluster(tmp_path / "d") as up:
         admin = AdminClient({"bootstrap.servers": up.bootstrap})
         node = next(iter(admin.list_topics(timeout=60).brokers))
         broker = ConfigResource(ResourceType.BROKER, str(node))

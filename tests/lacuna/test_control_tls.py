@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.certificates import Authority, Certificate
 from tests.clients.librd import eventually
+from tests.forked import Popen
 from tests.lacuna.test_controlplane_and_agents import running
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def test_a_standby_asks_the_leader_with_its_certificate(
 
 
 def test_a_control_plane_that_others_reach_warns(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    process = Popen(
         [
             *(sys.executable, "-m", "lacuna", "controlplane", "--listen", "0.0.0.0:0"),
             *("--data", str(tmp_path / "data")),

@@ -19,6 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from lacuna.testing.ports import lasting_ports
 from tests.clients.librd import eventually
 from tests.clients.probing import Target
+from tests.forked import Popen
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 @contextmanager
 def running(ready: str, *arguments: str) -> Iterator[str]:
     """A command that keeps running: the rest of its line that begins with `ready`. Ends with Ctrl-C."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lacuna", *arguments], stdout=subprocess.PIPE, text=True
-    )
+    process = Popen([sys.executable, "-m", "lacuna", *arguments], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -14,8 +14,9 @@ from lacuna.logstore.objects.s3 import S3Store
 from lacuna.logstore.objects.url import with_options
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.operating.stores import folder_url
-from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+from lacuna.testing import Cluster, ProcessFailedError
 from tests.doubles.keys import write_keys
+from tests.forked import ForkedCluster
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -44,7 +45,7 @@ def stored(data: Path) -> dict[str, bytes]:
 def test_keys_are_rotated_and_what_was_written_stays(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
-    with ProcessCluster(data, [f"--encryption-keys={keys}"]) as up:
+    with ForkedCluster(data, [f"--encryption-keys={keys}"]) as up:
         producer = clients.transactional(up.bootstrap, "t")
         producer.begin_transaction()
         clients.send(producer, "t", ["secret 0"])
@@ -64,7 +65,7 @@ def test_keys_are_rotated_and_what_was_written_stays(
     assert [segment[8:24].rstrip(b"\0") for segment in segments][:2] == [b"first", b"second"]
     assert {"encryption/first", "encryption/second"} < objects.keys()
     write_keys(keys, ["second"])
-    with ProcessCluster(data, [f"--encryption-keys={keys}"]) as up:
+    with ForkedCluster(data, [f"--encryption-keys={keys}"]) as up:
         assert "with key 'first', and" in refused(
             "verify", "--no-spark", "--data", str(data), code=2
         )
@@ -78,11 +79,11 @@ def test_an_encrypted_cluster_without_its_keys_or_with_others(
     with Cluster(data, store=with_keys(data, keys)) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["x"])
     with pytest.raises(ProcessFailedError, match="the objects of this cluster are encrypted, with"):
-        ProcessCluster(data).start()
+        ForkedCluster(data).start()
     other = write_keys(keys.with_name("other.toml"), ["other"])
     other.write_text(other.read_text().replace("other", "first"))
     with pytest.raises(ProcessFailedError, match="'first' is not the one with which"):
-        ProcessCluster(data, [f"--encryption-keys={other}"]).start()
+        ForkedCluster(data, [f"--encryption-keys={other}"]).start()
 
 
 def with_keys(data: Path, keys: Path) -> str:
@@ -93,7 +94,7 @@ def test_workers_have_the_keys_that_a_command_prints(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
     hook = f"cat {keys}"
-    with ProcessCluster(data, ["--workers=2", f"--encryption-key-command={hook}"]) as up:
+    with ForkedCluster(data, ["--workers=2", f"--encryption-key-command={hook}"]) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["secret 0"])
         assert clients.consume(up.bootstrap, "t", 1) == [(0, "secret 0")]
         audit = ("verify", "--no-spark", "--data", str(data))
@@ -106,13 +107,13 @@ def test_workers_have_the_keys_that_a_command_prints(
 def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
-    with ProcessCluster(data) as up:
+    with ForkedCluster(data) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["plain"])
         assert lacuna("metadata", "publish", "--data", str(data)).code == 0
     with pytest.raises(ProcessFailedError, match='write plaintext = "read" into the file'):
-        ProcessCluster(data, [f"--encryption-keys={keys}"]).start()
+        ForkedCluster(data, [f"--encryption-keys={keys}"]).start()
     write_keys(keys, ["first"], plaintext="read")
-    with ProcessCluster(data, [f"--encryption-keys={keys}"]) as up:
+    with ForkedCluster(data, [f"--encryption-keys={keys}"]) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["secret"])
         assert clients.consume(up.bootstrap, "t", 2) == [(0, "plain"), (1, "secret")]
         audit = ("verify", "--no-spark", "--data", str(data))

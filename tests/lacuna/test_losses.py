@@ -27,8 +27,9 @@ from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.operating.journals import JOURNAL_NAME
 from lacuna.operating.losses import AcceptedLoss, accept_loss, describe
 from lacuna.operating.stores import StoreAheadError
-from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+from lacuna.testing import Cluster, ProcessFailedError
 from tests.clients.librd import COMMITTED, read
+from tests.forked import ForkedCluster
 
 WITNESS = f"{JOURNAL_NAME}.acknowledged"
 
@@ -279,7 +280,7 @@ def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
 @pytest.mark.slow
 def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleNamespace) -> None:
     """SIGKILL, one bit of the log, and `lacuna up` again."""
-    with ProcessCluster(tmp_path / "data") as up:
+    with ForkedCluster(tmp_path / "data") as up:
         producer = clients.plain(up.bootstrap)
         for number in range(40):
             clients.send(producer, "t", [str(number)])
@@ -290,6 +291,6 @@ def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleN
         wal.write_bytes(content)
         with pytest.raises(ProcessFailedError, match=r"are missing.*--accept-loss"):
             up.start()
-    with ProcessCluster(up.data, ["--accept-loss"]) as again:
+    with ForkedCluster(up.data, ["--accept-loss"]) as again:
         assert "t [0]: 1 records" in again.output
         assert stored(again.bootstrap) == [str(number) for number in range(39)]

@@ -20,6 +20,7 @@ from moto.server import ThreadedMotoServer
 
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.testing.ports import lasting_ports
+from tests.forked import Popen
 
 SECONDS = 60.0
 
@@ -27,7 +28,7 @@ SECONDS = 60.0
 @contextmanager
 def service(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """Runs `lacuna ARGUMENTS`, and kills it in the end."""
-    process = subprocess.Popen(
+    process = Popen(
         [sys.executable, "-m", "lacuna", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -27,6 +27,7 @@ from lacuna.cli.records.points import Kind, Point, parse_from, parse_until
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
+from tests.forked import Popen
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Ran, Refusal
@@ -63,7 +64,7 @@ def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Callable[..., str]:
 @contextmanager
 def running(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A command with pipes to this process; it is ended at the end."""
-    with subprocess.Popen(
+    with Popen(
         [sys.executable, "-m", "lacuna", *arguments, "-b", cluster.bootstrap],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,5 +1,7 @@
 """Nothing secret is in what a run writes: logs, output, metrics, answers, journal, objects, arguments."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import secrets
@@ -9,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
@@ -25,6 +27,9 @@ from lacuna.base.client_security import ClientSecurity
 from lacuna.base.sasl import Credentials, plain
 from lacuna.operating.kafka import Agents, KafkaConnection, NotAuthenticated
 from lacuna.testing.ports import lasting_ports
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command
 
 READY = "bootstrap: "
 SECONDS = 60.0
@@ -122,12 +127,11 @@ def test_nothing_that_a_run_writes_has_a_secret(tmp_path: Path, log_format: str)
     "reference", ["s3cret-text", "vault:x", "file:/no/such/file", "env:NOT_SET"]
 )
 def test_a_reference_that_cannot_be_read_is_refused_without_showing_a_secret(
-    tmp_path: Path, reference: str
+    tmp_path: Path, reference: str, lacuna: Command
 ) -> None:
     (tmp_path / "users.toml").write_text(f'admin = "{reference}"\n')
     arguments = ["--listen=SASL_PLAINTEXT://127.0.0.1:0", f"--users-file={tmp_path / 'users.toml'}"]
-    command = [sys.executable, "-m", "lacuna", "up", f"--data={tmp_path / 'data'}", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert ended.returncode == 1
-    assert "password of admin" in ended.stderr
-    assert "s3cret-text" not in ended.stdout + ended.stderr
+    ended = lacuna("up", f"--data={tmp_path / 'data'}", *arguments)
+    assert ended.code == 1
+    assert "password of admin" in ended.err
+    assert "s3cret-text" not in ended.out + ended.err

@@ -19,7 +19,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from lacuna.agent.settings import AgentSettings
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.stores import folder_url
-from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+from lacuna.testing import Cluster, ProcessFailedError
+from tests.forked import ForkedCluster, Popen
 from tests.lacuna.conftest import without_warnings
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def test_a_second_start_goes_on_where_the_first_stopped(
     data: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
     """Records, outcomes, committed offsets and an open transaction outlive a clean end, and SIGKILL."""
-    with ProcessCluster(data) as up:
+    with ForkedCluster(data) as up:
         committed = clients.transactional(up.bootstrap, "committed")
         committed.begin_transaction()
         clients.send(committed, "t", ["c0", "c1"])
@@ -94,7 +95,7 @@ def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNa
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return Popen(
         [
             sys.executable,
             "-m",
@@ -183,7 +184,7 @@ def test_jobs_find_a_cluster_with_moto(lacuna: Command) -> None:
 
 @pytest.mark.slow
 def test_data_that_another_command_uses(data: Path, refused: Refusal) -> None:
-    with ProcessCluster(data):
+    with ForkedCluster(data):
         for options in ((), ("--workers", "2")):
             listen = ("--listen", "127.0.0.1:0")
             said = refused("up", "--data", str(data), *listen, *options)
@@ -194,7 +195,7 @@ def test_a_start_that_fails_says_nothing_of_the_cluster_that_runs(
     data: Path, refused: Refusal
 ) -> None:
     """Jobs that are given the folder find the records where that one has them."""
-    with ProcessCluster(data):
+    with ForkedCluster(data):
         before = (data / "store.url").read_text()
         assert before == folder_url(data / "objects")
         bucket = ("--bucket", "another", "--endpoint", "http://127.0.0.1:1")
@@ -207,7 +208,7 @@ def test_a_start_that_fails_says_nothing_of_the_cluster_that_runs(
 
 def test_data_without_its_objects(data: Path, clients: SimpleNamespace) -> None:
     """A journal that speaks of records is not joined to a store without them."""
-    with ProcessCluster(data) as up:
+    with ForkedCluster(data) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
         up.stop()
         (data / "objects").rename(data / "elsewhere")
@@ -248,9 +249,9 @@ def test_buckets(tmp_path: Path, clients: SimpleNamespace, refused: Refusal) -> 
         said = refused("up", *arguments, **CREDENTIALS)
         assert said.startswith(f"bucket 'records' at {moto.endpoint} does not exist")
         assert "--create-bucket" in said
-        with ProcessCluster(tmp_path / "d", [*options, "--create-bucket"]) as up:
+        with ForkedCluster(tmp_path / "d", [*options, "--create-bucket"]) as up:
             clients.send(clients.plain(up.bootstrap), "t", ["x"])
-        with ProcessCluster(tmp_path / "d", options) as up:
+        with ForkedCluster(tmp_path / "d", options) as up:
             assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
         assert not (tmp_path / "d" / "objects").exists()
     said = refused("up", *arguments, **CREDENTIALS)
@@ -260,7 +261,7 @@ def test_buckets(tmp_path: Path, clients: SimpleNamespace, refused: Refusal) -> 
 def test_topics_are_not_made_by_themselves_where_that_is_off(
     data: Path, clients: SimpleNamespace
 ) -> None:
-    with ProcessCluster(data, ["--no-auto-create"]) as up:
+    with ForkedCluster(data, ["--no-auto-create"]) as up:
         failed = threading.Event()
 
         def said(error: KafkaError | None, _: Message) -> None:
@@ -279,7 +280,7 @@ def test_a_client_takes_the_printed_address_over_ipv6(
     """A bare ::1:PORT is the name of a host for librdkafka."""
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
-    with ProcessCluster(data, ["--listen", "[::1]:0"]) as up:
+    with ForkedCluster(data, ["--listen", "[::1]:0"]) as up:
         assert re.fullmatch(r"\[::1\]:[0-9]+", up.bootstrap)
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
         assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
@@ -289,6 +290,6 @@ def test_a_client_takes_the_printed_address_over_ipv6(
 def test_a_folder_of_any_name(tmp_path: Path, lacuna: Command) -> None:
     """gRPC takes the path of a socket for part of a URL."""
     data = tmp_path / "with space" / "100%25" / "a?b#c&d" / "\u00fc\u2603"
-    with ProcessCluster(data) as up:
+    with ForkedCluster(data) as up:
         assert lacuna("topics", "create", "t", "--bootstrap", up.bootstrap).code == 0
         assert lacuna("explain", "t", "--data", str(data)).code == 0

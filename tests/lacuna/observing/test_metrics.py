@@ -17,8 +17,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from lacuna.logstore.objects.store import StoreMetrics
 from lacuna.observing.agent import add_store
 from lacuna.observing.families import Families
-from lacuna.testing import ProcessCluster
 from lacuna.testing.ports import lasting_ports
+from tests.forked import ForkedCluster
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -27,11 +27,11 @@ Sample = Callable[..., float]
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[tuple[ProcessCluster, Callable[[], Sample]]]:
+def up(tmp_path: Path) -> Iterator[tuple[ForkedCluster, Callable[[], Sample]]]:
     """A cluster, and a function that scrapes it."""
     (port,) = lasting_ports(1)
     options = [f"--health=127.0.0.1:{port}", "--set=merge.interval.ms=1d"]  # its PUTs are counted
-    with ProcessCluster(tmp_path / "data", options) as cluster:
+    with ForkedCluster(tmp_path / "data", options) as cluster:
         yield cluster, lambda: scraped(port)
 
 
@@ -58,7 +58,7 @@ def test_merges_are_counted_by_who_does_and_by_who_decides_them(
     (port,) = lasting_ports(1)
     settings = ("merge.min.age.ms=0", "merge.min.extents=2", "merge.interval.ms=50")
     options = [f"--health=127.0.0.1:{port}", *(f"--set={each}" for each in settings)]
-    with ProcessCluster(tmp_path / "data", options) as cluster:
+    with ForkedCluster(tmp_path / "data", options) as cluster:
         producer = clients.transactional(cluster.bootstrap, "shop")
         for end in (producer.commit_transaction, producer.abort_transaction):
             producer.begin_transaction()
@@ -99,7 +99,7 @@ def commit(bootstrap: str, group: str, offset: int) -> None:
 
 
 def test_lag_counts_what_will_be_read(
-    up: tuple[ProcessCluster, Callable[[], Sample]], clients: SimpleNamespace
+    up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
 ) -> None:
     """Neither aborted records nor the end of a transaction are counted, so a group that has read all has no lag."""
     cluster, scrape = up
@@ -124,7 +124,7 @@ def test_lag_counts_what_will_be_read(
 
 
 def test_who_holds_the_last_stable_offset(
-    up: tuple[ProcessCluster, Callable[[], Sample]], clients: SimpleNamespace
+    up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
 ) -> None:
     cluster, scrape = up
     clients.send(clients.plain(cluster.bootstrap), "t", ["x"] * 3)
@@ -147,7 +147,7 @@ def test_who_holds_the_last_stable_offset(
 
 
 def test_requests_and_errors_are_counted(
-    up: tuple[ProcessCluster, Callable[[], Sample]], clients: SimpleNamespace
+    up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
 ) -> None:
     """Every request that was answered has a duration, and each error code in an answer counts."""
     cluster, scrape = up

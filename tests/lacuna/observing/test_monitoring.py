@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from lacuna.testing import ProcessCluster
 from lacuna.testing.ports import lasting_ports
+from tests.forked import ForkedCluster
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"
@@ -69,7 +69,7 @@ def scraped(tmp_path: Path, clients: SimpleNamespace) -> Iterator[str]:
         "global: {scrape_interval: 1s}\n"
         f"scrape_configs: [{{job_name: lacuna, static_configs: [{{targets: ['127.0.0.1:{health}']}}]}}]\n"
     )
-    with ProcessCluster(tmp_path / "data", [f"--health=127.0.0.1:{health}"]) as cluster:
+    with ForkedCluster(tmp_path / "data", [f"--health=127.0.0.1:{health}"]) as cluster:
         process = subprocess.Popen(
             [
                 "prometheus",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from lacuna.testing import ProcessCluster
+from tests.forked import ForkedCluster
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Refusal
@@ -53,7 +53,7 @@ def test_requests_and_flushes_have_spans(
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    with ProcessCluster(tmp_path / "data") as up:
+    with ForkedCluster(tmp_path / "data") as up:
         producer = clients.transactional(up.bootstrap, "shop")
         producer.begin_transaction()
         clients.send(producer, "t", ["x"])
