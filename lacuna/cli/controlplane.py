@@ -148,12 +148,12 @@ def controlplane(
         serving = partial(
             _one_of_several, listen, advertise or "", shared, create_bucket, configuration, health
         )
-        run(partial(_go_on, shared, serving) if accept_loss else serving)
+        run(partial(_go_on, shared, serving) if accept_loss else serving, reads_much=False)
         return
     make_folder(data)
     if accept_loss:
         go_on_without(data)
-    run(partial(_controlplane, listen, data, configuration, health))
+    run(partial(_controlplane, listen, data, configuration, health), reads_much=False)
 
 
 def _check_rights(listen: str, configuration: Configuration) -> None:

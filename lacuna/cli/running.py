@@ -47,10 +47,14 @@ _M_MMAP_THRESHOLD = -3
 _KEPT_BYTES = 256 << 20
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs the coroutine that `main` makes until it ends; cancels it at Ctrl-C, SIGTERM or the supervisor's death."""
+def run(main: Callable[[], Coroutine[Any, Any, None]], *, reads_much: bool = True) -> None:
+    """Runs the coroutine that `main` makes until it ends; cancels it at Ctrl-C, SIGTERM or the supervisor's death.
+
+    A process that `reads_much` keeps the memory of its buffers.
+    """
     _spare_the_collector()
-    _keep_freed_memory()
+    if reads_much:
+        _keep_freed_memory()
     raise_limit()
     run_on_uvloop(_run(main()))
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from lacuna.controlplane.rpc.call import Call, CallError, Status
-from lacuna.controlplane.rpc.server import Handler, only_request
+from lacuna.controlplane.client.grpc import CallError
+from lacuna.controlplane.listening import Call, Handler
 from lacuna.controlplane.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 _SERVICE: Final = "/grpc.health.v1.Health/"
@@ -30,14 +30,14 @@ class Health:
         return {_SERVICE + "Check": self._check, _SERVICE + "Watch": self._watch}
 
     async def _check(self, call: Call) -> None:
-        service = (await only_request(call, HealthCheckRequest)).service
+        service = (await call.read_only(HealthCheckRequest)).service
         if service not in self._serving:
-            raise CallError(Status.NOT_FOUND, f"there is no service {service!r}")
+            raise CallError("NOT_FOUND", f"there is no service {service!r}")
         await call.write(self._answer(service))
 
     async def _watch(self, call: Call) -> None:
-        service = (await only_request(call, HealthCheckRequest)).service
-        told = b"\0"
+        service = (await call.read_only(HealthCheckRequest)).service
+        told: HealthCheckResponse | None = None
         while True:
             changed = self._changed
             if (answer := self._answer(service)) != told:
@@ -45,9 +45,9 @@ class Health:
                 await call.write(answer)
             await changed.wait()
 
-    def _answer(self, service: str) -> bytes:
+    def _answer(self, service: str) -> HealthCheckResponse:
         status = HealthCheckResponse.SERVICE_UNKNOWN
         if service in self._serving:
             is_serving = self._serving[service]
             status = HealthCheckResponse.SERVING if is_serving else HealthCheckResponse.NOT_SERVING
-        return bytes(HealthCheckResponse(status=status).SerializeToString())
+        return HealthCheckResponse(status=status)

@@ -14,15 +14,17 @@ from typing import Final
 
 from lacuna.base.addresses import is_loopback
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.grpc import CallError
+from lacuna.controlplane.client.grpcio import imported
+from lacuna.controlplane.client.tls import NO_TLS, ControlTlsSettings, made_of
 from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.doorstep import Doorstep
 from lacuna.controlplane.health import Health
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.listening import Call, GrpcServer
 from lacuna.controlplane.rights import Job
-from lacuna.controlplane.rpc.call import Call, CallError, Status
-from lacuna.controlplane.rpc.server import RpcLimits, RpcServer, only_request
-from lacuna.controlplane.rpc.tls import NO_TLS, ControlTlsSettings, made_of
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import ServedPlane, serve_stream
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
@@ -34,7 +36,6 @@ from lacuna.controlplane.v1.control_pb2 import (
     DESCRIPTOR,
     ControlPlaneStatus,
     SessionRequest,
-    SessionResponse,
     Standby,
     StatusRequest,
 )
@@ -94,23 +95,25 @@ class Server:
         self._served = served
         self._settings = settings
         self._health = Health()
-        handlers = {
-            SESSION_METHOD: self._session,
-            STATUS_METHOD: self._status,
-            **self._health.handlers,
-        }
         self._tls = made_of(settings.tls)
-        self._server = RpcServer(handlers, RpcLimits(), self._tls)
+        self._server: GrpcServer | None = None
+        self._doorstep: Doorstep | None = None
         self.address = ""
 
-    async def start(self, address: str) -> None:
+    async def start(self, address: str, *, on_demand: bool = False) -> None:
         """Listen on `host:port` (0 for any free port) or `unix:path`.
 
-        Raises OSError if the address cannot be used, and UserError for TLS without a certificate.
+        With `on_demand` and a Unix socket, gRPC is loaded by the first connection. Raises OSError if the address cannot
+        be used, and UserError for TLS without a certificate.
         """
         self._warn_of(address)
         try:
-            self.address = await self._server.start(address)
+            if on_demand and address.startswith("unix:"):
+                self._doorstep = Doorstep(address.removeprefix("unix:"), self._open_at)
+                await self._doorstep.start()
+                self.address = address
+            else:
+                self.address = await self._open(address)
         except OSError as error:
             # asyncio's own text repeats the address; a name that is not known has a negative number.
             is_plain = error.errno is not None and error.errno > 0
@@ -118,6 +121,19 @@ class Server:
             raise OSError(f"cannot listen on {address}: {reason}") from error
         self._health.set("", is_serving=True)
         await self.show_state()
+
+    async def _open(self, address: str) -> str:
+        handlers = {
+            SESSION_METHOD: self._session,
+            STATUS_METHOD: self._status,
+            **self._health.handlers,
+        }
+        self._server = GrpcServer(handlers, self._tls)
+        return await self._server.start(address)
+
+    async def _open_at(self, path: str) -> None:
+        await asyncio.to_thread(imported)
+        await self._open(f"unix:{path}")
 
     def _warn_of(self, address: str) -> None:
         """Say it loudly if others can connect and are not asked who they are."""
@@ -136,7 +152,7 @@ class Server:
         """Return who calls; None for an agent or a control plane, which everybody is taken for without certificates."""
         if self._tls is None or self.address.startswith("unix:"):
             return None
-        return None if self._tls.is_cluster(call.peer) else Job(call.peer, call.host)
+        return None if self._tls.is_cluster(call.subject) else Job(call.subject, call.host)
 
     async def show_state(self) -> None:
         """Tell health checks whether it is ready and whether it leads now."""
@@ -147,37 +163,34 @@ class Server:
         """Report NOT_SERVING to health checks, then end the streams."""
         for name in ("", _READY, _SERVICE):
             self._health.set(name, is_serving=False)
-        await self._server.stop(self._settings.stop_grace)
+        if self._doorstep is not None:
+            await self._doorstep.stop()
+        if self._server is not None:
+            await self._server.stop(self._settings.stop_grace)
 
     async def _session(self, call: Call) -> None:
-        async def write(response: SessionResponse) -> None:
-            await call.write(response.SerializeToString())
-
         try:
             await serve_stream(
                 self._served,
                 _requests(call),
-                write,
+                call.write,
                 self._settings.max_outbox,
                 job=self._job_of(call),
             )
         except ControlPlaneUnavailable as error:
-            raise CallError(Status.UNAVAILABLE, str(error)) from error
+            raise CallError("UNAVAILABLE", str(error)) from error
 
     async def _status(self, call: Call) -> None:
-        request = await only_request(call, StatusRequest)
+        request = await call.read_only(StatusRequest)
         is_standby = request.HasField("standby") and self._job_of(call) is None
         status = self._served.status(request.standby if is_standby else None)
-        await call.write(status.SerializeToString())
+        await call.write(status)
 
 
 async def _requests(call: Call) -> AsyncIterator[SessionRequest]:
-    """Yield what the client sends until it ends the session or the call breaks."""
-    try:
-        while (message := await call.read()) is not None:
-            yield SessionRequest.FromString(message)
-    except CallError as error:
-        raise ControlPlaneUnavailable(f"the client has left: {error}") from error
+    """Yield what the client sends until it ends the session."""
+    while (message := await call.read()) is not None:
+        yield SessionRequest.FromString(message)
 
 
 class RunningControlPlane:
@@ -248,12 +261,13 @@ async def serve(
     new_id: Callable[[], bytes] = lambda: os.urandom(16),
     pace: Pace | None = None,
     prepare: Callable[[State], None] = lambda _: None,
+    on_demand: bool = False,
 ) -> RunningControlPlane:
     """Run a control plane with an SQLite journal at `journal_path`, listening on `address`.
 
     `cluster_id` is the id that the journal should have; None accepts any, and gives a new journal a new id. `pace` is
-    passed to the journal. `prepare` is called with the state before the first command is decided. Raises JournalError
-    and OSError.
+    passed to the journal. `prepare` is called with the state before the first command is decided. `on_demand` is for
+    `Server.start`. Raises JournalError and OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     failed.add_done_callback(lambda future: future.cancelled() or future.exception())
@@ -272,7 +286,7 @@ async def serve(
     lone = LonePlane(plane)
     server = Server(lone, settings)
     try:
-        await server.start(address)
+        await server.start(address, on_demand=on_demand)
     except BaseException:
         await plane.close()
         raise

@@ -9,14 +9,13 @@ from socket import gethostname
 from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.grpc import CallError, ask
+from lacuna.controlplane.client.tls import ControlTls, made_of
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal, Snapshotter
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.node import Node
-from lacuna.controlplane.rpc.call import CallError
-from lacuna.controlplane.rpc.client import ask
-from lacuna.controlplane.rpc.tls import ControlTls, made_of
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.service import Server, ServiceSettings
 from lacuna.controlplane.shared.contract import STATUS_METHOD
@@ -109,12 +108,14 @@ async def serve_shared(
     clock: Clock | None = None,
     new_id: Callable[[], bytes] = lambda: os.urandom(16),
     prepare: Callable[[State], None] = lambda _: None,
+    on_demand: bool = False,
 ) -> RunningNode:
     """Run one of several control planes, listening on `address`.
 
     `make_journal` returns the journal, not open, for a control plane that clients reach at the address it is given:
     `advertised`, by default the address listened on, or a name if that is a Unix socket. `clock` is that of the
-    cluster; leases are of the machine's time. Raises OSError if the address cannot be used.
+    cluster; leases are of the machine's time. `on_demand` is for `Server.start`. Raises OSError if the address cannot
+    be used.
     """
     clock = clock or SystemClock()
 
@@ -143,7 +144,7 @@ async def serve_shared(
     ask_leader = partial(ask_status, tls=made_of(settings.tls))
     node = Node(make_plane, SystemClock(), ask_leader, cluster_id=cluster_id)
     server = Server(node, settings)
-    await server.start(address)
+    await server.start(address, on_demand=on_demand)
     if address.startswith("unix:"):
         advertised = advertised or local_name("a control plane")
     node.begin(advertised or server.address, make_journal, server.show_state)

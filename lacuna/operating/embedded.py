@@ -185,6 +185,7 @@ class EmbeddedCluster:
                 clock=self.clock,
                 pace=MeasuredPace(load),
                 prepare=prepare,
+                on_demand=True,
             )
             self._stack.push_async_callback(self.running.close)
             return
@@ -201,6 +202,7 @@ class EmbeddedCluster:
             advertised=local_name("lacuna up"),
             clock=self.clock,
             prepare=prepare,
+            on_demand=True,
         )
         self._stack.push_async_callback(node.close)
         await node.leads(self._stands_by)

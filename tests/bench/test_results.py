@@ -72,9 +72,7 @@ def test_the_table_has_ours_first_spreads_and_ratios() -> None:
 
 
 def test_noise_is_said() -> None:
-    assert list(remarks(ROWS)) == [
-        "noise beside lacuna: 3 runs repeated, 1 noisy runs kept: read"
-    ]
+    assert list(remarks(ROWS)) == ["noise beside lacuna: 3 runs repeated, 1 noisy runs kept: read"]
 
 
 def test_the_page_has_facts_tables_and_goals() -> None:

@@ -94,6 +94,21 @@ def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNa
         consumer.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_grpc_is_loaded_by_the_first_that_connects(data: Path, lacuna: Command) -> None:
+    """It takes time and memory, and nothing in `lacuna up` needs it."""
+    with ProcessCluster(data) as up:
+
+        def has_grpc() -> bool:
+            return "cygrpc" in Path(f"/proc/{up.pid}/maps").read_text()
+
+        status = ("controlplane", "status", "--control", (data / "control.address").read_text())
+        assert not has_grpc()
+        for _ in range(2):
+            assert lacuna(*status).out.startswith("leader unix:")
+            assert has_grpc()
+
+
 def start(*arguments: str) -> subprocess.Popen[str]:
     return Popen(
         [

@@ -8,8 +8,7 @@ from lacuna.controlplane.client.past import AsOf, not_known, read_as_of
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.times import past_time_of, show_time
-from lacuna.controlplane.client.views import ClusterView, PartitionView
-from lacuna.controlplane.rpc.tls import (
+from lacuna.controlplane.client.tls import (
     NO_TLS,
     ControlPlace,
     ControlTls,
@@ -17,6 +16,7 @@ from lacuna.controlplane.rpc.tls import (
     control_tls_settings,
     made_of,
 )
+from lacuna.controlplane.client.views import ClusterView, PartitionView
 
 __all__ = [
     "NO_TLS",

@@ -1,24 +1,48 @@
-"""The Session stream over gRPC."""
+"""The Session stream over gRPC.
+
+grpcio is imported by the first connection, since `lacuna up` and many commands make none.
+"""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from ipaddress import ip_address
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
+from lacuna.base.tls import subject_of
+from lacuna.controlplane.client.grpcio import imported
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.streams import Sleep, StreamBroken
-from lacuna.controlplane.rpc.call import Call, CallError
-from lacuna.controlplane.rpc.client import begin, connected
-from lacuna.controlplane.rpc.tls import ControlTls
+from lacuna.controlplane.client.tls import ControlTls, Presented
 from lacuna.controlplane.shared.contract import SESSION_METHOD
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
+#: A machine that is gone does not answer at all.
+_CONNECT_SECONDS: Final = 5.0
 #: A control plane that was stopped, or whose machine is gone, is left for the one that takes over.
 _PING_SECONDS: Final = 2.0
+_MAX_HEADER_BYTES: Final = 64 << 10
+_OPTIONS: Final = {
+    # The snapshot of a partition is one message, however many extents it has.
+    "grpc.max_receive_message_length": -1,
+    "grpc.max_send_message_length": -1,
+    "grpc.max_metadata_size": _MAX_HEADER_BYTES,
+    "grpc.absolute_max_metadata_size": _MAX_HEADER_BYTES,
+    "grpc.keepalive_time_ms": int(_PING_SECONDS * 1000),
+    "grpc.keepalive_timeout_ms": int(_PING_SECONDS * 1000),
+    "grpc.keepalive_permit_without_calls": 1,
+    "grpc.http2.max_pings_without_data": 0,
+    "grpc.min_reconnect_backoff_ms": int(_CONNECT_SECONDS * 1000),
+    # Each channel connects at once, whatever others to the same address have met.
+    "grpc.use_local_subchannel_pool": 1,
+    "grpc.enable_http_proxy": 0,
+    "grpc.enable_retries": 0,
+}
 
 
 class GrpcClient(SessionClient):
@@ -40,9 +64,34 @@ class GrpcClient(SessionClient):
         super().__init__(addresses_in(address), connect, random, limits, sleep, _resolve)
 
 
+class CallError(Exception):
+    """A call has failed. The message says why; `status` is the name of gRPC's status."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def addresses_in(text: str) -> list[str]:
     """Return the addresses in `--control`: a path may have commas in it, so unix:PATH is always a single one."""
     return [text] if text.startswith("unix:") else [each.strip() for each in text.split(",")]
+
+
+async def ask(
+    address: str, method: str, request: bytes, seconds: float, tls: ControlTls | None = None
+) -> bytes:
+    """Make a call with one request and one response. Raises CallError, also after so many seconds."""
+    grpc = imported()
+    try:
+        async with asyncio.timeout(seconds):
+            async with await _channel(address, tls) as channel:
+                return bytes(await channel.unary_unary(method)(request))
+    except TimeoutError as error:
+        raise CallError("UNAVAILABLE", f"no answer within {seconds:g} s") from error
+    except StreamBroken as error:
+        raise CallError("UNAVAILABLE", str(error)) from error
+    except grpc.aio.AioRpcError as error:
+        raise CallError(error.code().name, error.details() or error.code().name) from error
 
 
 async def _resolve(address: str) -> Sequence[str]:
@@ -58,33 +107,40 @@ async def _resolve(address: str) -> Sequence[str]:
 
 @asynccontextmanager
 async def _connect(tls: ControlTls | None, address: str) -> AsyncIterator["_GrpcStream"]:
-    async with AsyncExitStack() as stack:
-        yield _GrpcStream(tls, address, stack)
+    stream = _GrpcStream(tls, address)
+    try:
+        yield stream
+    finally:
+        await stream.close()
 
 
 class _GrpcStream:
-    def __init__(self, tls: ControlTls | None, address: str, stack: AsyncExitStack) -> None:
+    def __init__(self, tls: ControlTls | None, address: str) -> None:
         self._tls = tls
         self._address = address
-        self._stack = stack
-        self._opening: asyncio.Task[Call] | None = None
-        self._call: Call | None = None
+        self._grpc = imported()
+        self._opening: asyncio.Task[Any] | None = None
+        self._channel: Any = None
+        self._call: Any = None
 
     async def read(self) -> SessionResponse | None:
+        if self._call is None:
+            await self._open()
         try:
-            call = self._call or await self._open()
-            message = await call.read()
-            return None if message is None else SessionResponse.FromString(message)
-        except CallError as error:
-            raise StreamBroken(str(error)) from error
+            message = await self._call.read()
+        except self._grpc.aio.AioRpcError as error:
+            raise StreamBroken(error.details() or error.code().name) from error
+        if message is self._grpc.aio.EOF:
+            return None
+        try:
+            return SessionResponse.FromString(message)
         except DecodeError as error:
             raise StreamBroken("it has sent something that is not a SessionResponse") from error
 
     async def write(self, request: SessionRequest) -> None:
         try:
-            call = self._call or await self._open()
-            await call.write(request.SerializeToString())
-        except CallError as error:
+            await self._call.write(request.SerializeToString())
+        except (self._grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise StreamBroken(str(error)) from error
 
     def cancel(self) -> None:
@@ -93,14 +149,79 @@ class _GrpcStream:
         if self._call is not None:
             self._call.cancel()
 
-    async def _open(self) -> Call:
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._connect())
-        return await self._opening
+    async def close(self) -> None:
+        self.cancel()
+        if self._channel is not None:
+            await self._channel.close()
 
-    async def _connect(self) -> Call:
-        link = await self._stack.enter_async_context(
-            connected(self._address, ping_after=_PING_SECONDS, tls=self._tls)
+    async def _open(self) -> None:
+        self._opening = asyncio.create_task(_channel(self._address, self._tls))
+        self._channel = await self._opening
+        self._call = self._channel.stream_stream(SESSION_METHOD)()
+
+
+async def _channel(address: str, tls: ControlTls | None) -> Any:
+    """Return a channel of grpc.aio to `address`, which connects with its first call. Raises StreamBroken."""
+    grpc = imported()
+    if tls is None or address.startswith("unix:"):
+        return grpc.aio.insecure_channel(address, options=[*_OPTIONS.items()])
+    presented = tls.presented()
+    certificate, name = await _shown(address, tls, presented)
+    # gRPC compares names, and here any name will do: it trusts the certificate that was shown, and no other.
+    credentials = grpc.ssl_channel_credentials(
+        certificate.encode(), presented.key or None, presented.certificate or None
+    )
+    options = {**_OPTIONS, "grpc.ssl_target_name_override": name}
+    return grpc.aio.secure_channel(address, credentials, options=[*options.items()])
+
+
+async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[str, str]:
+    """Return the certificate (PEM) of the control plane at `address`, and a name in it.
+
+    Raises StreamBroken if it cannot be trusted.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(
+                host.strip("[]"), int(port), ssl=presented.context
+            )
+    except TimeoutError as error:
+        raise StreamBroken(f"no answer to the connection within {_CONNECT_SECONDS:g} s") from error
+    except ssl.SSLError as error:
+        raise StreamBroken(_why_no_tls(error)) from error
+    except OSError as error:
+        raise StreamBroken(f"cannot connect: {error.strerror or error}") from error
+    encryption = writer.get_extra_info("ssl_object")
+    certificate, fields = encryption.getpeercert(binary_form=True), encryption.getpeercert()
+    writer.transport.abort()
+    try:
+        subject = subject_of(certificate)
+    except ValueError as error:
+        raise StreamBroken(str(error)) from error
+    if not tls.is_cluster(subject):
+        raise StreamBroken(
+            f"{subject} is not a control plane: controlplane.cluster.principals does not name it"
         )
-        self._call = begin(link, SESSION_METHOD, self._address)
-        return self._call
+    return ssl.DER_cert_to_PEM_cert(certificate), _name_in(fields)
+
+
+def _name_in(certificate: Mapping[str, Any]) -> str:
+    """Return a name that gRPC finds in a certificate. Raises StreamBroken."""
+    named = certificate.get("subjectAltName", ())
+    hosts = [name.replace("*", "any") for kind, name in named if kind == "DNS"]
+    addresses = [str(ip_address(name)) for kind, name in named if kind == "IP Address"]
+    attributes = [each for part in certificate["subject"] for each in part]
+    common = [value for kind, value in attributes if kind == "commonName" and not named]
+    for name in (*hosts, *addresses, *common):
+        return str(name)
+    raise StreamBroken("its certificate has neither a host name nor an address nor a common name")
+
+
+def _why_no_tls(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}): name the authority that signed it with "
+            "--control-tls-ca"
+        )
+    return f"there is no TLS between it and this process: {error.reason or error}"

@@ -12,11 +12,10 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from lacuna.controlplane import machine
+from lacuna.controlplane import listening, machine
 from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
+from lacuna.controlplane.client.grpc import CallError, ask
 from lacuna.controlplane.journal.journal import JournalInUse
-from lacuna.controlplane.rpc.call import CallError, Status
-from lacuna.controlplane.rpc.client import ask
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import (
     RunningControlPlane,
@@ -25,6 +24,7 @@ from lacuna.controlplane.service import (
     serve,
 )
 from lacuna.controlplane.serving import MOST_TOLD, serve_session
+from lacuna.controlplane.session import PlaneSession
 from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
@@ -104,7 +104,7 @@ async def test_a_request_that_is_none_is_the_clients_mistake(start: Serve, metho
     running = await start()
     with pytest.raises(CallError, match="this is not a") as refused:
         await ask(running.address, method, b"\xff", 60.0)
-    assert refused.value.status == Status.INVALID_ARGUMENT
+    assert refused.value.status == "INVALID_ARGUMENT"
 
 
 async def test_a_second_one_on_the_same_data_is_refused(start: Serve) -> None:
@@ -155,6 +155,22 @@ async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None
         third = open_session(channel)
         with pytest.raises(grpc.aio.AioRpcError, match="stopped"):
             await third.read()
+
+
+async def test_a_session_outlives_the_age_of_its_connection(
+    start: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else calls whose outcome is not known would fail once in an hour."""
+    monkeypatch.setitem(listening._OPTIONS, "grpc.max_connection_age_ms", 50)
+    running = await start()
+    client = await connected(running.address)
+    ended: list[PlaneSession] = []
+    monkeypatch.setattr(running.plane, "close_session", ended.append)
+    for _ in range(20):
+        await client.call(heartbeat())
+        await asyncio.sleep(0.02)
+    assert not ended
+    await client.close()
 
 
 async def test_a_session_that_asks_for_too_much_is_ended(start: Serve) -> None:

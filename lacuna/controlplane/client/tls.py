@@ -1,11 +1,11 @@
 """TLS between control planes, agents and jobs: each presents a certificate, and trusts those of one authority."""
 
-import asyncio
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final
 
 from lacuna.base.errors import UserError
 from lacuna.base.secret import read_secret
@@ -93,13 +93,21 @@ class ControlPlace:
         return self.address
 
 
-class _Contexts(NamedTuple):
-    server: ssl.SSLContext | None
-    client: ssl.SSLContext
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """What a process presents and trusts, as PEM. `authorities` is empty if it trusts its own certificate alone.
+
+    `context` checks a peer in the same way, for whoever has to see its certificate before gRPC does.
+    """
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes
+    context: ssl.SSLContext
 
 
 class ControlTls:
-    """The contexts of one end. Files that change are read again, and used by the next connections."""
+    """The certificates of one process. Files that change are read again, and used by the next connections."""
 
     def __init__(self, settings: ControlTlsSettings) -> None:
         """Raises UserError for files that cannot be used."""
@@ -113,83 +121,78 @@ class ControlTls:
             each.strip().removeprefix("User:") for each in settings.principals.split(";")
         } - {""}
         files = (settings.certificate, settings.key, settings.authorities)
-        self._contexts = Watched([each for each in files if each], self._make)
+        self._presented = Watched([each for each in files if each], self._read)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether this process can serve by TLS."""
+        return bool(self._settings.certificate)
 
     @property
     def asks_for_certificates(self) -> bool:
-        """Whether who presents no certificate is refused."""
+        """Whether a server refuses clients that present no certificate."""
         return bool(self._settings.authorities)
 
     def is_cluster(self, subject: str) -> bool:
         """Return whether the subject of a certificate is a control plane or an agent."""
         return not self._principals or subject in self._principals
 
-    def client(self) -> ssl.SSLContext:
-        """Return the context of a connection to a control plane."""
-        return self._current().client
+    def presented(self) -> Presented:
+        """Return what the files say now. Any thread may call this."""
+        return self._presented.get(time.monotonic())
 
-    @cached_property
-    def server(self) -> ssl.SSLContext:
-        """The context of a listener. Each connection gets one that is made from the files as they are then.
-
-        Raises UserError without a certificate."""
-        listening = self._current().server
-        if listening is None:
-            raise UserError(
-                "a control plane with TLS needs a certificate: name its PEM files with --control-tls-cert and "
-                "--control-tls-key"
-            )
-
-        def choose(connection: ssl.SSLObject, _name: str, _context: ssl.SSLContext) -> None:
-            connection.context = self._current().server or listening
-
-        # Not the context of the others: it would call this for ever.
-        context = self._server_context()
-        context.sni_callback = choose
-        return context
-
-    def _current(self) -> _Contexts:
-        return self._contexts.get(asyncio.get_running_loop().time())
-
-    def _make(self) -> _Contexts:
-        server = self._server_context() if self._settings.certificate else None
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # They know each other by the authority: a standby that takes over may be at any address.
-        client.check_hostname = False
-        self._dress(client)
-        if self._settings.authorities:
-            trust_authorities(client, self._settings.authorities, "controlplane.ssl.ca.location")
-        else:
-            trust_alone(client, [first_certificate(self._settings.certificate)])
-        return _Contexts(server, client)
-
-    def _server_context(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # A session that is resumed would not be checked against an authority that has changed.
-        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
-        context.num_tickets = 0
-        self._dress(context)
-        if self._settings.authorities:
-            context.verify_mode = ssl.CERT_REQUIRED
-            trust_authorities(context, self._settings.authorities, "controlplane.ssl.ca.location")
-        return context
-
-    def _dress(self, context: ssl.SSLContext) -> None:
-        """Give a context what both ends have: the versions, the protocol and the certificate."""
+    def _read(self) -> Presented:
+        settings = self._settings
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # Peers are known by their authority: a standby that takes over may be at any address.
+        context.check_hostname = False
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols([_ALPN])
+        certificate = key = authorities = b""
+        if settings.certificate:
+            certificate, key = self._own(context)
+        if settings.authorities:
+            trust_authorities(context, settings.authorities, "controlplane.ssl.ca.location")
+            authorities = Path(settings.authorities).read_bytes()
+        else:
+            trust_alone(context, [first_certificate(settings.certificate)])
+        return Presented(certificate, key, authorities, context)
+
+    def _own(self, context: ssl.SSLContext) -> tuple[bytes, bytes]:
+        """Return the certificate and its key, without a password, once the context could use both."""
         settings = self._settings
-        if not settings.certificate:
-            return
         reference = settings.key_password
         password = read_secret(reference, "controlplane.ssl.key.password") if reference else b""
         try:
             # Without a password OpenSSL would ask for it on the terminal.
             context.load_cert_chain(settings.certificate, settings.key, lambda: password)
+            certificate = Path(settings.certificate).read_bytes()
+            key = Path(settings.key).read_bytes()
+            if b"ENCRYPTED" in key:
+                key = _plain(key, password)
         except (OSError, ssl.SSLError, ValueError) as error:
             raise UserError(
                 f"the certificate {settings.certificate} and the key {settings.key} cannot be used: {error}"
             ) from error
+        return certificate, key
+
+
+def _plain(key: bytes, password: bytes) -> bytes:
+    """Return a key without its password, which gRPC cannot take."""
+    try:
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            load_pem_private_key,
+        )
+    except ImportError as error:
+        raise UserError(
+            "controlplane.ssl.key.password needs cryptography: pip install 'lacuna-log[security]', or store the key "
+            "without a password"
+        ) from error
+    loaded = load_pem_private_key(key, password)
+    return loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def made_of(settings: ControlTlsSettings) -> ControlTls | None:

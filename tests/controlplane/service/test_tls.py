@@ -1,4 +1,4 @@
-"""TLS between control planes, agents and jobs: with grpcio at either end, strangers, files that change, and roles."""
+"""TLS between control planes, agents and jobs: strangers, names, files that change, and roles."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import asyncio
 import os
 import shutil
 import socket
+import ssl
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ import pytest
 from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
+from google.protobuf.wrappers_pb2 import BytesValue
+from grpc.experimental import session_cache as ssl_session_cache  # type: ignore[attr-defined]
 
 from lacuna.base import tls as tls_files
 from lacuna.base.errors import UserError
+from lacuna.base.tls import subject_of
 from lacuna.controlplane.client import (
     CommandRefused,
     ControlTls,
@@ -30,9 +35,8 @@ from lacuna.controlplane.client import (
     confirm,
 )
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
-from lacuna.controlplane.rpc.call import Call, CallError
-from lacuna.controlplane.rpc.client import ask, connected
-from lacuna.controlplane.rpc.server import RpcLimits, RpcServer
+from lacuna.controlplane.client.grpc import CallError, _shown, ask
+from lacuna.controlplane.listening import Call, GrpcServer
 from lacuna.controlplane.service import ServiceSettings, serve
 from lacuna.controlplane.shared.acls import Operation, PatternType, Permission, ResourceType
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER, AuthorizerSettings
@@ -44,16 +48,17 @@ from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 from tests.certificates import Authority, Certificate
 
 ECHO = "/test.Test/Echo"
-OPTIONS = (
-    ("grpc.ssl_target_name_override", "localhost"),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.max_receive_message_length", -1),
-)
 
 
 async def echo(call: Call) -> None:
-    while (came := await call.read()) is not None:
-        await call.write(came or call.peer.encode())
+    """Sends back what comes, and to who sends nothing the subject of its certificate."""
+    came = await call.read_only(BytesValue)
+    await call.write(came if came.value else BytesValue(value=call.subject.encode()))
+
+
+async def asked(address: str, tls: ControlTls | None, text: bytes = b"x") -> bytes:
+    request = BytesValue(value=text).SerializeToString()
+    return BytesValue.FromString(await ask(address, ECHO, request, 60.0, tls)).value
 
 
 def settings_of(own: Certificate, authority: Authority | None, principals: str = "") -> Any:
@@ -72,55 +77,14 @@ def authority(tmp_path: Path) -> Authority:
 
 @asynccontextmanager
 async def ours(settings: ControlTlsSettings) -> AsyncIterator[str]:
-    server = RpcServer({ECHO: echo}, RpcLimits(), ControlTls(settings))
+    server = GrpcServer({ECHO: echo}, ControlTls(settings))
     yield await server.start("127.0.0.1:0")
     await server.stop(0.0)
 
 
-def read(path: str) -> bytes:
-    return Path(path).read_bytes()
-
-
-async def test_a_client_of_grpcio(authority: Authority) -> None:
-    server, client = authority.issue("server"), authority.issue("client")
-    credentials = grpc.ssl_channel_credentials(
-        read(authority.path), read(client.key), read(client.certificate)
-    )
-    async with ours(settings_of(server, authority)) as address:
-        channel: Any = grpc.aio.secure_channel(address, credentials, options=OPTIONS)
-        async with channel:
-            assert await channel.unary_unary(ECHO)(bytes(5 << 20)) == bytes(5 << 20)
-            assert await channel.unary_unary(ECHO)(b"") == b"CN=client,O=tests"
-        unknown: Any = grpc.aio.secure_channel(
-            address, grpc.ssl_channel_credentials(read(authority.path)), options=OPTIONS
-        )
-        async with unknown:
-            with pytest.raises(grpc.aio.AioRpcError):
-                await unknown.unary_unary(ECHO)(b"x", timeout=5)
-
-
-async def test_a_server_of_grpcio(authority: Authority) -> None:
-    own, client = authority.issue("server"), authority.issue("client")
-
-    async def handle(request: bytes, _context: Any) -> bytes:
-        return request
-
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers(
-        (
-            grpc.method_handlers_generic_handler(
-                "test.Test", {"Echo": grpc.unary_unary_rpc_method_handler(handle)}
-            ),
-        )
-    )
-    credentials = grpc.ssl_server_credentials(
-        [(read(own.key), read(own.certificate))], read(authority.path), require_client_auth=True
-    )
-    port = server.add_secure_port("127.0.0.1:0", credentials)
-    await server.start()
-    tls = ControlTls(settings_of(client, authority))
-    assert await ask(f"127.0.0.1:{port}", ECHO, bytes(1 << 20), 60.0, tls) == bytes(1 << 20)
-    await server.stop(None)
+async def subject_shown_by(address: str, tls: ControlTls) -> str:
+    certificate, _ = await _shown(address, tls, tls.presented())
+    return subject_of(ssl.PEM_cert_to_DER_cert(certificate))
 
 
 async def test_strangers_are_refused(authority: Authority, tmp_path: Path) -> None:
@@ -128,34 +92,51 @@ async def test_strangers_are_refused(authority: Authority, tmp_path: Path) -> No
     other = Authority(tmp_path, "other")
     stranger = other.issue("stranger")
     async with ours(settings_of(server, authority)) as address:
-        assert (
-            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(client, authority))) == b"x"
-        )
+        assert await asked(address, ControlTls(settings_of(client, authority))) == b"x"
         with pytest.raises(CallError):  # it presents none
-            await ask(
-                address,
-                ECHO,
-                b"x",
-                60.0,
-                ControlTls(ControlTlsSettings(authorities=authority.path)),
-            )
+            await asked(address, ControlTls(ControlTlsSettings(authorities=authority.path)))
         with pytest.raises(CallError):  # one of another authority
-            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(stranger, authority)))
+            await asked(address, ControlTls(settings_of(stranger, authority)))
         with pytest.raises(CallError):  # no TLS
-            await ask(address, ECHO, b"x", 60.0)
+            await asked(address, None)
         with pytest.raises(CallError, match="--control-tls-ca"):  # nor is this server known there
-            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(stranger, other)))
+            await asked(address, ControlTls(settings_of(stranger, other)))
         tls = ControlTls(settings_of(client, authority, "User:CN=another"))
         with pytest.raises(CallError, match="CN=server,O=tests is not a control plane"):
-            await ask(address, ECHO, b"x", 60.0, tls)
+            await asked(address, tls)
+
+
+async def test_a_session_of_tls_that_is_resumed_is_refused(authority: Authority) -> None:
+    """Its certificate may have expired since it was checked."""
+    server, client = authority.issue("server"), authority.issue("client")
+    async with ours(settings_of(server, authority)) as address:
+        cache = ssl_session_cache.ssl_session_cache_lru(1)
+        options = [
+            ("grpc.ssl_session_cache", cache),
+            ("grpc.ssl_target_name_override", "localhost"),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        own = (Path(client.key).read_bytes(), Path(client.certificate).read_bytes())
+        credentials = grpc.ssl_channel_credentials(Path(authority.path).read_bytes(), *own)
+        request = BytesValue(value=b"x").SerializeToString()
+        said = []
+        for _ in range(2):
+            async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
+                echoing: Any = channel.unary_unary(ECHO)  # type: ignore[call-arg]
+                try:
+                    said.append(await echoing(request))
+                except grpc.aio.AioRpcError as error:
+                    said.append(error.details())
+        assert said[0] == request
+        assert "was resumed" in said[1]
 
 
 async def test_one_certificate_for_all_needs_no_authority(authority: Authority) -> None:
     shared, other = authority.issue("shared"), authority.issue("other")
     async with ours(settings_of(shared, None)) as address:
-        assert await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(shared, None))) == b"x"
+        assert await asked(address, ControlTls(settings_of(shared, None))) == b"x"
         with pytest.raises(CallError, match="not trusted"):
-            await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(other, None)))
+            await asked(address, ControlTls(settings_of(other, None)))
 
 
 async def test_who_has_a_subject_that_cannot_be_read_is_refused(
@@ -164,12 +145,13 @@ async def test_who_has_a_subject_that_cannot_be_read_is_refused(
     latin = x509.NameAttribute(NameOID.COMMON_NAME, "\xe4", _ASN1Type.BMPString)
     subject = x509.Name([latin])
     odd, own = authority.issue("odd", subject=subject), authority.issue("own")
+    why = "the subject of the certificate cannot be read"
     for server, client in ((own, odd), (odd, own)):
         async with ours(settings_of(server, authority)) as address:
-            with pytest.raises(CallError):
-                await ask(address, ECHO, b"x", 60.0, ControlTls(settings_of(client, authority)))
-        assert "the subject of the certificate cannot be read" in caplog.text
-        caplog.clear()
+            with pytest.raises(CallError, match=why):
+                await asked(address, ControlTls(settings_of(client, authority)))
+    (record,) = caplog.records
+    assert why in record.message
 
 
 async def test_files_that_change_are_used_by_the_next_connections(
@@ -179,23 +161,41 @@ async def test_files_that_change_are_used_by_the_next_connections(
     server, client = authority.issue("server"), authority.issue("client")
     tls = ControlTls(settings_of(client, authority))
     async with ours(settings_of(server, authority)) as address:
-        async with connected(address, ping_after=60.0, tls=tls) as link:
-            assert link.peer == "CN=server,O=tests"
+        assert await subject_shown_by(address, tls) == "CN=server,O=tests"
         newer = authority.issue("newer")
         shutil.copy(newer.key, server.key)
         shutil.copy(newer.certificate, server.certificate)
         async with asyncio.timeout(60):
-            while True:
-                async with connected(address, ping_after=60.0, tls=tls) as link:
-                    if link.peer == "CN=newer,O=tests":
-                        break
+            while await subject_shown_by(address, tls) != "CN=newer,O=tests":
+                pass
+        assert await asked(address, tls) == b"x"
         # A certificate that does not fit its key is not used.
         shutil.copy(client.key, server.key)
         os.utime(server.key, (1, 1))
         async with asyncio.timeout(60):
             while "cannot be used, so the earlier ones stay in use" not in caplog.text:
-                async with connected(address, ping_after=60.0, tls=tls) as link:
-                    assert link.peer == "CN=newer,O=tests"
+                assert await subject_shown_by(address, tls) == "CN=newer,O=tests"
+        assert await asked(address, tls) == b"x"
+
+
+@pytest.mark.parametrize("hosts", [("some.where",), ("*.some.where",), ("::1",), ("10.0.0.1",)])
+async def test_names_are_not_compared_with_addresses(
+    authority: Authority, hosts: tuple[str, ...]
+) -> None:
+    server, client = authority.issue("server", *hosts), authority.issue("client")
+    async with ours(settings_of(server, authority)) as address:
+        of_client = ControlTls(settings_of(client, authority))
+        assert await asked(address, of_client, b"") == b"CN=client,O=tests"
+
+
+async def test_a_key_may_have_a_password(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = authority.issue("server", password="secret")
+    monkeypatch.setenv("KEY_PASSWORD", "secret")
+    settings = replace(settings_of(server, authority), key_password="env:KEY_PASSWORD")
+    async with ours(settings) as address:
+        assert await asked(address, ControlTls(settings)) == b"x"
 
 
 def test_what_is_missing_is_said(authority: Authority) -> None:
@@ -211,10 +211,10 @@ async def test_a_unix_socket_is_its_owners_alone(tmp_path: Path) -> None:
     before = socket.socket(socket.AF_UNIX)
     before.bind(str(path))  # left by a crash
     before.close()
-    server = RpcServer({ECHO: echo}, RpcLimits())
+    server = GrpcServer({ECHO: echo}, None)
     await server.start(f"unix:{path}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert await ask(f"unix:{path}", ECHO, b"x", 60.0) == b"x"
+    assert await asked(f"unix:{path}", None) == b"x"
     await server.stop(0.0)
 
 

@@ -1,0 +1,270 @@
+"""Listens for gRPC: addresses, certificates, and what a client can make this process hold.
+
+A client is anybody that reaches the port, or that also has a certificate. What gRPC's core does not bound by itself, or
+not tightly enough, is bounded here.
+"""
+
+import asyncio
+import ctypes
+import logging
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote
+
+from google.protobuf.message import DecodeError, Message
+
+from lacuna.base.errors import UserError
+from lacuna.base.tls import subject_of
+from lacuna.controlplane.client.grpc import CallError
+from lacuna.controlplane.client.grpcio import imported
+from lacuna.controlplane.client.tls import ControlTls
+
+_log = logging.getLogger("lacuna.controlplane")
+
+M = TypeVar("M", bound=Message)
+
+#: A client of ours makes one call on a connection; a health check few.
+_MAX_CALLS_A_CONNECTION: Final = 8
+_MAX_CALLS: Final = 4_000
+_MAX_CONNECTIONS: Final = 4_000
+#: A client sends a command of 32 MiB at most, after up to 4 MiB of others (`SessionLimits`).
+_MAX_MESSAGE: Final = 40 << 20
+#: The request of a call that has one comes at once, and is small.
+_REQUEST_SECONDS: Final = 5.0
+_HANDSHAKE_SECONDS: Final = 10.0
+_CLOSE_SECONDS: Final = 1.0
+#: A call that leaves the process with so much more memory than it began with may have held it for its client.
+_MOST_KEPT: Final = 32 << 20
+_TRIM_SECONDS: Final = 1.0
+_OPTIONS: Final = {
+    "grpc.max_receive_message_length": _MAX_MESSAGE,
+    "grpc.max_send_message_length": -1,
+    "grpc.max_concurrent_streams": _MAX_CALLS_A_CONNECTION,
+    "grpc.max_allowed_incoming_connections": _MAX_CONNECTIONS,
+    "grpc.server_handshake_timeout_ms": int(_HANDSHAKE_SECONDS * 1000),
+    # A client that is gone is noticed, and one that pings more than twice as often as ours do is cut off.
+    "grpc.keepalive_time_ms": 5_000,
+    "grpc.keepalive_timeout_ms": 5_000,
+    "grpc.keepalive_permit_without_calls": 1,
+    "grpc.http2.min_ping_interval_without_data_ms": 1_000,
+    "grpc.http2.max_ping_strikes": 2,
+    # A connection without calls is closed. One that is old takes no further ones, and its calls go on: a session ends
+    # only with its client.
+    "grpc.max_connection_idle_ms": 60_000,
+    "grpc.max_connection_age_ms": 3_600_000,
+    # Another process that listens on the port is an error, not a partner.
+    "grpc.so_reuseport": 0,
+}
+
+
+#: Answers one call: reads its requests and writes its responses. The call ends with OK when it returns, and with the
+#: status of a CallError that it raises.
+Handler = Callable[["Call"], Awaitable[None]]
+
+
+class Call:
+    """One call, as its handler uses it. One task reads and one writes."""
+
+    def __init__(self, context: Any) -> None:
+        """Raises CallError for a client whose certificate cannot be read."""
+        self._context = context
+        self._end = imported().aio.EOF
+        #: The client's address, without the port; "" on a Unix socket.
+        self.host = _host_of(context.peer())
+        #: The subject of the client's certificate, "" without one.
+        self.subject = _subject_in(context.auth_context(), self.host)
+
+    async def read(self) -> bytes | None:
+        """Return the next message, or None once the client has sent its last one."""
+        message = await self._context.read()
+        return None if message is self._end else message
+
+    async def read_only(self, kind: type[M]) -> M:
+        """Return the request of a call that has one. Raises CallError."""
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                message = await self.read()
+        except TimeoutError as error:
+            raise CallError("DEADLINE_EXCEEDED", "the request did not come") from error
+        try:
+            return kind.FromString(message or b"")
+        except DecodeError as error:
+            raise CallError("INVALID_ARGUMENT", f"this is not a {kind.__name__}") from error
+
+    async def write(self, message: Message) -> None:
+        """Send a message, once the client and the connection take it."""
+        await self._context.write(message.SerializeToString())
+
+
+class GrpcServer:
+    """Serves methods, by their paths, as in /package.Service/Method. `tls` is for addresses of TCP."""
+
+    def __init__(self, handlers: Mapping[str, Handler], tls: ControlTls | None) -> None:
+        grpc = imported()
+        self._tls = tls
+        self._trim: asyncio.TimerHandle | None = None
+        self._server = grpc.aio.server(
+            options=[*_OPTIONS.items()], maximum_concurrent_rpcs=_MAX_CALLS
+        )
+        for path, handler in handlers.items():
+            _, service, method = path.split("/")
+            # Also those with one message in each direction: their handlers read it, for as long as they like.
+            answer = grpc.stream_stream_rpc_method_handler(partial(self._answer, handler))
+            served = grpc.method_handlers_generic_handler(service, {method: answer})
+            self._server.add_generic_rpc_handlers((served,))
+
+    async def start(self, address: str) -> str:
+        """Listen on `host:port` (0 for any free port) or `unix:path`, and return the address.
+
+        A Unix socket is its owner's alone. Raises OSError if the address cannot be used, and UserError for TLS without
+        a certificate.
+        """
+        if address.startswith("unix:"):
+            with private_socket(address.removeprefix("unix:")):
+                self._bind(address, None)
+        else:
+            host, _, _ = address.rpartition(":")
+            address = f"{host}:{self._bind(address, self._tls)}"
+        await self._server.start()
+        return address
+
+    async def stop(self, grace: float) -> None:
+        """Take no more calls, let those under way go on for `grace` seconds, and close the connections.
+
+        A connection whose client reads nothing is left to the end of the process: gRPC waits for it until TCP gives up.
+        """
+        if self._trim is not None:
+            self._trim.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace + _CLOSE_SECONDS):
+                await self._server.stop(grace or None)
+
+    async def _answer(self, handler: Handler, _requests: object, context: Any) -> None:
+        grpc = imported()
+        before = _resident_bytes()
+        try:
+            await handler(Call(context))
+        except CallError as error:
+            await context.abort(grpc.StatusCode[error.status], str(error))
+        except Exception as error:
+            _log.exception("a call failed unexpectedly; please report it")
+            await context.abort(grpc.StatusCode.INTERNAL, repr(error))
+        finally:
+            if self._trim is None and _resident_bytes() > before + _MOST_KEPT:
+                loop = asyncio.get_running_loop()
+                self._trim = loop.call_later(_TRIM_SECONDS, self._give_back)
+
+    def _give_back(self) -> None:
+        """Give free memory back to the kernel. Threads of gRPC freed it, and glibc keeps it for each of them."""
+        self._trim = None
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            asyncio.get_running_loop().run_in_executor(None, trim, 0)
+
+    def _bind(self, address: str, tls: ControlTls | None) -> int:
+        credentials = None if tls is None else _credentials(tls)
+        try:
+            if credentials is None:
+                return int(self._server.add_insecure_port(address))
+            return int(self._server.add_secure_port(address, credentials))
+        except RuntimeError as error:
+            raise _why_not_bound(address) from error
+
+
+def _resident_bytes() -> int:
+    """Return how much memory this process has; 0 where Linux does not say it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except OSError:
+        return 0
+
+
+def _subject_in(identity: Mapping[str, Sequence[bytes]], host: str) -> str:
+    if b"true" in identity.get("ssl_session_reused", ()):
+        raise CallError(
+            "UNAUTHENTICATED",
+            "this TLS session was resumed, so that the certificate was not checked: begin a new one",
+        )
+    for certificate in identity.get("x509_pem_cert", ()):
+        try:
+            return subject_of(ssl.PEM_cert_to_DER_cert(certificate.decode()))
+        except ValueError as error:
+            _log.warning("%s: call refused: %s", host, error)
+            raise CallError("UNAUTHENTICATED", str(error)) from error
+    return ""
+
+
+def _host_of(peer: str) -> str:
+    """Return the address in gRPC's name of a peer, as ipv6:%5B::1%5D:1234."""
+    kind, _, place = unquote(peer).partition(":")
+    return place.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
+
+
+def _why_not_bound(address: str) -> OSError:
+    """Return why no socket can be bound to an address, which gRPC does not say."""
+    try:
+        if address.startswith("unix:"):
+            with socket.socket(socket.AF_UNIX) as tried:
+                tried.bind(address.removeprefix("unix:"))
+        else:
+            host, _, port = address.rpartition(":")
+            where = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+            with socket.socket(where[0]) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(where[4])
+                tried.listen()
+    except OSError as error:
+        return error
+    return OSError("the address was in use")
+
+
+@contextmanager
+def private_socket(path: str) -> Iterator[None]:
+    """Run the body, which makes a Unix socket: only processes of this user can connect to it. Raises OSError."""
+    try:
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            os.remove(path)  # of a process that has crashed
+    except FileNotFoundError:
+        pass
+    before = os.umask(0o077)  # a chmod afterwards would leave a moment
+    try:
+        yield
+    finally:
+        os.umask(before)
+    os.chmod(path, 0o600)
+
+
+def _credentials(tls: ControlTls) -> Any:
+    """Return gRPC's credentials, which follow the files. Raises UserError without a certificate."""
+    if not tls.has_certificate:
+        raise UserError(
+            "a control plane with TLS needs a certificate: name its PEM files with --control-tls-cert and "
+            "--control-tls-key"
+        )
+    grpc = imported()
+    used = tls.presented()
+
+    def configuration() -> Any:
+        return grpc.ssl_server_certificate_configuration(
+            [(used.key, used.certificate)], used.authorities or None
+        )
+
+    def changed() -> Any:
+        """Return a configuration if the files have changed. A thread of gRPC calls this for each connection."""
+        nonlocal used
+        presented = tls.presented()
+        if presented is used:
+            return None
+        used = presented
+        return configuration()
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(), changed, require_client_authentication=tls.asks_for_certificates
+    )
