@@ -39,6 +39,7 @@ from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings, new_cluster_id
 from lacuna.controlplane.serving import serve_session
+from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
@@ -131,7 +132,7 @@ class Line:
     def __init__(self, plane: Runtime, answered: Callable[[int], None]) -> None:
         self.received: list[SessionResponse] = []
         self._answered = answered
-        self._request = SessionRequest()
+        self._request = SessionRequest(contract=own_contract())
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
         self._settles: dict[int, Callable[[Reply], None]] = {}
         self._last_id = 0

@@ -174,8 +174,6 @@ def replay(state: State, record: JournalRecord) -> None:
         )
     if record.now_ms > state.clock_ms:
         state.clock_ms = record.now_ms
-    if record.begins_internal_topics:
-        internal.replay_beginning(state)
     REPLAYS[event](state, getattr(message, event), record.now_ms)
 
 
@@ -185,5 +183,5 @@ def found(state: State, cluster_id: str, context: Context) -> Decision:
         raise ValueError("a cluster needs an id; make one from 16 random bytes")
     turn = Turn(state, context)
     founded = ClusterFounded(cluster_id=cluster_id)
-    turn.journal(JournalRecord(cluster_founded=founded, begins_internal_topics=True))
+    turn.journal(JournalRecord(cluster_founded=founded))
     return turn.end(None)

@@ -1,7 +1,6 @@
 """The machine's frame: dispatch, foreign journals, malformed commands, purity."""
 
 import ast
-import struct
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from lacuna import controlplane
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.batches import COMMITTED_BATCH
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import COLUMNS, EXTENT_ROW
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
@@ -139,35 +137,3 @@ def test_the_machine_imports_nothing_that_is_not_pure() -> None:
             elif isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             assert not {name.split(".")[0] for name in names} & BANNED, file
-
-
-def _as_written_by_0_1(record: JournalRecord) -> JournalRecord:
-    """The record with repeated fields in the place of rows."""
-    for recorded in record.segment_recorded.slices:
-        rows = list(EXTENT_ROW.iter_unpack(recorded.extent_rows))
-        for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
-            getattr(recorded.extents, name).extend(values)
-        for batch in struct.iter_unpack("<qiiiqqq", recorded.batch_rows):
-            recorded.producer_batches.extend(batch)
-        recorded.ClearField("extent_rows")
-        recorded.ClearField("batch_rows")
-    return record
-
-
-def test_a_journal_of_the_first_version_replays_to_the_same_state() -> None:
-    cluster = run("""
-        topic a 2
-        init x
-        put a-0 x5 1/0@0 tv2
-        put a-0 x5 1/0@5 tv2
-        put a-0 x1
-        put a-1 x5 1/0@0 tv2
-        end2 x 1/0 abort -> 1/1
-        put a-1 x4 7/0@0
-    """)
-    replayed = machine.State()
-    olds = [_as_written_by_0_1(JournalRecord.FromString(data)) for data in cluster.journal]
-    assert any(old.segment_recorded.slices for old in olds)
-    for old in olds:
-        machine.replay(replayed, old)
-    assert machine.snapshot(replayed) == machine.snapshot(cluster.state)

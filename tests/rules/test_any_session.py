@@ -14,6 +14,7 @@ import pytest
 from lacuna.controlplane import machine
 from lacuna.controlplane.client import CommandRefused, GrpcClient, SessionLimits
 from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
+from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, SessionRequest
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup, ListGroups
@@ -61,6 +62,7 @@ def _request(random: Random, draw: Arbitrary) -> SessionRequest:
         ]
 
     return SessionRequest(
+        contract=own_contract(),
         commands=[draw.command() for _ in range(random.randrange(5))],
         subscribe=keys(),
         unsubscribe=keys(),

@@ -17,7 +17,6 @@ from unittest import mock
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state import snapshot
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import Lease
 from lacuna.controlplane.verbs import agents, housekeeping
@@ -441,7 +440,6 @@ def _short_times() -> Iterator[None]:
     with (
         mock.patch.object(housekeeping, "COLLECTION_GRACE_MS", GRACE_MS),
         mock.patch.object(agents, "LEASE_DURATION_MS", LEASE_MS),
-        mock.patch.object(snapshot, "LEASE_DURATION_MS", LEASE_MS),
         mock.patch.object(Lease.__init__, "__defaults__", (LEASE_MS,)),
         mock.patch.dict(GroupSettings.__init__.__kwdefaults__, **groups.SETTINGS),
     ):

@@ -83,8 +83,7 @@ def decode_manifest(data: bytes) -> Manifest:
     if version != UNFINISHED:
         check_format("the journal's format", version, _FORMAT_VERSION)
     try:
-        # The first manifests of this format had none.
-        if fields.pop("crc", None) not in (None, _checksum(fields)):
+        if fields.pop("crc") != _checksum(fields):
             raise ValueError("the checksum is wrong")
         manifest = _checked(fields)
     except (KeyError, TypeError, ValueError) as error:

@@ -28,7 +28,6 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.rows import add_checksum, checksum
 from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS, fitting, loadable
-from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.logstore.objects import ConditionalStore
 from lacuna.logstore.segments import ForeignStoreError
 from lacuna.logstore.segments.marker import decode_marker
@@ -42,11 +41,7 @@ from lacuna.logstore.segments.paths import (
 
 _log = logging.getLogger("lacuna.controlplane")
 
-_FORMAT_VERSION: Final = 3
-#: The last format whose index does not say of which journal the snapshot is.
-_OF_ANY_JOURNAL: Final = 1
-#: The last format whose index has no seal.
-_WITHOUT_SEAL: Final = 2
+_FORMAT_VERSION: Final = 1
 #: A part has all of its time from when it is asked for, on a link of 2 MB a second too.
 _PARTS_AT_ONCE: Final = 4
 #: Whoever loads a snapshot leads nobody yet, so this is no part of a lease.
@@ -59,10 +54,7 @@ def _random_id() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What the index of a snapshot says. `cluster_id` and `journal` are empty if an earlier version wrote it.
-
-    `seal` is None if an earlier version wrote it, or if the journal begins with it.
-    """
+    """What the index of a snapshot says. `seal` is None if the journal begins with it."""
 
     name: JournalSnapshotName
     parts: int
@@ -80,8 +72,6 @@ class BucketSnapshots:
     """A SnapshotStore in a bucket, which messages call `name`. `journal` is the kind of journal whose snapshots it has.
 
     Several may store at the same time: each snapshot has a random id, the first eight bytes that `new_id` returns.
-    What an earlier version stored, which does not say whose it is, is loaded where there are not enough others, and is
-    never deleted.
     """
 
     def __init__(
@@ -108,7 +98,7 @@ class BucketSnapshots:
                 raise self._foreign(found, cluster_id)
         indexes, _ = await self._indexes(await self._keys())
         for index in indexes:
-            if index.cluster_id not in ("", cluster_id):
+            if index.cluster_id != cluster_id:
                 raise self._foreign(index.cluster_id, cluster_id)
 
     def _foreign(self, found: str, cluster_id: str | None) -> JournalForeign:
@@ -130,9 +120,9 @@ class BucketSnapshots:
         while (names := _complete(keys)) != tried:
             indexes, damage = await self._indexes(keys)
             own = await loadable(self._bucket.name, self._own(indexes, cluster_id), judge)
-            for index in reversed(_with_unnamed(own, indexes)):
+            for index in reversed(own):
                 try:
-                    return await self._load(index, cluster_id)
+                    return await self._load(index)
                 except JournalCorrupt as error:
                     damage = error
             tried, keys = names, await self._keys()
@@ -140,7 +130,7 @@ class BucketSnapshots:
             raise damage
         return None
 
-    async def _load(self, index: _Index, cluster_id: str | None) -> Snapshot:
+    async def _load(self, index: _Index) -> Snapshot:
         name, turns = index.name, asyncio.Semaphore(_PARTS_AT_ONCE)
 
         async def part(number: int) -> bytes:
@@ -150,10 +140,6 @@ class BucketSnapshots:
         parts = tuple(await asyncio.gather(*(part(number) for number in range(index.parts))))
         if reduce(add_checksum, parts, checksum(name.position, b"")) != index.crc:
             raise _damaged(name)
-        if cluster_id is not None and not index.cluster_id:
-            found = StateSnapshot.FromString(b"".join(parts)).cluster_id
-            if found not in ("", cluster_id):
-                raise self._foreign(found, cluster_id)
         return Snapshot(name.position, parts, index.seal)
 
     async def _read(self, name: JournalSnapshotName, key: str) -> bytes:
@@ -203,7 +189,8 @@ class BucketSnapshots:
         self, indexes: list[_Index], cluster_id: str, judge: Judge | None
     ) -> int:
         own = await fitting(self._own(indexes, cluster_id), judge)
-        return _oldest_kept(_with_unnamed(own, indexes))
+        positions = sorted({index.position for index in own})
+        return 0 if len(positions) < KEPT_SNAPSHOTS else positions[-KEPT_SNAPSHOTS]
 
     async def _delete_old(self, cluster_id: str, judge: Judge | None) -> int:
         keys = await self._keys()
@@ -231,7 +218,7 @@ class BucketSnapshots:
     def _own(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
         """The snapshots of this kind of journal. Raises JournalForeign."""
         for index in indexes:
-            if cluster_id is not None and index.cluster_id not in ("", cluster_id):
+            if cluster_id is not None and index.cluster_id != cluster_id:
                 raise self._foreign(index.cluster_id, cluster_id)
         return [index for index in indexes if index.journal == self._journal]
 
@@ -271,24 +258,6 @@ def _complete(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> list[Journal
     return sorted(name for name, is_index in keys.values() if is_index)
 
 
-def _with_unnamed(own: list[_Index], indexes: list[_Index]) -> list[_Index]:
-    """A journal's own snapshots in order, after those of an earlier version as long as there are not enough."""
-    if _oldest_kept(own):
-        return own
-    # From before its first own one. Others may be those of the other journal.
-    first = _first(own)
-    return [index for index in indexes if not index.journal and index.position < first] + own
-
-
-def _oldest_kept(indexes: list[_Index]) -> int:
-    positions = sorted({index.position for index in indexes})
-    return 0 if len(positions) < KEPT_SNAPSHOTS else positions[-KEPT_SNAPSHOTS]
-
-
-def _first(indexes: list[_Index]) -> float:
-    return min((index.position for index in indexes), default=float("inf"))
-
-
 def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
     """Raises JournalCorrupt and JournalOfAnotherVersion."""
     try:
@@ -297,10 +266,8 @@ def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
         check_format(
             f"the format of the snapshot at position {name.position}", version, _FORMAT_VERSION
         )
-        is_old = version == _OF_ANY_JOURNAL
-        cluster_id, journal = ("", "") if is_old else (fields["cluster_id"], fields["journal"])
-        position = fields["position"]
-        seal = None if version <= _WITHOUT_SEAL else _decode_seal(fields["seal"])
+        position, seal = fields["position"], _decode_seal(fields["seal"])
+        cluster_id, journal = fields["cluster_id"], fields["journal"]
         index = _Index(name, fields["parts"], fields["crc"], cluster_id, journal, seal)
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(name) from error

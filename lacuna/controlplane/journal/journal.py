@@ -117,8 +117,8 @@ class Snapshot:
     Each part is some MiB and is stored as it is, so a snapshot can be larger than one message or row. To be stored,
     `parts` may be an iterator that serializes the state as it goes; what was loaded can be iterated again.
 
-    `seal` is that of the append which ends there, as in `JournalBatch`. It is None if an earlier version made the
-    snapshot, or if the journal begins with it.
+    `seal` is that of the append which ends there, as in `JournalBatch`. It is None if the journal begins
+    with it.
     """
 
     position: int

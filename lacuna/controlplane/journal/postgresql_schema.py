@@ -4,7 +4,7 @@ journal    one row: format version, cluster id, and up to where records were tri
 leader     one row: the epoch, which is the fencing token, of the last writer, and where it serves
 renewals   a sequence, of which each renewal of the leader takes a number
 appends    one row for each append, with the positions of its first and its last record
-snapshots  the parts of snapshots, and before the first one, from format 2 on, the seal of the last append it covers
+snapshots  the parts of snapshots, and before the first one, the seal of the last append it covers
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from lacuna.controlplane.journal.formats import check_journal_format
 from lacuna.controlplane.journal.journal import JournalForeign
 from lacuna.controlplane.journal.postgresql_connection import Connection
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 1
 
 _TABLES: Final = (
     """CREATE TABLE lacuna.journal (

@@ -1,4 +1,4 @@
-"""How a commit describes a batch in bytes: a row of SegmentSlice.batches."""
+"""How a commit and its journal record describe a batch in bytes: rows of SegmentSlice and of RecordedSlice."""
 
 from struct import Struct
 from typing import Final
@@ -16,3 +16,7 @@ FLAG_TRANSACTIONAL: Final = 4
 FLAG_ADDS_PARTITION: Final = 8
 #: The bits from here on are 1 + the index of the request's transactional id in the commit's list, or 0 without one.
 TRANSACTIONAL_ID_SHIFT: Final = 4
+
+#: What idempotence remembers: producer id, producer epoch, base sequence, last sequence, base offset, append time (-1
+#: unless LogAppendTime), max timestamp.
+BATCH_ROW: Final = Struct("<qiiiqqq")

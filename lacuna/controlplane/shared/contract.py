@@ -22,15 +22,11 @@ def own_contract() -> Contract:
 
 
 def why_not(peer: Contract) -> str:
-    """Say why this process and one with the contract `peer` do not understand each other; "" if they do.
-
-    One that says nothing speaks version 1.
-    """
-    newest, oldest = peer.newest or 1, peer.oldest or 1
-    if oldest <= NEWEST and newest >= OLDEST:
+    """Say why this process and one with the contract `peer` do not understand each other; "" if they do."""
+    if peer.oldest <= NEWEST and peer.newest >= OLDEST:
         return ""
-    which = "this process" if oldest > NEWEST else "the other one"
+    which = "this process" if peer.oldest > NEWEST else "the other one"
     return (
-        f"it speaks versions {oldest} to {newest} of the contract between control planes and agents, and this process "
-        f"{OLDEST} to {NEWEST}: upgrade {which}"
+        f"it speaks versions {peer.oldest} to {peer.newest} of the contract between control planes and agents, and "
+        f"this process {OLDEST} to {NEWEST}: upgrade {which}"
     )

@@ -7,9 +7,7 @@ does not know.
 from typing import Final
 
 RECORD_FORMAT: Final = 1
-SNAPSHOT_FORMAT: Final = 2
-#: A version that knows no security reads a snapshot without any, and refuses one with some: it would leave it out.
-FORMAT_WITHOUT_SECURITY: Final = 1
+SNAPSHOT_FORMAT: Final = 1
 
 
 class LaterFormatError(ValueError):

@@ -141,8 +141,6 @@ class InternalTopics:
         #: group id -> kind and member id -> its record
         self.group_records: dict[str, dict[NameKey, Stamp]] = {}
         self.tombstones: dict[Place, Tombstone] = {}  # the oldest first
-        #: False in a state from before there were internal topics, until a journal record says that they begin.
-        self.has_begun = False
         # Volatile.
         self.told_topics: set[int] = set()  # those that sessions know to have records
         self.read_ms = 0  # when a partition was last read
@@ -263,7 +261,6 @@ class InternalTopics:
 
     def restore(self, snapshot: InternalTopicsSnapshot) -> None:
         """Take over what a snapshot has."""
-        self.has_begun = True
         _set_offsets(self.offsets, snapshot.offsets_high_watermarks)
         _set_offsets(self.transactions, snapshot.transactions_high_watermarks)
         for record in snapshot.group_records:
@@ -279,15 +276,6 @@ class InternalTopics:
                 buried.key.partition,
                 buried.at_ms,
             )
-
-    def begin(self) -> None:
-        """Forget all offsets, before all records are given new ones."""
-        self.has_begun = True
-        self.group_records.clear()
-        self.tombstones.clear()
-        for _, partition in self.keyed():
-            partition.next_offset = 0
-            partition.newest = None
 
 
 def _set_offsets(partitions: Sequence[InternalPartition], next_offsets: Sequence[int]) -> None:

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from lacuna.controlplane.shared.history import History, next_second_ms
+from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.formats import (
-    FORMAT_WITHOUT_SECURITY,
     SNAPSHOT_FORMAT,
     LaterFormatError,
 )
@@ -21,12 +20,10 @@ from lacuna.controlplane.state.partition import (
     BATCH_NUMBERS,
     Partition,
     ProducerWindow,
-    history_of,
     spread_of,
 )
 from lacuna.controlplane.state.segments import Pin, References, SegmentRows, SegmentTable
 from lacuna.controlplane.state.settings import (
-    LEASE_DURATION_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
 from lacuna.controlplane.state.state import (
@@ -78,6 +75,7 @@ _TRANSACTIONAL_FIELDS = (
     "ended_producer_id",
     "ended_producer_epoch",
     "is_ended_by_coordinator",
+    "log_offset",
 )
 
 
@@ -124,7 +122,7 @@ def restore_part(state: State, part: bytes) -> None:
 def _pieces(state: State) -> Iterator[StateSnapshot]:
     """Yield small messages that are the snapshot together."""
     head = StateSnapshot(
-        format_version=SNAPSHOT_FORMAT if state.security else FORMAT_WITHOUT_SECURITY,
+        format_version=SNAPSHOT_FORMAT,
         nodes=state.nodes.values(),
         leases=[_lease(lease) for lease in state.leases.values()],
         ended_lease_ids=state.ended_leases.keys(),
@@ -185,8 +183,7 @@ def _lease(lease: Lease) -> LeaseSnapshot:
 
 
 def _read_lease(message: LeaseSnapshot) -> Lease:
-    duration_ms = message.duration_ms or LEASE_DURATION_MS
-    lease = Lease(message.lease_id, message.node_id, duration_ms)
+    lease = Lease(message.lease_id, message.node_id, message.duration_ms)
     lease.forgotten_sequence = message.forgotten_sequence
     for sequence, verdicts in zip(message.recent_sequences, message.recent_verdicts, strict=True):
         lease.recent[sequence] = verdicts.SerializeToString()
@@ -275,18 +272,14 @@ def _read_topic(state: State, message: TopicSnapshot) -> None:
         key = (topic.topic_id, each.partition)
         partition = state.partitions.get(key)
         if partition is None:
-            partition = state.partitions[key] = _read_head(state, key, each)
+            partition = state.partitions[key] = _read_head(key, each)
             topic.partitions.append(partition)
             state.topic_owners.charge(topic.topic_id, 1)
         _read_rows(state, partition, each)
 
 
-def _read_head(state: State, key: PartitionKey, message: PartitionSnapshot) -> Partition:
-    if message.HasField("history"):
-        history = History.of(message.history, spread_of(key))
-    else:  # an earlier version kept none
-        history = history_of(key, next_second_ms(state.clock_ms))
-    partition = Partition(key, history)
+def _read_head(key: PartitionKey, message: PartitionSnapshot) -> Partition:
+    partition = Partition(key, History.of(message.history, spread_of(key)))
     partition.version = message.version
     partition.log_start_offset = message.log_start_offset
     partition.high_watermark = message.high_watermark
@@ -337,13 +330,9 @@ def _read_windows(state: State, partition: Partition, message: PartitionSnapshot
 
 
 def _transactional_ids(state: State) -> Iterator[TransactionalIdSnapshot]:
-    has_offsets = state.internal.has_begun
     for found in state.transactional_ids.values():
         principal = state.id_owners.of.get(found.transactional_id, NOBODY)
-        message = _transactional_id(found, principal)
-        if has_offsets:
-            message.log_offset = found.log_offset
-        yield message
+        yield _transactional_id(found, principal)
 
 
 def _transactional_id(found: TransactionalId, principal: str) -> TransactionalIdSnapshot:
@@ -367,7 +356,6 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     found = TransactionalId(message.transactional_id)
     for name in _TRANSACTIONAL_FIELDS:
         setattr(found, name, getattr(message, name))
-    found.log_offset = message.log_offset
     found.enter(TransactionState(message.state))
     found.group_ids = dict.fromkeys(message.group_ids)
     for each in message.partitions:

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JournalRecord(_message.Message):
-    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "time_set", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "segments_released", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "security_changed", "group", "begins_internal_topics")
+    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "time_set", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "segments_released", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "security_changed", "group")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FOUNDED_FIELD_NUMBER: _ClassVar[int]
@@ -40,7 +40,6 @@ class JournalRecord(_message.Message):
     PRODUCERS_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     SECURITY_CHANGED_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
-    BEGINS_INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     format_version: int
     cluster_founded: ClusterFounded
@@ -69,8 +68,7 @@ class JournalRecord(_message.Message):
     producers_expired: ProducersExpired
     security_changed: _security_pb2.SecurityChanges
     group: _group_records_pb2.GroupRecord
-    begins_internal_topics: bool
-    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ..., begins_internal_topics: _Optional[bool] = ...) -> None: ...
+    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)
@@ -168,20 +166,16 @@ class ConfigsChanged(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RecordedSlice(_message.Message):
-    __slots__ = ("partition", "high_watermark", "extents", "producer_batches", "extent_rows", "batch_rows")
+    __slots__ = ("partition", "high_watermark", "extent_rows", "batch_rows")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
-    EXTENTS_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_BATCHES_FIELD_NUMBER: _ClassVar[int]
     EXTENT_ROWS_FIELD_NUMBER: _ClassVar[int]
     BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     high_watermark: int
-    extents: _log_pb2.Extents
-    producer_batches: _containers.RepeatedScalarFieldContainer[int]
     extent_rows: bytes
     batch_rows: bytes
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., producer_batches: _Optional[_Iterable[int]] = ..., extent_rows: _Optional[bytes] = ..., batch_rows: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., extent_rows: _Optional[bytes] = ..., batch_rows: _Optional[bytes] = ...) -> None: ...
 
 class SegmentRecorded(_message.Message):
     __slots__ = ("segment", "object_size", "slices", "verdicts", "started_producer_ids", "started_transactions")
@@ -228,16 +222,12 @@ class PartitionSwap(_message.Message):
     def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[_log_pb2.ExtentSwap, _Mapping]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
 
 class ExtentsReplaced(_message.Message):
-    __slots__ = ("segment", "object_size", "partitions", "segments")
-    SEGMENT_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("partitions", "segments")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
-    segment: _log_pb2.SegmentId
-    object_size: int
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionSwap]
     segments: _containers.RepeatedCompositeFieldContainer[_log_pb2.SwapSegment]
-    def __init__(self, segment: _Optional[_Union[_log_pb2.SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionSwap, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[_log_pb2.SwapSegment, _Mapping]]] = ...) -> None: ...
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionSwap, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[_log_pb2.SwapSegment, _Mapping]]] = ...) -> None: ...
 
 class SegmentsReleased(_message.Message):
     __slots__ = ("count",)

@@ -8,7 +8,6 @@ from typing import Final
 
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state.rows import in_rows
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply, SessionResponse
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
@@ -76,7 +75,7 @@ def replay_segment_recorded(state: State, record: SegmentRecorded, now_ms: int) 
         record.started_producer_ids, record.started_transactions, strict=True
     ):
         start_transaction(state, state.producers[producer_id], transaction, now_ms)
-    extents, deltas = replay_slices(state, in_rows(record).SerializeToString(), now_ms)
+    extents, deltas = replay_slices(state, record.SerializeToString(), now_ms)
     if deltas:
         state.changes.extend(SessionResponse.FromString(deltas).partitions)
     segment = record.segment

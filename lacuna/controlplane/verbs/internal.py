@@ -39,7 +39,6 @@ from lacuna.controlplane.v1.internal_pb2 import (
     InternalTransaction,
     ReadInternal,
 )
-from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
@@ -101,38 +100,12 @@ def drop_consumer_group(state: State, group_id: str, now_ms: int) -> None:
         drop_group(state, group_id, now_ms)
 
 
-def replay_beginning(state: State) -> None:
-    """Begin the internal topics: write a record of everything that there is.
-
-    The order depends only on the state, so control planes that replay this have the same offsets.
-    """
-    internal, groups = state.internal, state.groups
-    internal.begin()
-    for transactional_id, found in sorted(state.transactional_ids.items()):
-        found.log_offset = internal.take_transaction(transactional_id)
-    for group_id, generation in sorted(groups.generations.items()):
-        key = NameKey(Kind.GENERATION, group_id)
-        internal.write_group(group_id, [key], generation.written_at_ms)
-    for group_id, consumer in sorted(groups.consumers.items()):
-        internal.write_group(group_id, _changed(consumer.to_step(), None), state.clock_ms)
-    committed = [
-        (stored.sequence, OffsetKey(group_id, partition), stored)
-        for group_id, offsets in groups.offsets.committed.items()
-        for partition, stored in offsets.items()
-    ]
-    for _, offset_key, stored in sorted(committed, key=lambda each: each[0]):
-        partition = internal.partition_of_group(offset_key.group_id)
-        stored.log_offset = partition.take(offset_key)
-
-
 # Ticks.
 
 
 def tick_internal(turn: Turn) -> None:
     """Tell watchers what they do not know yet, and let go of the lists for readers when nobody reads any more."""
     state, internal = turn.state, turn.state.internal
-    if state.cluster_id and not internal.has_begun:
-        turn.journal(JournalRecord(leases_ended=LeasesEnded(), begins_internal_topics=True))
     is_read = turn.now_ms - internal.read_ms < LISTED_MS
     for key, partition in internal.keyed():
         if partition.told_offset != partition.next_offset:

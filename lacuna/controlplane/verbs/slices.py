@@ -16,6 +16,7 @@ except ModuleNotFoundError:
     from lacuna.logstore import interpreted as cython
 
 from lacuna.controlplane.shared.batches import (
+    BATCH_ROW,
     COMMITTED_BATCH,
     FLAG_ADDS_PARTITION,
     FLAG_FOLLOWS,
@@ -27,7 +28,6 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import EXTENT_ROW, LARGEST_EXTENT_BYTES
 from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.state.partition import BATCH_NUMBERS, REMEMBERED_BATCHES
-from lacuna.controlplane.state.rows import BATCH_ROW
 from lacuna.controlplane.state.transactional import LAST_EPOCH
 from lacuna.controlplane.state.windows import MINUTE_MS
 from lacuna.controlplane.verbs.refusals import MalformedCommand

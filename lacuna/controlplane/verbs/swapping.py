@@ -29,7 +29,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     Rewritten,
     SwapExtents,
     SwapPartition,
-    SwapSegment,
 )
 from lacuna.controlplane.verbs.agents import used_late
 from lacuna.controlplane.verbs.needs import Need, on_topics, own_leases
@@ -234,14 +233,11 @@ def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop
 
 def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) -> None:
     """Replace extents with merged or compacted ones, which are in new objects."""
-    segments = list(record.segments)
-    if record.HasField("segment"):
-        segments.append(SwapSegment(segment=record.segment, object_size=record.object_size))
     live: Counter[SegmentKey] = Counter()
     for each in record.partitions:
         extents = each.swap.extents
         live.update(zip(extents.lease_ids, extents.sequences, strict=True))
-    for new in segments:
+    for new in record.segments:
         key = (new.segment.lease_id, new.segment.sequence)
         state.segments.add(key, new.object_size, live[key], now_ms)
     state.segments.release([_swap(state, each) for each in record.partitions], now_ms)

@@ -1,5 +1,9 @@
-"""Journals that earlier versions wrote (tests/golden/journals), put where this version opens them."""
+"""Journals that are kept in tests/golden/journals, put where this version opens them.
 
+`python -m tests.controlplane.journal.golden` writes their records again, in the formats of this version.
+"""
+
+import asyncio
 import base64
 import json
 import shutil
@@ -12,7 +16,7 @@ import pytest
 
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.controlplane.journal.journal import Journal, SharedJournal
+from lacuna.controlplane.journal.journal import Journal, SharedJournal, Snapshot
 from lacuna.controlplane.journal.moving.beginning import Target
 from lacuna.controlplane.journal.moving.bucket import BucketTarget
 from lacuna.controlplane.journal.moving.postgresql import PostgresqlTarget
@@ -21,8 +25,9 @@ from lacuna.controlplane.journal.moving.sqlite import SqliteTarget
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.state.snapshot import snapshot_parts
 from lacuna.logstore.objects import MemoryStore
-from tests.postgresql import PostgresqlServer
+from tests.postgresql import PostgresqlServer, binaries
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "journals"
 KINDS = ["sqlite", "postgresql", "bucket"]
@@ -52,8 +57,8 @@ def make_place(kind: str, request: pytest.FixtureRequest) -> Place:
     """An empty place."""
     if kind == "sqlite":
         return file_place(request.getfixturevalue("tmp_path"))
-    if kind.startswith("bucket"):
-        return _bucket(kind)
+    if kind == "bucket":
+        return _bucket()
     return _postgresql(request)
 
 
@@ -62,7 +67,7 @@ def file_place(folder: Path) -> Place:
     path = str(folder / "journal.db")
 
     def fill() -> None:
-        for each in (GOLDEN / "sqlite-0.1").iterdir():
+        for each in (GOLDEN / "sqlite").iterdir():
             shutil.copy(each, folder)
 
     def journal() -> SqliteJournal:
@@ -78,15 +83,11 @@ def file_place(folder: Path) -> Place:
     )
 
 
-def _bucket(kind: str) -> Place:
+def _bucket() -> Place:
     bucket = MemoryStore()
 
     def fill() -> None:
-        objects = _objects("bucket")
-        if kind != "bucket":
-            journal = {key: data for key, data in objects.items() if "/snapshots/" not in key}
-            objects = journal | _objects(kind)
-        for key, data in objects.items():
+        for key, data in _objects("bucket").items():
             bucket.put(key, [data])
 
     def patient() -> SharedJournal:
@@ -140,3 +141,57 @@ async def replayed(journal: Journal) -> Replica:
     finally:
         await journal.close()
     return replica
+
+
+async def _rewrite(journal: Journal, records: list[bytes]) -> None:
+    """Append records, one at a time, and store a snapshot of them all."""
+    opened = await journal.open(None)
+    for record in records:
+        await journal.append([record], opened.fencing_token)
+    replica = Replica()
+    await replica.catch_up(journal)
+    parts = tuple(snapshot_parts(replica.state))
+    await journal.store_snapshot(Snapshot(replica.position, parts, replica.seal))
+    await journal.close()
+
+
+async def _records() -> tuple[str, list[bytes]]:
+    place = _bucket()
+    place.fill()
+    journal = place.journal()
+    opened = await journal.open(None)
+    records = [each async for batch in journal.read(0) for each in batch.records]
+    await journal.close()
+    return opened.cluster_id, records
+
+
+async def _rewrite_all() -> None:
+    cluster_id, records = await _records()
+    shutil.rmtree(GOLDEN)
+    (GOLDEN / "sqlite").mkdir(parents=True)
+    file = SqliteJournal(str(GOLDEN / "sqlite" / "journal.db"), lambda: cluster_id)
+    await _rewrite(file, records)
+    for name in ("journal.db.lock", "journal.db.acknowledged"):  # of no use to another process
+        (GOLDEN / "sqlite" / name).unlink()
+    bucket = MemoryStore()
+    await _rewrite(BucketJournal(bucket, lambda: cluster_id), records)
+    objects = {
+        info.key: base64.b64encode(bucket.load(info.key).data).decode() for info in bucket.list()
+    }
+    (GOLDEN / "bucket.json").write_text(json.dumps(objects, indent=1) + "\n")
+    server = PostgresqlServer(binaries())
+    server.start()
+    try:
+        url = server.make_database("golden")
+        await _rewrite(PostgresqlJournal(url, lambda: cluster_id), records)
+        server.run("pg_dump", "--no-owner", "--no-privileges", "-f", "dump.sql", "golden")
+        lines = (server.folder / "dump.sql").read_text().splitlines(keepends=True)
+        # Its random keys only protect psql from a server that is not trusted.
+        kept = [line for line in lines if not line.startswith(("\\restrict", "\\unrestrict"))]
+        (GOLDEN / "postgresql.sql").write_text("".join(kept))
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(_rewrite_all())

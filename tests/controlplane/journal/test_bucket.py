@@ -39,7 +39,6 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL
-from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.logstore.objects import (
     ConditionalStore,
     MemoryStore,
@@ -841,14 +840,28 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(bucket: FaultyBucket) ->
         await snapshots.load("c")
 
 
+def _index(**wrong: object) -> bytes:
+    right = {
+        "format_version": 1,
+        "position": 4,
+        "parts": 1,
+        "crc": 0,
+        "cluster_id": "c",
+        "journal": BUCKET,
+        "seal": None,
+    }
+    return json.dumps(right | wrong).encode()
+
+
 @pytest.mark.parametrize(
     ("index", "error"),
     [
         (b"{}", JournalCorrupt),
-        (b'{"format_version": 4, "position": 4, "parts": 1, "crc": 0}', JournalOfAnotherVersion),
-        (b'{"format_version": 2, "position": 4, "parts": 1, "crc": 0}', JournalCorrupt),
-        (b'{"format_version": 1, "position": 5, "parts": 1, "crc": 0}', JournalCorrupt),
-        (b'{"format_version": 1, "position": 4, "parts": -1, "crc": 0}', JournalCorrupt),
+        (b'{"format_version": 2, "position": 4, "parts": 1, "crc": 0}', JournalOfAnotherVersion),
+        (b'{"format_version": 1, "position": 4, "parts": 1, "crc": 0}', JournalCorrupt),
+        (_index(position=5), JournalCorrupt),
+        (_index(parts=-1), JournalCorrupt),
+        (_index(seal=[1]), JournalCorrupt),
     ],
 )
 async def test_a_snapshot_with_a_wrong_index(
@@ -942,39 +955,6 @@ async def test_two_journals_of_a_cluster_leave_each_others_snapshots_alone(
     assert await in_bucket.trimmable("c") == 4
     assert await in_database.load("c") == Snapshot(20, (b"database",))
     assert await in_database.trimmable("c") == 16
-
-
-def make_old(bucket: ConditionalStore) -> None:
-    """Makes the snapshots what the first format would have written, which says of no journal."""
-    for info in list(bucket.list(JOURNAL_SNAPSHOTS_PREFIX)):
-        if info.key.endswith("index"):
-            found = bucket.load(info.key)
-            fields = json.loads(found.data)
-            del fields["cluster_id"], fields["journal"], fields["seal"]
-            fields["format_version"] = 1
-            bucket.replace(info.key, json.dumps(fields).encode(), found.etag)
-
-
-@pytest.mark.parametrize("journal", [BUCKET, POSTGRESQL])
-async def test_what_an_earlier_version_stored_is_loaded_and_kept(
-    bucket: FaultyBucket, journal: str
-) -> None:
-    snapshots = BucketSnapshots(bucket, journal)
-    old = [StateSnapshot(cluster_id="c", format_version=1).SerializeToString(), b""]
-    await snapshots.store(Snapshot(4, (old[1],)), "c")
-    await snapshots.store(Snapshot(8, (old[0],)), "c")
-    make_old(bucket)
-    kept = list(bucket.list())
-    assert await snapshots.load("c") == Snapshot(8, (old[0],))
-    assert await snapshots.trimmable("c") == 4
-    with pytest.raises(JournalForeign, match="belongs to cluster c"):
-        await snapshots.load("other")
-    # Whose they are is not known, so a new one comes beside them.
-    assert await snapshots.store(Snapshot(12, (b"12",)), "c") == 8
-    assert await snapshots.load("c") == Snapshot(12, (b"12",))
-    assert await snapshots.store(Snapshot(16, (b"16",)), "c") == 12
-    assert await snapshots.store(Snapshot(20, (b"20",)), "c") == 16
-    assert {info.key for info in kept} < {info.key for info in bucket.list()}
 
 
 async def test_a_journal_is_not_begun_in_the_bucket_of_another_cluster(

@@ -1,13 +1,8 @@
 """Upgrades: journals of earlier versions are read, and those of later ones refused in one line.
 
-tests/golden/journals has what earlier versions wrote, of one history: two committed transactions and an aborted one, an
-idempotent producer, a group, and a transaction that is open. `sqlite-0.1` has columns of extents, which were replaced
-by rows before anything was released; in the others the journal was trimmed. `bucket-2` has another snapshot for
-`bucket`, with an index of the format 2.
+tests/golden/journals has one history: two committed transactions and an aborted one, an idempotent producer, a group,
+and a transaction that is open.
 """
-
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -20,10 +15,9 @@ from lacuna.controlplane.journal import (
     tables,
 )
 from lacuna.controlplane.journal.journal import JournalOfAnotherVersion, Snapshot
-from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
-from tests.controlplane.journal.golden import GOLDEN, KINDS, SHARED, Place, make_place, replayed
+from tests.controlplane.journal.golden import KINDS, SHARED, Place, make_place, replayed
 
 
 @pytest.fixture
@@ -40,7 +34,7 @@ def raise_formats(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tables, "FORMAT_VERSION", 2)
     patch.setattr(bucket_manifest, "_FORMAT_VERSION", 2)
     patch.setattr(bucket_appends, "_FORMAT_VERSION", 2)
-    patch.setattr(postgresql_schema, "FORMAT_VERSION", 3)
+    patch.setattr(postgresql_schema, "FORMAT_VERSION", 2)
 
 
 def facts(state: machine.State) -> dict[str, object]:
@@ -55,7 +49,7 @@ def facts(state: machine.State) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "bucket-2"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_what_an_earlier_version_wrote_is_read(old: Place) -> None:
     replica = await replayed(old.journal())
     assert replica.position == 22
@@ -67,40 +61,17 @@ async def test_what_an_earlier_version_wrote_is_read(old: Place) -> None:
     }
 
 
-async def test_the_records_of_the_first_version_give_what_its_snapshot_holds(
-    tmp_path: Path,
-) -> None:
-    shutil.copy(GOLDEN / "sqlite-0.1" / "journal.db", tmp_path)
-    records = await replayed(SqliteJournal(str(tmp_path / "journal.db"), str))
-    assert records.records == 22
-    (tmp_path / "journal.db.snapshots").unlink()
-    shutil.copy(GOLDEN / "sqlite-0.1" / "journal.db.snapshots", tmp_path)
-    snapshot = await replayed(SqliteJournal(str(tmp_path / "journal.db"), str))
-    assert snapshot.records == 0
-    for key, partition in snapshot.state.partitions.items():
-        # A snapshot had none up to 0.1; it begins where the snapshot ends.
-        history = records.state.partitions[key].history
-        assert partition.history.known_from() == snapshot.state.clock_ms // 1000 + 1
-        assert history.known_from() <= partition.history.known_from()
-        partition.history = history
-    assert not snapshot.state.id_ages.hours, "it had none of these either"
-    snapshot.state.id_ages = records.state.id_ages
-    assert machine.snapshot(snapshot.state) == machine.snapshot(records.state)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_journal_that_a_later_version_leads_is_refused(
     old: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The later version reads what is there; once it has led, there is no way back but the backup."""
-    newest = 2 if old.url else 1
     with monkeypatch.context() as patched:
         raise_formats(patched)
         await replayed(old.journal())
     with pytest.raises(
         JournalOfAnotherVersion,
-        match=rf"format is {newest + 1} and this version reads up to {newest}: install the version that wrote it, or "
-        "restore",
+        match="format is 2 and this version reads up to 1: install the version that wrote it, or restore",
     ):
         await old.journal().open(None)
 
@@ -110,6 +81,7 @@ async def test_a_standby_refuses_a_later_version_that_takes_over(
     old: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = old.journal()
+    await journal.open(None)
     reader = journal.reader()  # type: ignore[attr-defined]
     assert await reader.leader() is not None
     with monkeypatch.context() as patched:
@@ -136,7 +108,7 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     replica = await replayed(old.journal())
     state = StateSnapshot.FromString(machine.snapshot(replica.state))
     assert state.format_version == 1
-    state.format_version = 3
+    state.format_version = 2
     journal = old.journal()
     opened = await journal.open(None)
     record = JournalRecord(now_ms=1, leases_ended=LeasesEnded())
@@ -144,6 +116,6 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     await journal.store_snapshot(Snapshot(position, (state.SerializeToString(),)))
     await journal.close()
     with pytest.raises(
-        JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 3"
+        JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 2"
     ):
         await replayed(old.journal())

@@ -673,7 +673,7 @@ async def test_a_later_format_is_refused_before_anything_else_is_read(
     await admin.execute("ALTER TABLE lacuna.journal DROP cluster_id")
     before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
     expected = (
-        r"^postgresql://lacuna@/\w+: its format is 99 and this version reads up to 2: install"
+        r"^postgresql://lacuna@/\w+: its format is 99 and this version reads up to 1: install"
     )
     with pytest.raises(JournalOfAnotherVersion, match=expected):
         await journal_of(database).open(None)

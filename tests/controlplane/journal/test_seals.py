@@ -287,39 +287,6 @@ async def test_an_accepted_loss_goes_on_with_a_snapshot_that_fits(
     assert topic.partitions[0].high_watermark == 5 + 3 * 2
 
 
-async def without_seals(kept: Kept) -> None:
-    """Makes the snapshots what the format before would have written."""
-    if kept.url:
-        await kept.execute("DELETE FROM lacuna.snapshots WHERE part = -1")
-        await kept.execute("UPDATE lacuna.journal SET format_version = 1")
-    for info in list(kept.bucket.list(JOURNAL_SNAPSHOTS_PREFIX)):
-        if info.key.endswith("index"):
-            found = kept.bucket.load(info.key)
-            fields = json.loads(found.data)
-            assert len(fields.pop("seal")) == 2
-            fields["format_version"] = 2
-            kept.bucket.replace(info.key, json.dumps(fields).encode(), found.etag)
-
-
-async def test_a_snapshot_without_a_seal_is_not_compared(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    histories = Histories()
-    await kept.append(histories.common)
-    first = await kept.snapshot(monkeypatch)
-    await kept.append(histories.now)
-    await without_seals(kept)
-    replica = Replica()
-    reader = kept.journal(LEASE).reader()
-    snapshot = await reader.load_snapshot()
-    assert snapshot is not None
-    assert (snapshot.position, snapshot.seal) == (first, None)
-    await replica.catch_up(reader)
-    await reader.close()
-    assert same(replica.state, histories.cluster.state)
-    assert same(await kept.led(), histories.cluster.state)
-
-
 async def test_a_damaged_seal_is_a_damaged_snapshot(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:

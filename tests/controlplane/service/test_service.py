@@ -143,7 +143,7 @@ async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None
     async with grpc.aio.insecure_channel(running.address) as channel:
         stream = open_session(channel)
         assert (await stream.read()).cluster[0].is_snapshot
-        await stream.write(SessionRequest(unsubscribe=[TopicPartition()]))
+        await stream.write(SessionRequest(contract=own_contract(), unsubscribe=[TopicPartition()]))
         await stream.done_writing()
         with pytest.raises(grpc.aio.AioRpcError, match="the client has ended the session"):
             await stream.read()
@@ -179,7 +179,7 @@ async def test_a_session_that_asks_for_too_much_is_ended(start: Serve) -> None:
         stream = open_session(channel)
         await stream.read()
         keys = [TopicPartition(topic_id=bytes(16), partition=partition) for partition in range(2)]
-        await stream.write(SessionRequest(subscribe=keys))
+        await stream.write(SessionRequest(contract=own_contract(), subscribe=keys))
         with pytest.raises(grpc.aio.AioRpcError, match="may watch at most 1 partitions"):
             await stream.read()
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lacuna.controlplane import machine
 from lacuna.controlplane.shared.internal_topics import (
     INTERNAL_TOPICS,
     OFFSETS_NUMBER,
@@ -36,9 +35,7 @@ from lacuna.controlplane.v1.internal_pb2 import (
     InternalPosition,
     ReadInternal,
 )
-from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, ReadPartitions
-from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
 from lacuna.controlplane.verbs.internal import LISTED_MS
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster
@@ -380,55 +377,6 @@ def test_what_readers_see_is_the_same_however_they_begin(seed: int) -> None:
             offset = read.end_offset
         assert paged == followed[name]
     groups.check()
-
-
-def without_offsets(snapshot: bytes) -> bytes:
-    """A snapshot as a version made it that had no internal topics."""
-    message = StateSnapshot.FromString(snapshot)
-    groups = message.groups
-    groups.ClearField("internal_topics")
-    for kept in groups.offsets:
-        for offset in kept.offsets:
-            offset.ClearField("log_offset")
-    for each in message.transactional_ids:
-        each.ClearField("log_offset")
-    return message.SerializeToString(deterministic=True)
-
-
-def test_an_older_journal_begins_the_topics_with_one_record() -> None:
-    """Two control planes, of which one has replayed all and the other begins with a snapshot, agree from then on."""
-    groups = Groups()
-    groups.initializes("t")
-    groups.commits("g", ("a-0", 1))
-    groups.commits("g", ("a-1", 2))
-    groups.commits("g", ("a-0", 3))
-    groups.joins_classic()
-    groups.beats("m", 0)  # refused: it is a classic group
-    older = machine.restore((without_offsets(machine.snapshot(groups.state)),))
-    assert not older.internal.has_begun
-    before = len(groups.journal)
-    groups.state.internal.has_begun = False
-    assert machine.snapshot(older) == machine.snapshot(groups.state)
-    assert groups.tick(250) == ["leases_ended"]
-    assert groups.tick(250) == []
-    for data in groups.journal[before:]:
-        machine.replay(older, JournalRecord.FromString(data))
-    assert machine.snapshot(older) == machine.snapshot(groups.state)
-    assert groups.shows("g") == [
-        "0 g GENERATION = 1 of 1",
-        "1 g OFFSET a-1 = 2",
-        "2 g OFFSET a-0 = 3",
-    ]
-    assert groups.shows_transactions("t") == ["0 t TRANSACTION = Empty"]
-
-
-def test_the_topics_of_a_consumer_group_begin_with_its_members() -> None:
-    groups = Groups()
-    groups.beats("m", 0, has_topic_names=True, topic_names=["a"], has_owned=True)
-    there = groups.shows("g")
-    groups.state.internal.has_begun = False
-    groups.tick(250)
-    assert groups.shows("g") == there
 
 
 def internal_key(name: str) -> PartitionKey:

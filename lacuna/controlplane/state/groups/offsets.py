@@ -57,11 +57,12 @@ class StoredOffset:
         return _SIZE + len(self.metadata)
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:
-        """Return the message that snapshots hold, without `log_offset`."""
+        """Return the message that snapshots hold."""
         return KeptOffset(
             offset=self.to_committed(key),
             written_at_ms=self.written_at_ms,
             sequence=self.sequence,
+            log_offset=self.log_offset,
         )
 
     def to_committed(self, key: PartitionKey) -> CommittedOffset:
@@ -256,17 +257,15 @@ class Offsets:
 
     def pieces(self) -> Iterator[GroupsSnapshot]:
         """Yield everything in messages that are a snapshot together, in an order that depends only on the content."""
-        head = GroupsSnapshot(last_sequence=self.last_sequence)
-        has_begun = self.internal.has_begun
-        if has_begun:
-            head.internal_topics.CopyFrom(self.internal.to_snapshot())
-        yield head
+        yield GroupsSnapshot(
+            last_sequence=self.last_sequence, internal_topics=self.internal.to_snapshot()
+        )
         for group_id, offsets in sorted(self.committed.items()):
-            for kept in _kept(offsets, has_log_offsets=has_begun):
+            for kept in _kept(offsets):
                 yield GroupsSnapshot(offsets=[KeptOffsets(group_id=group_id, offsets=kept)])
         for producer_id, groups in sorted(self.pending.items()):
             for group_id, offsets in sorted(groups.items()):
-                for kept in _kept(offsets, has_log_offsets=False):
+                for kept in _kept(offsets):
                     pending = PendingOffsets(
                         producer_id=producer_id, group_id=group_id, offsets=kept
                     )
@@ -337,17 +336,14 @@ def _sum(offsets: OffsetsOfGroup) -> int:
     return sum(each.size for each in offsets.values())
 
 
-def _kept(offsets: OffsetsOfGroup, *, has_log_offsets: bool) -> Iterator[list[KeptOffset]]:
+def _kept(offsets: OffsetsOfGroup) -> Iterator[list[KeptOffset]]:
     """Yield the offsets of a group, some thousand at a time."""
     kept: list[KeptOffset] = []
     for key, offset in sorted(offsets.items()):
         if len(kept) == _PIECE_OFFSETS:
             yield kept
             kept = []
-        message = offset.to_kept(key)
-        if has_log_offsets:
-            message.log_offset = offset.log_offset
-        kept.append(message)
+        kept.append(offset.to_kept(key))
     yield kept
 
 

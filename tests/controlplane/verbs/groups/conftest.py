@@ -106,7 +106,6 @@ class Bench:
     def __post_init__(self) -> None:
         self.state = State()
         self.state.groups = Groups(settings=self.settings)
-        self.state.internal.begin()
         self.add_partitions()
 
     @property
@@ -153,7 +152,6 @@ class Bench:
         """A snapshot of any moment and the journal behind it give the state, too."""
         final = durable(self.groups)
         state, restored = State(), State()
-        state.internal.begin()
         state.topics = restored.topics = self.state.topics  # tombstones have their names
         for position, event in enumerate(self.journal):
             restored.groups = loaded(durable(state.groups))
@@ -166,7 +164,6 @@ class Bench:
         """A new process's state."""
         state = State()
         state.groups = Groups(settings=self.settings)
-        state.internal.begin()
         state.topics = self.state.topics  # tombstones have their names
         for event in self.journal:
             event(state)
