@@ -166,6 +166,9 @@ async def _records() -> tuple[str, list[bytes]]:
 
 
 async def _rewrite_all() -> None:
+    folder = binaries()
+    if folder is None:
+        raise SystemExit("PostgreSQL is missing: install Debian's package `postgresql`")
     cluster_id, records = await _records()
     shutil.rmtree(GOLDEN)
     (GOLDEN / "sqlite").mkdir(parents=True)
@@ -179,7 +182,7 @@ async def _rewrite_all() -> None:
         info.key: base64.b64encode(bucket.load(info.key).data).decode() for info in bucket.list()
     }
     (GOLDEN / "bucket.json").write_text(json.dumps(objects, indent=1) + "\n")
-    server = PostgresqlServer(binaries())
+    server = PostgresqlServer(folder)
     server.start()
     try:
         url = server.make_database("golden")
