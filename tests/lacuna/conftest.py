@@ -78,10 +78,12 @@ def lacuna_private_cluster(lacuna_private_cluster: Cluster) -> Cluster:
 def lacuna(tmp_path: Path) -> Command:
     """A function that runs `lacuna ARGUMENTS` in a separate process, in an empty folder, and waits for its end.
 
-    `stdin` is its standard input.
+    `stdin` is its standard input. `up` has no console unless the arguments name one: its port may be taken here.
     """
 
     def run(*arguments: str, columns: int = 80, stdin: bytes = b"", **environment: str) -> Ran:
+        if arguments[:1] == ("up",) and "--console" not in arguments and "--help" not in arguments:
+            arguments += ("--no-console",)
         with Popen(
             [*LACUNA, *arguments],
             stdin=subprocess.PIPE,

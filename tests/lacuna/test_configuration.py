@@ -65,7 +65,7 @@ def started(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> p
     """What a command would run in its event loop, with its arguments."""
     mains: list[partial[Any]] = []
     module = importlib.import_module(f"lacuna.cli.{command}")
-    monkeypatch.setattr(module, "run", mains.append)
+    monkeypatch.setattr(module, "run", lambda main, **_: mains.append(main))
     app.main([command, *arguments], prog_name="lacuna", standalone_mode=False)
     return mains[0]
 

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from lacuna.agent.settings import AgentSettings
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.stores import folder_url
-from lacuna.testing import Cluster, ProcessFailedError
+from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
 from tests.forked import ForkedCluster, Popen
 from tests.lacuna.conftest import without_warnings
 

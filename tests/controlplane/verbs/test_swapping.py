@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
 from lacuna.controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease
-from lacuna.controlplane.v1.journal_pb2 import ExtentsReplaced, JournalRecord, PartitionSwap
 from lacuna.controlplane.v1.log_pb2 import SegmentId, SwapExtents, SwapPartition
 from tests.controlplane.verbs.cluster import Cluster
 from tests.controlplane.verbs.collecting import collect
@@ -193,19 +191,6 @@ def test_a_command_that_contradicts_itself_is_refused_whole(
     failure = cluster.do("swap_extents", command)
     assert failure.error_code == ErrorCode.INVALID_REQUEST
     assert words in failure.message
-
-
-def test_a_journal_from_before_names_one_segment() -> None:
-    cluster = run("topic a 1\nput a-0 x1\nput a-0 x1")
-    command = swap_of(cluster, *plan(cluster, "a-0").ranges)
-    new = command.segments[0]
-    done = PartitionSwap(partition=command.partitions[0].partition, swap=command.partitions[0].swap)
-    record = ExtentsReplaced(segment=new.segment, object_size=new.object_size, partitions=[done])
-    data = JournalRecord(now_ms=cluster.now_ms, extents_replaced=record).SerializeToString()
-    old, now = machine.restore((machine.snapshot(cluster.state),)), cluster.state
-    machine.replay(old, JournalRecord.FromString(data))
-    assert swap(cluster, command) == ["NONE"]
-    assert machine.snapshot(old) == machine.snapshot(now)
 
 
 def test_an_unknown_partition_is_told_alone() -> None:
