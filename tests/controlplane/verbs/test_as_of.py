@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import MOST_ENTRIES, History
@@ -15,7 +13,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     ReadAsOf,
     ReadHistories,
 )
-from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, Unchecked
 
@@ -186,31 +183,6 @@ def test_a_history_is_replayed_restored_and_bounded() -> None:
     wanted = ReadHistories(partitions=[past.partition("a-0")])
     (message,) = past.do("read_histories", wanted).histories
     assert History.of(message).seconds == history.seconds
-
-
-@pytest.mark.parametrize("is_open", [False, True])
-def test_a_snapshot_of_an_earlier_version_begins_a_history(is_open: bool) -> None:
-    past = Past()
-    past.put("a-0", 3)
-    if is_open:
-        past.begin("a-0")
-    past.now_ms += 60_000
-    past.put("a-1")  # the clock of the snapshot
-    old = StateSnapshot.FromString(machine.snapshot(past.state))
-    for topic in old.topics:
-        for partition in topic.partitions:
-            partition.ClearField("history")
-    past.state = machine.restore((old.SerializeToString(),))
-    begun = past.now_ms
-    past.now_ms += 60_000
-    past.put("a-0", 2)
-    past.now_ms += 2_000
-    assert not past.read(begun, "a-0").as_of_ms
-    assert past.ends(begun + 1_000, "a-0") == [3]
-    assert past.ends(past.now_ms, "a-0") == [3 if is_open else 5]
-    assert machine.snapshot(machine.restore((machine.snapshot(past.state),))) == machine.snapshot(
-        past.state
-    )
 
 
 def test_records_of_the_journal_alone_give_the_history() -> None:

@@ -19,7 +19,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     SegmentId,
     SegmentSlice,
 )
-from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from tests.controlplane.verbs.cluster import Cluster, add_batch
 from tests.controlplane.verbs.collecting import collect, collection
 from tests.controlplane.verbs.script import run
@@ -138,17 +137,6 @@ def test_what_is_written_under_a_lease_after_its_sweep_is_swept_later() -> None:
         collect(cluster)
         assert list(collection(cluster).swept_lease_ids) == []
     cluster.check()
-
-
-def test_a_snapshot_from_before_there_were_jobs_gives_agents_their_duration() -> None:
-    cluster = Cluster()
-    message = StateSnapshot.FromString(machine.snapshot(cluster.state))
-    for lease in message.leases:
-        lease.ClearField("duration_ms")
-    cluster.state = machine.restore((message.SerializeToString(),))
-    assert cluster.tick() == []
-    assert cluster.tick(LEASE_DURATION_MS - 1) == []
-    assert cluster.tick(1) == ["leases_ended"]
 
 
 # Pins that go on

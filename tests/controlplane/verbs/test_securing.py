@@ -20,7 +20,6 @@ from lacuna.controlplane.v1.security_pb2 import (
     ScramCredential,
     SecurityChanges,
 )
-from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from tests.controlplane.verbs.cluster import Cluster
 
 ALICE = ScramCredential(
@@ -142,13 +141,6 @@ def test_tokens_that_have_expired_are_removed() -> None:
     cluster.tick(1)
     cluster.tick(60_000)
     assert list(cluster.state.security.tokens) == ["later"]
-
-
-def test_a_version_without_security_refuses_a_snapshot_with_some_only() -> None:
-    cluster = Cluster()
-    assert StateSnapshot.FromString(machine.snapshot(cluster.state)).format_version == 1
-    alter(cluster, added_acls=[READ])
-    assert StateSnapshot.FromString(machine.snapshot(cluster.state)).format_version == 2
 
 
 @pytest.mark.parametrize(
