@@ -144,10 +144,10 @@ async def test_a_control_plane_of_a_later_contract_is_left(
 async def test_a_client_of_an_earlier_contract_is_told_so(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that says nothing of contracts, and looks at none."""
+    """It looks at the contract of none."""
     monkeypatch.setattr(contract, "OLDEST", 2)
     monkeypatch.setattr(contract, "NEWEST", 3)
-    monkeypatch.setattr(session, "own_contract", Contract)
+    monkeypatch.setattr(session, "own_contract", lambda: Contract(newest=1, oldest=1))
     monkeypatch.setattr(session, "why_not", lambda _: "")
     await wire.up()
     client = wire.client(give_up_after=0.2)
