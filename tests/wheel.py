@@ -17,7 +17,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("agent", "controlplane", "logstore", "pipeline", "wire")
 PACKAGES = ("lacuna", "pyspark_lacuna")
 _FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 #: What an environment of a developer says of where Python looks.
@@ -25,10 +24,10 @@ _HIDDEN = ("PYTHONPATH", "PYSPARK_PYTHON", "VIRTUAL_ENV")
 
 
 def copy_sources(folder: Path) -> Path:
-    """All that a wheel is made of, as a checkout has it: the links among it are links."""
+    """All that a wheel is made of, as a checkout has it."""
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
-    for name in (*ROOMS, *PACKAGES):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored, symlinks=True)
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in _FILES:
         shutil.copy(ROOT / name, folder)
     return folder

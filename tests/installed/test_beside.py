@@ -8,10 +8,12 @@ import pytest
 
 from tests.installed import spark_job
 from tests.lacuna.test_testing import SCRIPTS, TESTS
-from tests.wheel import ROOMS, install, run, shared_wheel
+from tests.wheel import install, run, shared_wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+#: What users call modules of their own, as we call folders.
+NAMES = ("agent", "controlplane", "logstore", "pipeline", "wire")
 USERS_CODE = "raise RuntimeError('this is the code of a user')\n"
 
 
@@ -19,13 +21,15 @@ USERS_CODE = "raise RuntimeError('this is the code of a user')\n"
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = shared_wheel(tmp_path_factory)
     folder = tmp_path_factory.mktemp("installed") / "venv"
-    return install(wheel, folder, "demo,spark", ["pytest", "pytest-timeout"])
+    return install(
+        wheel, folder, "demo,spark", ["aiokafka", "faststream[kafka]", "pytest", "pytest-timeout"]
+    )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where a user works: some of the modules are files there, and some are packages, which import alike."""
-    for number, name in enumerate(ROOMS):
+    for number, name in enumerate(NAMES):
         module = tmp_path / f"{name}.py"
         if number % 2:
             module = tmp_path / name / "__init__.py"
