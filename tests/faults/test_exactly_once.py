@@ -159,16 +159,17 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
         who.close()
 
 
+#: What librdkafka says of a partition while no agent has a leader to name.
+UNKNOWN_YET = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_PARTITION)
+
+
 def end_of(who: Consumer, partition: TopicPartition, deadline: float) -> int:
     """Its high watermark. The control plane that was killed last may still be starting: no client tries for long."""
     while True:
         try:
             return who.get_watermark_offsets(partition, 60)[1]
         except KafkaException as error:
-            if (
-                error.args[0].code() != KafkaError.LEADER_NOT_AVAILABLE
-                or time.monotonic() > deadline
-            ):
+            if error.args[0].code() not in UNKNOWN_YET or time.monotonic() > deadline:
                 raise
 
 
