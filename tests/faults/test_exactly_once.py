@@ -159,18 +159,23 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
         who.close()
 
 
-#: What librdkafka says of a partition while no agent has a leader to name.
-UNKNOWN_YET = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_PARTITION)
+#: The errors that librdkafka reports for a partition whose leader it does not know, or whose leader's broker has gone.
+LEADER_IS_UNKNOWN = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_PARTITION)
 
 
 def end_of(who: Consumer, partition: TopicPartition, deadline: float) -> int:
-    """Its high watermark. The control plane that was killed last may still be starting: no client tries for long."""
+    """Return the high watermark of a partition; metadata is refreshed while its leader is unknown.
+
+    librdkafka drops a broker that a response no longer names, but keeps the leaders of topics that the response does
+    not describe. Without a refresh, it then reports an unknown partition for up to five minutes.
+    """
     while True:
         try:
             return who.get_watermark_offsets(partition, 60)[1]
         except KafkaException as error:
-            if error.args[0].code() not in UNKNOWN_YET or time.monotonic() > deadline:
+            if error.args[0].code() not in LEADER_IS_UNKNOWN or time.monotonic() > deadline:
                 raise
+            who.list_topics(partition.topic, 60)
 
 
 def rows_of(bootstrap: str, topic: str) -> Rows:
