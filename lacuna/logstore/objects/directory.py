@@ -19,7 +19,6 @@ from typing import TypeVar
 from lacuna.logstore.objects.directories import DurableDirectories
 from lacuna.logstore.objects.directory_errors import NOT_THERE, store_error
 from lacuna.logstore.objects.filesystem import FileSystem, OsFileSystem
-from lacuna.logstore.objects.old_put_log import recover_old_put_logs
 from lacuna.logstore.objects.pack_folder import PackFolder
 from lacuna.logstore.objects.pack_index import Place
 from lacuna.logstore.objects.pack_puts import PackLimits, PackPuts
@@ -96,7 +95,6 @@ class DirectoryStore:
                 move_after_ms=int(self._limits.move_after_s * 1000),
                 keep=self._keep_as_file,
             )
-            recover_old_put_logs(self._fs, self._root, self._folder, self._keep_as_file)
             self._folder.refresh()
             self._reads = RangeReads(self._fs, self._root, self._folder.index, self.metrics)
             self._puts = PackPuts(

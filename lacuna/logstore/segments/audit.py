@@ -35,7 +35,6 @@ from lacuna.logstore.records.layout import HEADER_SIZE, TimestampType
 from lacuna.logstore.segments.layout import (
     MAX_BLOCK_SIZE,
     TRAILER_SIZE,
-    VERSIONS,
     CorruptSegmentError,
     SegmentIdentity,
     Trailer,
@@ -170,9 +169,8 @@ def _possible_identities(key: str) -> list[SegmentIdentity]:
     """The identities that the header of a segment with this key may have."""
     cluster_id, segment_id = parse_segment_key(key)
     return [
-        SegmentIdentity(cluster_id, segment_id, has_true_offsets, version)
+        SegmentIdentity(cluster_id, segment_id, has_true_offsets)
         for has_true_offsets in (False, True)
-        for version in VERSIONS
     ]
 
 

@@ -25,9 +25,7 @@ from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.segments.paths import InvalidPathError, SegmentId, check_cluster_id
 from lacuna.logstore.segments.v1 import segment_pb2
 
-VERSION = 2
-"""The version that is written. Version 1 can be read; it also had the largest timestamp of each block."""
-VERSIONS = (1, VERSION)
+VERSION = 1
 MAX_BLOCK_SIZE = 256 * 1024
 """In bytes; only a block of a single batch may be larger."""
 TOPIC_ID_SIZE = 16
@@ -66,7 +64,6 @@ class SegmentIdentity:
     cluster_id: str
     segment_id: SegmentId
     has_true_offsets: bool = False
-    version: int = VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,6 @@ class Trailer:
     footer_raw_size: int
     footer_crc: int
     has_true_offsets: bool
-    version: int
 
 
 def header_size(cluster_id: str) -> int:
@@ -91,7 +87,7 @@ def encode_header(identity: SegmentIdentity) -> bytes:
     cluster_id = check_cluster_id(identity.cluster_id).encode()
     fields = _HEADER.pack(
         _MAGIC,
-        identity.version,
+        VERSION,
         HAS_TRUE_OFFSETS if identity.has_true_offsets else 0,
         identity.segment_id.lease_id,
         identity.segment_id.sequence,
@@ -145,13 +141,13 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
         raise corrupt("the object does not end like a segment: it is truncated or damaged")
     if crc32c(data[: _TRAILER.size]) != _CRC.unpack_from(data, _TRAILER.size)[0]:
         raise corrupt("the checksum of the trailer does not match")
-    if version not in VERSIONS or flags & ~HAS_TRUE_OFFSETS:
+    if version != VERSION or flags & ~HAS_TRUE_OFFSETS:
         raise corrupt(
             f"segment version {version}, flags {flags:#x}: written by a newer Lacuna, so read it with that version"
         )
     if footer_position + size != position or raw_size > _MAX_FOOTER_SIZE:
         raise corrupt("the trailer does not fit the object: a part in the middle is missing")
-    return Trailer(footer_position, size, raw_size, crc, bool(flags & HAS_TRUE_OFFSETS), version)
+    return Trailer(footer_position, size, raw_size, crc, bool(flags & HAS_TRUE_OFFSETS))
 
 
 def decode_footer(
@@ -171,7 +167,6 @@ def decode_footer(
             check_cluster_id(footer.cluster_id),
             SegmentId(footer.lease_id, footer.sequence),
             footer.has_true_offsets,
-            trailer.version,
         )
     except (lz4.block.LZ4BlockError, DecodeError, InvalidPathError) as error:
         raise corrupt(f"the footer cannot be read ({error})") from error

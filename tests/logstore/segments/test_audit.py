@@ -59,7 +59,6 @@ def merged_segment() -> bytes:
     return data
 
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "segments"
 SOUND = {"as produced": small_segment()[1], "merged": merged_segment()}
 
 
@@ -79,18 +78,6 @@ def test_of_a_sound_segment_every_batch_is_given(name: str) -> None:
             assert position == edge
             edge += size
         assert edge == footer.slices[-1].position + footer.slices[-1].size
-
-
-@pytest.mark.parametrize("name", SOUND)
-def test_segments_of_version_1_are_read(name: str) -> None:
-    """They have the largest timestamp of each block, too, which nobody reads."""
-    old = (GOLDEN / f"version_1_{name.replace(' ', '_')}.seg").read_bytes()
-    now = check_segment(KEY, SOUND[name])
-    footer = check_segment(KEY, old)
-    assert (footer.identity.version, now.identity.version) == (1, 2)
-    assert footer.slices == now.slices
-    for position, damaged in each_damage(old):
-        assert [each[:2] for each in damages_of(audited(damaged))] == [(position, 1)]
 
 
 def each_damage(data: bytes) -> Iterator[tuple[int, bytearray]]:
