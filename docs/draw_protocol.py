@@ -16,12 +16,6 @@ from lacuna.agent.registry import Registry
 PAGE: Final = Path(__file__).with_name("protocol.md")
 KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_1.json"
 _CAPTURED: Final = json.loads(KAFKA.read_text(encoding="utf-8"))
-#: Kafka serves the telemetry APIs without naming them (docs/adr/0017), and does not have the last one.
-_NAMES: Final[Mapping[str, str]] = _CAPTURED["names"] | {
-    "71": "get_telemetry_subscriptions",
-    "72": "push_telemetry",
-    "19553": "read_chunk",
-}
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 #: An API that Kafka 4.1 serves and an agent does not → what to use instead, or why there is no need for it.
@@ -47,8 +41,8 @@ _NOT_YET: Final = "nothing yet"
 
 
 def name_of(api_key: int) -> str:
-    """Kafka's name of an API, as "InitProducerId"."""
-    return "".join(word.capitalize() for word in _NAMES[str(api_key)].split("_"))
+    """Kafka's name of an API that it advertises, as "InitProducerId"."""
+    return "".join(word.capitalize() for word in _CAPTURED["names"][str(api_key)].split("_"))
 
 
 def page(registry: Registry | None = None) -> str:
@@ -71,9 +65,7 @@ def _served_rows(registry: Registry) -> Iterator[str]:
         low, high = advertised.get(api.key, (0, -1))
         versions = f"{low}" if low == high else f"{low}\u2013{high}"
         versions = versions if api.key in advertised else "no"
-        yield f"| {api.key} | {name_of(api.key)} | {versions} | {api.notes} |".replace(
-            "|  |", "| |"
-        )
+        yield f"| {api.key} | {api.name} | {versions} | {api.notes} |".replace("|  |", "| |")
 
 
 def _missing_rows(registry: Registry) -> Iterator[str]:

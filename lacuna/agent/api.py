@@ -12,7 +12,12 @@ A module in `agent/apis/` that defines `API` is served; nothing else needs to be
         return EndTxnResponse(error_code=error_code)
 
     API = Api(
-        request=END_TXN_REQUEST, response=END_TXN_RESPONSE, max_version=5, handle=handle, refuse=refuse
+        request=END_TXN_REQUEST,
+        response=END_TXN_RESPONSE,
+        max_version=5,
+        handle=handle,
+        refuse=refuse,
+        guard=guard,
     )
 
 Messages are lacuna.wire's: one class for all versions. A field that a version lacks has its default in the request, and
@@ -22,11 +27,14 @@ does something whose order matters adds itself to `call.peer.arrival_order` at i
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lacuna.agent.client import Peer
 from lacuna.agent.context import AgentContext
 from lacuna.agent.limits import MOST_OF_PIECE, MOST_WHOLE
+from lacuna.agent.quotas.limits import REQUESTS
+from lacuna.agent.quotas.mutation import Mutation
+from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -36,6 +44,9 @@ from lacuna.wire.layout import Buffer, Message
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+#: The `advertised` of an API that the answer to ApiVersions does not name.
+NOT_ADVERTISED: Final = (0, -1)
 
 
 class MalformedRequest(Exception):
@@ -67,6 +78,24 @@ class Pieces(NamedTuple):
     most: int = MOST_OF_PIECE
 
 
+class AnyApi(Protocol):
+    """An API, whatever its messages are."""
+
+    @property
+    def handle(self) -> Callable[[Call, Any], Awaitable[Any]]:
+        """Return what answers a request."""
+        ...
+
+    @property
+    def refuse(self) -> Callable[[Call, Any, int], Any]:
+        """Return what refuses a request with an error."""
+        ...
+
+
+#: Answers a request of an API, which the guard may change, leave to `api.handle`, or not.
+Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(Generic[Q, R]):
     """One served API: its messages, versions and handler.
@@ -75,6 +104,12 @@ class Api(Generic[Q, R]):
     - `handle` gives the answer, or None if the client does not wait for one.
     - `refuse` gives an answer that is one error: the control plane cannot be reached (`unavailable`), or our own code
       failed (UNKNOWN_SERVER_ERROR).
+    - `guard` stands before the handler if ACLs decide (agent/guards/). None: no right is needed. It has no default, so
+      that no API is open by mistake.
+    - `advertised`: the first and the last version in the answer to ApiVersions, if they are not all that are served.
+    - `quota`: the quota that a request uses. REQUESTS is the time that it takes, which all requests use that use any.
+      Beside it, PRODUCED counts the bytes of the request, and CONSUMED those of the answer. None: it uses none.
+    - `mutation`: how the API changes topics, which a quota of its own counts (KIP-599).
     - `pipelined`: later requests of that API on the same connection start before this one is answered. They start in
       the order of their frames, so what handlers do before they first wait happens in that order. Answers always leave
       in the order of the requests. Requests of all other APIs run one at a time on a connection.
@@ -93,6 +128,10 @@ class Api(Generic[Q, R]):
     max_version: int
     handle: Callable[[Call, Q], Awaitable[R | None]]
     refuse: Callable[[Call, Q, int], R]
+    guard: Guard | None
+    advertised: tuple[int, int] | None = None
+    quota: str | None = REQUESTS
+    mutation: Mutation | None = None
     pipelined: bool = False
     waits: bool = False
     notes: str = ""
@@ -106,6 +145,12 @@ class Api(Generic[Q, R]):
     def key(self) -> int:
         """The API key."""
         return self.request.api_key
+
+    @property
+    def name(self) -> str:
+        """The name that Kafka gives the API, for example "InitProducerId"."""
+        name: str = self.request.body.make.__name__
+        return name.removesuffix("Request")
 
     @property
     def min_version(self) -> int:

@@ -189,7 +189,7 @@ class Serving:
                 self._context.metrics.sessions_expired += session.has_expired
                 self._connection.close_malformed(_not_admitted(session, frame.api_key))
                 return
-            if self._context.quotas.are_any and self._waits_for_quotas(frame):
+            if self._context.quotas.are_any and self._waits_for_quotas(api, frame):
                 return
             self._frames.popleft()
             self._begin(api, frame)
@@ -217,9 +217,7 @@ class Serving:
         slot = _Slot(api, frame.size, perf_counter())
         self._slots.append(slot)
         answer = self._answer(frame, slot)
-        if self._context.quotas.are_any and throttling.is_counted(
-            self._peer_of(frame), frame.api_key
-        ):
+        if self._context.quotas.are_any and throttling.is_counted(self._peer_of(frame), api.quota):
             slot.timed = Timed(answer)
         slot.task = start(slot.timed or answer, f"{self.name} API {frame.api_key}")
         if slot.timed is not None:
@@ -372,8 +370,8 @@ class Serving:
     async def _handled(self, slot: _Slot, call: Call, request: Any) -> Sequence[Buffer] | None:
         """Return what the handler answers, and count what that used; None if no answer is wanted."""
         api = slot.api
-        sizes = None if slot.timed is None else mutations.sizes_of(call, api, request)
-        if sizes is not None and (answer := await self._refused_change(api, call, request)):
+        change = None if slot.timed is None else mutations.change_of(call, api, request)
+        if change is not None and (answer := await self._refused_change(change, call, request)):
             return answer
         response = await api.handle(call, request)
         if response is None:
@@ -381,7 +379,7 @@ class Serving:
             return None
         if api.heartbeat_ms is not None:
             self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
-        changed = mutations.changed(call, api, sizes, response) if sizes else 0
+        changed = 0 if change is None else mutations.changed(call, change, response)
         return self._accounted(slot, call, response, changed)
 
     def _accounted(
@@ -393,13 +391,13 @@ class Serving:
             return slot.api.write(throttling.told(response, delay), call.version)
         return body
 
-    def _waits_for_quotas(self, frame: RequestFrame) -> bool:
+    def _waits_for_quotas(self, api: Api[Any, Any], frame: RequestFrame) -> bool:
         """Whether a request has to wait for what was used before it; if so, the connection serves none meanwhile."""
         peer = self._peer_of(frame)
-        if not self._connection.may_wait or not throttling.is_counted(peer, frame.api_key):
+        if not self._connection.may_wait or not throttling.is_counted(peer, api.quota):
             return False
         now = asyncio.get_running_loop().time()
-        delay = throttling.owed(self._context.quotas, peer, frame.api_key, now)
+        delay = throttling.owed(self._context.quotas, peer, api.quota, now)
         self._mute(delay)
         return delay > 0
 
@@ -416,17 +414,17 @@ class Serving:
         throttling.spend_seconds(self._context.quotas, peer, timed.take_rest(), now)
 
     async def _refused_change(
-        self, api: Api[Any, Any], call: Call, request: Any
+        self, change: mutations.Change, call: Call, request: Any
     ) -> Sequence[Buffer] | None:
         """Return the answer to a change of topics that a quota does not allow now, or None."""
         now = asyncio.get_running_loop().time()
         delay = mutations.owed(self._context.quotas, call.peer, now)
-        if not delay or not mutations.is_refused(call, api):
+        if not delay or call.version < change.mutation.first_strict:
             return None
         self._context.metrics.requests_throttled += 1
-        response = await mutations.refusal(call, api, request)
+        response = await mutations.refusal(call, change, request)
         self._mute(delay)
-        return _written(api, call, throttling.told(response, delay))
+        return _written(change.api, call, throttling.told(response, delay))
 
     def _spend(self, slot: _Slot, call: Call, body: Sequence[Buffer], changed: int = 0) -> float:
         """Count what a request has used, and the partitions that it `changed`; return how long its client waits."""
@@ -435,7 +433,7 @@ class Serving:
         quotas, peer, now = self._context.quotas, call.peer, asyncio.get_running_loop().time()
         delay = max(
             throttling.spend_seconds(quotas, peer, slot.timed.take(), now),
-            throttling.spend_bytes(quotas, peer, slot.api.key, slot.size, body, now),
+            throttling.spend_bytes(quotas, peer, slot.api.quota, slot.size, body, now),
             mutations.spend(quotas, peer, changed, now),
         )
         self._context.metrics.requests_throttled += delay > 0

@@ -71,6 +71,7 @@ def made_up_api(
         max_version=versions[1],
         handle=handle,
         refuse=refuse or no_refusal,
+        guard=None,
         **more,
     )
 

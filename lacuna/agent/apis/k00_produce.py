@@ -10,9 +10,11 @@ agent/produce/service.py; what v0-v2 carry is converted by agent/produce/message
 from typing import Final
 
 from lacuna.agent.api import Api, Call, MalformedRequest
+from lacuna.agent.guards.records import produce as guard
 from lacuna.agent.produce.buffer import NOT_PERSISTED
 from lacuna.agent.produce.message_sets import produce_message_sets
 from lacuna.agent.produce.service import refuse as refuse_all
+from lacuna.agent.quotas.limits import PRODUCED
 from lacuna.controlplane.client import CommandRefused
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.produce import (
@@ -55,6 +57,8 @@ API = Api(
     max_version=13,
     handle=handle,
     refuse=refuse,
+    guard=guard,
+    quota=PRODUCED,
     most_whole=100_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     pipelined=True,

@@ -22,6 +22,7 @@ from lacuna.agent.api import Api, Call
 from lacuna.agent.fetch.answers import failed
 from lacuna.agent.fetch.message_sets import fetch_message_sets
 from lacuna.agent.fetch.sessions import INITIAL_EPOCH, NO_SESSION, Permission
+from lacuna.agent.guards.records import fetch as guard
 from lacuna.agent.quotas.limits import CONSUMED
 from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -133,6 +134,8 @@ API = Api(
     waits=True,
     handle=handle,
     refuse=refuse,
+    guard=guard(serve),
+    quota=CONSUMED,
     # Each of 200,000 partitions, the most that a cluster has, in a topic of its own.
     most_whole=400_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,

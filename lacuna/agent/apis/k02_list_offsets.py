@@ -38,10 +38,12 @@ from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.loading import ExtentError, ExtentGoneError
 from lacuna.agent.fetch.lookup import TimedOffset, first_at_or_after, latest_by_time
 from lacuna.agent.fetch.service import log
+from lacuna.agent.guards.guard import on_each
 from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.agent.side_by_side import side_by_side
 from lacuna.controlplane.client import AsOf, PartitionView, read_as_of
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import LAG, behind
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
@@ -284,6 +286,7 @@ API = Api(
     max_version=10,
     handle=handle,
     refuse=refuse,
+    guard=on_each("topics", "topics", Operation.DESCRIBE, ResourceType.TOPIC, "name"),
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,

@@ -25,6 +25,7 @@ from lacuna.agent import mutations, placement, rendezvous
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.topics import metadata as guard
 from lacuna.agent.internal import all_topics, is_internal, topic_by_id, topic_by_name
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.topic_names import is_legal
@@ -244,6 +245,7 @@ API = Api(
     max_version=13,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("topics",), ("topics",)),),
     unavailable=LEADER_NOT_AVAILABLE,
     notes="creates topics; see [differences](#deliberate-differences)",

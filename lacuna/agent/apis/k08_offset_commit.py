@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
+from lacuna.agent.guards.groups import offset_commit as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import OffsetCommit
 from lacuna.wire.messages.offset_commit import (
@@ -88,8 +89,10 @@ API = Api(
     request=OFFSET_COMMIT_REQUEST,
     response=OFFSET_COMMIT_RESPONSE,
     max_version=10,
+    advertised=(0, 9),
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="v0 commits to the group, as v1 without a member; in Kafka, v0 uses ZooKeeper",

@@ -13,6 +13,7 @@ one is answered as Kafka did.
 from collections.abc import Iterable, Mapping, Sequence
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.groups import offset_fetch as guard
 from lacuna.agent.internal import topic_by_id, topic_by_name
 from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -229,8 +230,10 @@ API = Api(
     request=OFFSET_FETCH_REQUEST,
     response=OFFSET_FETCH_RESPONSE,
     max_version=10,
+    advertised=(0, 9),
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(
         Pieces(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
         Pieces(("topics", "partition_indexes"), ("topics", "partitions")),

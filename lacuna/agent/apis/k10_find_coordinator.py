@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.cluster import find_coordinator as guard
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
@@ -78,6 +79,7 @@ API = Api(
     max_version=6,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("coordinator_keys",), ("coordinators",)),),
     notes="groups and transactional ids; share groups return INVALID_REQUEST",
 )

@@ -6,6 +6,8 @@ From v4 on a dynamic member is given an id first and joins with it (MEMBER_ID_RE
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_group
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
 from lacuna.wire.messages.join_group import (
@@ -82,6 +84,7 @@ API = Api(
     max_version=9,
     handle=handle,
     refuse=refuse,
+    guard=on_group(Operation.READ),
     moved=ErrorCode.NOT_COORDINATOR,
     waits=True,
     notes="classic groups",

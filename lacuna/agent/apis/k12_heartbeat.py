@@ -4,7 +4,9 @@ From v3 on there are static members (KIP-345). While no control plane can be rea
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_group
 from lacuna.agent.members import IN_GENERATION
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import Heartbeat
@@ -46,5 +48,6 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    guard=on_group(Operation.READ),
     moved=ErrorCode.NOT_COORDINATOR,
 )

@@ -6,6 +6,8 @@ Each member has its own error; before v3 the only member's error is the answer's
 from collections.abc import Sequence
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_group
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import LeaveGroup, LeavingMember
 from lacuna.wire.messages.leave_group import (
@@ -64,4 +66,5 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    guard=on_group(Operation.READ),
 )

@@ -4,6 +4,7 @@ v3 adds static members (KIP-345); from v5 on the type and name of the protocol a
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.groups import sync_group as guard
 from lacuna.agent.members import IN_GENERATION
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import MemberAssignment, SyncGroup
@@ -57,6 +58,7 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     most_whole=20_000,
     moved=ErrorCode.NOT_COORDINATOR,
     waits=True,

@@ -6,6 +6,7 @@ authorized operations, v4 static members. Metadata and assignments are shown whi
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.groups import describe_groups as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import groups_pb2
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -74,6 +75,7 @@ API = Api(
     max_version=6,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("groups",), ("groups",)),),
     moved=ErrorCode.NOT_COORDINATOR,
 )

@@ -6,6 +6,7 @@ all groups, each lists only those that are placed on it, as a coordinator in Kaf
 
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.groups import list_groups as guard
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.wire.messages.list_groups import (
@@ -43,5 +44,6 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     notes="each agent lists the groups that are placed on it",
 )

@@ -42,5 +42,6 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=None,  # clients begin with it
     notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
 )

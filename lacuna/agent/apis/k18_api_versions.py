@@ -15,7 +15,6 @@ import re
 from collections.abc import Sequence
 
 from lacuna.agent.api import Api, Call
-from lacuna.agent.registry import KAFKA_4_1
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import Buffer
 from lacuna.wire.messages.api_versions import (
@@ -29,7 +28,7 @@ from lacuna.wire.messages.api_versions import (
 )
 
 KEY = 18
-_MIN, _MAX = KAFKA_4_1[KEY]
+_MIN, _MAX = API_VERSIONS_REQUEST.versions
 _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_MINIMUM_0 = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
@@ -102,6 +101,7 @@ API = AnyVersion(
     max_version=_MAX,
     handle=handle,
     refuse=refuse,
+    guard=None,  # clients begin with it
     notes=(
         "answers other versions as v0 with UNSUPPORTED_VERSION (KIP-511). "
         "`transaction.version` 2 is finalized at epoch 1. Versions below v4 omit its supported range, 0-2, "

@@ -6,7 +6,7 @@ it must name the secret that the control plane tells agents. Only segments of th
 them at most.
 """
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call
 from lacuna.agent.security.peers import PEER
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.peers import (
@@ -38,8 +38,11 @@ API = Api(
     request=READ_CHUNK_REQUEST,
     response=READ_CHUNK_RESPONSE,
     max_version=0,
+    advertised=NOT_ADVERTISED,
     handle=handle,
     refuse=refuse,
+    guard=None,  # agents authenticate by a secret of their own
+    quota=None,
     waits=True,
     notes=(
         "not an API of Kafka: agents of a zone share the bytes that one of them has read "

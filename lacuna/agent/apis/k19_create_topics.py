@@ -13,7 +13,10 @@ from collections import Counter
 from lacuna.agent.admin import configs
 from lacuna.agent.admin.replica_assignments import problem_of
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.topics import create_topics as guard
 from lacuna.agent.limits import MOST_OF_PIECE
+from lacuna.agent.quotas.mutation import Mutation, Sizes
+from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import check_all, shorten
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
@@ -138,12 +141,20 @@ def _configs(call: Call, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
     ]
 
 
+def _created(_cluster: ClusterView, request: CreateTopicsRequest) -> Sizes:
+    return {
+        topic.name: max(1, topic.num_partitions, len(topic.assignments)) for topic in request.topics
+    }
+
+
 API = Api(
     request=CREATE_TOPICS_REQUEST,
     response=CREATE_TOPICS_RESPONSE,
     max_version=7,
     handle=handle,
     refuse=refuse,
+    guard=guard,
+    mutation=Mutation(6, _created, "topics", creates=True),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="accepts any replication factor; see [differences](#deliberate-differences)",
 )

@@ -11,11 +11,14 @@ from typing import Final
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.topics import delete_topics as guard
 from lacuna.agent.internal import topic_by_name
+from lacuna.agent.quotas.mutation import Mutation, Sizes
 from lacuna.agent.views import view_with
+from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import READ_ONLY
-from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics, TopicResult
+from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics, Topic, TopicResult
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages.delete_topics import (
@@ -111,11 +114,25 @@ def _failed(asked: DeleteTopicState, error_code: int) -> DeletableTopicResult:
     return DeletableTopicResult(asked.name, asked.topic_id, error_code, _WORDS.get(error_code))
 
 
+def _deleted(cluster: ClusterView, request: DeleteTopicsRequest) -> Sizes:
+    names = [*request.topic_names, *(topic.name for topic in request.topics if topic.name)]
+    found: dict[str | bytes, Topic | None] = {}
+    found.update((name, cluster.topics_by_name.get(name)) for name in names)
+    found.update(
+        (each.topic_id, cluster.topics_by_id.get(each.topic_id))
+        for each in request.topics
+        if not each.name
+    )
+    return {key: topic.partition_count for key, topic in found.items() if topic is not None}
+
+
 API = Api(
     request=DELETE_TOPICS_REQUEST,
     response=DELETE_TOPICS_RESPONSE,
     max_version=6,
     handle=handle,
     refuse=refuse,
+    guard=guard,
+    mutation=Mutation(5, _deleted, "responses"),
     unavailable=ErrorCode.NOT_CONTROLLER,
 )

@@ -9,8 +9,10 @@ partition twice, the last offset counts, and it is answered once.
 from collections.abc import Iterable
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.guard import on_each
 from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import log_pb2
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -82,6 +84,7 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=on_each("topics", "topics", Operation.DELETE, ResourceType.TOPIC, "name"),
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,

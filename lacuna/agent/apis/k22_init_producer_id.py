@@ -8,6 +8,7 @@ and INVALID_PRODUCER_EPOCH before (KIP-588).
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.fencing import fenced
+from lacuna.agent.guards.transactions import init_producer_id as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 from lacuna.wire.messages.init_producer_id import (
@@ -64,4 +65,5 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    guard=guard,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.records import offset_for_leader_epoch as guard
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.log_pb2 import PartitionState
@@ -69,6 +70,7 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,

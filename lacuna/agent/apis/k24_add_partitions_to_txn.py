@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fencing import fenced
+from lacuna.agent.guards.transactions import add_partitions_to_txn as guard
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -136,6 +137,7 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("transactions",), ("results_by_transaction",)),),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="also serves v4 and v5, Kafka's form between brokers",

@@ -6,6 +6,7 @@ fenced producer gets PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH befo
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.fencing import fenced
+from lacuna.agent.guards.transactions import add_offsets_to_txn as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn
 from lacuna.wire.messages.add_offsets_to_txn import (
@@ -44,5 +45,6 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     moved=ErrorCode.NOT_COORDINATOR,
 )

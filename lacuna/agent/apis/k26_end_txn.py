@@ -9,6 +9,7 @@ answered what its clients sent while it was suspended.
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.fencing import fenced
+from lacuna.agent.guards.transactions import end_txn as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn
@@ -52,6 +53,7 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     moved=ErrorCode.NOT_COORDINATOR,
     notes="v5 bumps the epoch (KIP-890)",
 )

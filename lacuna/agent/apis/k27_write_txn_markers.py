@@ -9,7 +9,9 @@ TRANSACTION_COORDINATOR_FENCED. A partition that does not exist is UNKNOWN_TOPIC
 from collections.abc import Mapping
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.partitions import find_topic
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AbortTxn
@@ -85,8 +87,10 @@ API = Api(
     request=WRITE_TXN_MARKERS_REQUEST,
     response=WRITE_TXN_MARKERS_RESPONSE,
     max_version=1,
+    advertised=(1, 1),
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
     pieces=(Pieces(("markers",), ("markers",)),),
     notes="only for an operator's abort; see [differences](#deliberate-differences)",
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
 from lacuna.agent.fencing import fenced
+from lacuna.agent.guards.transactions import txn_offset_commit as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import TxnOffsetCommit
 from lacuna.wire.messages.txn_offset_commit import (
@@ -87,6 +88,7 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
 )

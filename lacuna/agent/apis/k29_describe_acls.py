@@ -5,7 +5,9 @@ Without an authorizer it is SECURITY_DISABLED, as in Kafka. v0 has no patterns: 
 
 from lacuna.agent.admin.security import DISABLED, filter_of, filter_problem
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.describe_acls import (
     DESCRIBE_ACLS_REQUEST,
@@ -47,7 +49,9 @@ API = Api(
     request=DESCRIBE_ACLS_REQUEST,
     response=DESCRIBE_ACLS_RESPONSE,
     max_version=3,
+    advertised=(1, 3),
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.DESCRIBE),
     notes="returns SECURITY_DISABLED without an authorizer",
 )

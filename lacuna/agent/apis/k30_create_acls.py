@@ -12,6 +12,8 @@ from lacuna.agent.admin.security import (
     problem_of,
 )
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.create_acls import (
     CREATE_ACLS_REQUEST,
@@ -55,8 +57,10 @@ API = Api(
     request=CREATE_ACLS_REQUEST,
     response=CREATE_ACLS_RESPONSE,
     max_version=3,
+    advertised=(1, 3),
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="returns SECURITY_DISABLED without an authorizer",
 )

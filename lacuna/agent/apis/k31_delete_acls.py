@@ -12,7 +12,9 @@ from lacuna.agent.admin.security import (
     filter_problem,
 )
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.wire.messages.delete_acls import (
@@ -77,8 +79,10 @@ API = Api(
     request=DELETE_ACLS_REQUEST,
     response=DELETE_ACLS_RESPONSE,
     max_version=3,
+    advertised=(1, 3),
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="returns SECURITY_DISABLED without an authorizer",
 )

@@ -17,6 +17,7 @@ from lacuna.agent.admin import configs
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.cluster import describe_configs as guard
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
@@ -164,6 +165,7 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("resources",), ("results",), most=20),),
     notes="topics, groups, agents and their loggers; client metrics subscriptions show the defaults",
 )

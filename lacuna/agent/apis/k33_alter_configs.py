@@ -7,6 +7,7 @@ names twice gets INVALID_REQUEST; Kafka never answers if it is a topic.
 
 from lacuna.agent.admin.config_resources import alter, check_altered
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.cluster import alter_configs as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
 from lacuna.wire.messages.alter_configs import (
@@ -58,6 +59,7 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="topics, groups, and the agents together; replaces all configs of a resource",
 )

@@ -7,8 +7,10 @@ exist is UNKNOWN_TOPIC_OR_PARTITION.
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.partitions import find_topic
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS_REQUEST,
@@ -70,7 +72,9 @@ API = Api(
     request=ALTER_REPLICA_LOG_DIRS_REQUEST,
     response=ALTER_REPLICA_LOG_DIRS_RESPONSE,
     max_version=2,
+    advertised=(1, 2),
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
     notes="there is one directory; any other returns LOG_DIR_NOT_FOUND",
 )

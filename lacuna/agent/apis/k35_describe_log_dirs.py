@@ -14,6 +14,7 @@ from lacuna.agent import placement, rendezvous
 from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.cluster import describe_log_dirs as guard
 from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -106,6 +107,7 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes="one directory, the object store, with the partitions that the agent leads and their sizes there",
 )

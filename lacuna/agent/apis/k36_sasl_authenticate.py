@@ -85,5 +85,6 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=None,  # clients begin with it
     notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
 )

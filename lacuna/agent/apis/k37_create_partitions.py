@@ -10,7 +10,11 @@ from collections.abc import Mapping
 
 from lacuna.agent.admin.replica_assignments import problem_of
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_each
+from lacuna.agent.quotas.mutation import Mutation, Sizes
 from lacuna.agent.views import current_view
+from lacuna.controlplane.client import ClusterView
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import cluster_pb2
 from lacuna.controlplane.v1.cluster_pb2 import CreatePartitions, TopicResult
@@ -91,11 +95,22 @@ def _result(result: TopicResult) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(result.name, result.error_code, result.error_message or None)
 
 
+def _added(cluster: ClusterView, request: CreatePartitionsRequest) -> Sizes:
+    known = cluster.topics_by_name
+    return {
+        topic.name: max(0, topic.count_ - known[topic.name].partition_count)
+        for topic in request.topics
+        if topic.name in known
+    }
+
+
 API = Api(
     request=CREATE_PARTITIONS_REQUEST,
     response=CREATE_PARTITIONS_RESPONSE,
     max_version=3,
     handle=handle,
     refuse=refuse,
+    guard=on_each("topics", "results", Operation.ALTER, ResourceType.TOPIC, "name"),
+    mutation=Mutation(3, _added, "results"),
     unavailable=ErrorCode.NOT_CONTROLLER,
 )

@@ -10,6 +10,7 @@ from typing import Final
 
 from lacuna.agent.admin.delegation_tokens import NO_TIME, NOTES, alter, is_allowed
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.cluster import create_delegation_token as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import USER, Principal
 from lacuna.controlplane.v1.security_pb2 import DelegationToken, SecurityChanges
@@ -104,7 +105,9 @@ API = Api(
     request=CREATE_DELEGATION_TOKEN_REQUEST,
     response=CREATE_DELEGATION_TOKEN_RESPONSE,
     max_version=3,
+    advertised=(1, 3),
     handle=handle,
     refuse=refuse,
+    guard=guard,
     notes=NOTES,
 )

@@ -30,7 +30,9 @@ API = Api(
     request=RENEW_DELEGATION_TOKEN_REQUEST,
     response=RENEW_DELEGATION_TOKEN_RESPONSE,
     max_version=2,
+    advertised=(1, 2),
     handle=handle,
     refuse=refuse,
+    guard=None,  # the token's owner and renewers may, and the handler knows them
     notes=NOTES,
 )

@@ -5,6 +5,7 @@ Of these only those that concern one of the owners that the request names, if it
 
 from lacuna.agent.admin.delegation_tokens import NOTES, is_allowed, is_concerned
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.cluster import describe_delegation_token as guard
 from lacuna.agent.security.tokens import principal_of
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -73,7 +74,9 @@ API = Api(
     request=DESCRIBE_DELEGATION_TOKEN_REQUEST,
     response=DESCRIBE_DELEGATION_TOKEN_RESPONSE,
     max_version=3,
+    advertised=(1, 3),
     handle=handle,
     refuse=refuse,
+    guard=guard,
     notes=NOTES,
 )

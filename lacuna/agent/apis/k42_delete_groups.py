@@ -6,6 +6,8 @@ A group with members gets NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_
 from collections.abc import Sequence
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.guard import on_each
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import DeleteGroups
@@ -45,6 +47,7 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=on_each("groups_names", "results", Operation.DELETE, ResourceType.GROUP),
     pieces=(Pieces(("groups_names",), ("results",)),),
     moved=ErrorCode.NOT_COORDINATOR,
 )

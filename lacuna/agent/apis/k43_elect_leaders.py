@@ -9,8 +9,10 @@ from collections.abc import Mapping
 
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.elect_leaders import (
     ELECT_LEADERS_REQUEST,
@@ -91,6 +93,7 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
     pieces=(
         Pieces(
             ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")

@@ -7,6 +7,7 @@ INVALID_REQUEST, with a message that says why; deleting one succeeds, since ther
 
 from lacuna.agent.admin.config_resources import alter, check_altered
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.cluster import alter_configs as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import DELETE
 from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
@@ -69,6 +70,7 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="topics, groups, and the agents together; rejects other resources",
 )

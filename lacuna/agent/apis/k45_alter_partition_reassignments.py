@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_partition_reassignments import (
     ALTER_PARTITION_REASSIGNMENTS_REQUEST,
@@ -120,6 +122,7 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
     pieces=(Pieces(("topics", "partitions"), ("responses", "partitions")),),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="there are no replicas; any change returns INVALID_REPLICA_ASSIGNMENT",

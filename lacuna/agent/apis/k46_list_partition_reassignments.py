@@ -1,6 +1,8 @@
 """ListPartitionReassignments v0 (KIP-455): there are never any reassignments."""
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.list_partition_reassignments import (
     LIST_PARTITION_REASSIGNMENTS_REQUEST,
@@ -30,5 +32,6 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.DESCRIBE),
     notes="always empty",
 )

@@ -6,6 +6,7 @@ group that has members which are not consumers (NON_EMPTY_GROUP).
 
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import merged
+from lacuna.agent.guards.groups import offset_delete as guard
 from lacuna.agent.partitions import find_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
@@ -59,6 +60,7 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="KIP-496",

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.quotas.alterations import CLIENT, ENTITY_TYPES, IP, USER
 from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.shared.security import Entity
@@ -109,4 +111,5 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.DESCRIBE_CONFIGS),
 )

@@ -1,7 +1,9 @@
 """AlterClientQuotas v0-v1 (KIP-546): sets and removes quotas; each entry is made whole or not at all."""
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.quotas.alterations import IP, invalid
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -74,6 +76,7 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER_CONFIGS),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="a quota holds for all agents together; see [Quotas](security.md#quotas)",
 )

@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.describe_user_scram_credentials import (
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
@@ -63,4 +65,5 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.DESCRIBE),
 )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.security.sasl.users import (
     LEAST_ITERATIONS,
     MECHANISM_NAMES,
@@ -15,6 +16,7 @@ from lacuna.agent.security.sasl.users import (
     verifier_of,
 )
 from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, ScramCredential, SecurityChanges
@@ -133,4 +135,5 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
 )

@@ -8,7 +8,9 @@ A topic or partition other than __cluster_metadata-0 is UNKNOWN_TOPIC_OR_PARTITI
 from lacuna.agent import placement
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.wire.messages.describe_quorum import (
@@ -100,5 +102,6 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.DESCRIBE),
     notes="one voter, the agent that names itself the controller; the others are observers",
 )

@@ -7,6 +7,8 @@ read at a lower level.
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k18_api_versions import FEATURES
+from lacuna.agent.guards.guard import on_cluster
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.wire.messages.update_features import (
@@ -62,6 +64,7 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="features keep their levels; another level returns INVALID_UPDATE_VERSION",
 )

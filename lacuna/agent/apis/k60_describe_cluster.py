@@ -8,6 +8,7 @@ without a lease is not listed.
 from lacuna.agent import placement
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.cluster import describe_cluster as guard
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.describe_cluster import (
@@ -53,4 +54,5 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=guard,
 )

@@ -7,7 +7,9 @@ not change. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
 from collections.abc import Iterable
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.guard import on_each
 from lacuna.agent.partitions import find_partitions
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers, PartitionProducers
@@ -81,6 +83,7 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=on_each("topics", "topics", Operation.READ, ResourceType.TOPIC, "name"),
     pieces=(Pieces(("topics", "partition_indexes"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,

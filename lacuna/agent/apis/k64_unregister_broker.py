@@ -5,7 +5,9 @@ The node id of a live agent is INVALID_REQUEST, another one BROKER_ID_NOT_REGIST
 
 from lacuna.agent import placement
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.unregister_broker import (
     UNREGISTER_BROKER_REQUEST,
@@ -43,6 +45,7 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.ALTER),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="a stopped agent leaves the cluster by itself",
 )

@@ -8,6 +8,7 @@ unknown one TRANSACTIONAL_ID_NOT_FOUND.
 from collections import defaultdict
 
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.transactions import describe_transactions as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import CONSUMER_OFFSETS
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -79,6 +80,7 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("transactional_ids",), ("transaction_states",)),),
     moved=ErrorCode.NOT_COORDINATOR,
 )

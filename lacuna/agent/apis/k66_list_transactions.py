@@ -22,6 +22,7 @@ from lacuna.agent import placement
 from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k10_find_coordinator import TRANSACTION_PREFIX
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.transactions import list_transactions as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions, TransactionListing
@@ -155,6 +156,7 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     waits=True,
     notes="each agent lists the transactional ids that are placed on it",
 )

@@ -7,6 +7,7 @@ members stay (adr/0034).
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.guards.groups import consumer_group_heartbeat as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS, HEARTBEAT_INTERVAL
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -129,6 +130,7 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     most_whole=50_000,
     moved=ErrorCode.NOT_COORDINATOR,
     heartbeat_ms=_heartbeat_ms,

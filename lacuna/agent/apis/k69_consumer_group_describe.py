@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.groups import consumer_group_describe as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import INTERNAL_TOPICS
 from lacuna.controlplane.v1.cluster_pb2 import Topic
@@ -109,6 +110,7 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     pieces=(Pieces(("group_ids",), ("groups",)),),
     moved=ErrorCode.NOT_COORDINATOR,
     notes="KIP-848",

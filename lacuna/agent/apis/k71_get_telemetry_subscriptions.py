@@ -6,7 +6,7 @@ Like Kafka 4.1 without a plugin that receives metrics, an agent answers this API
 
 from uuid import UUID
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages.get_telemetry_subscriptions import (
@@ -56,8 +56,10 @@ API = Api(
     request=GET_TELEMETRY_SUBSCRIPTIONS_REQUEST,
     response=GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE,
     max_version=0,
+    advertised=NOT_ADVERTISED,
     handle=handle,
     refuse=refuse,
+    guard=None,  # no metrics are stored
     notes="as on a Kafka broker without a plugin that collects metrics "
     "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",
 )

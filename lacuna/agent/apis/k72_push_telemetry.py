@@ -4,7 +4,7 @@ A push without an instance id is INVALID_REQUEST, one for another subscription U
 1 MiB TELEMETRY_TOO_LARGE, one in a codec that was not offered UNSUPPORTED_COMPRESSION_TYPE. Nothing is decompressed.
 """
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call
 from lacuna.agent.apis.k71_get_telemetry_subscriptions import CODECS, MAX_BYTES, SUBSCRIPTION_ID
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
@@ -44,8 +44,10 @@ API = Api(
     request=PUSH_TELEMETRY_REQUEST,
     response=PUSH_TELEMETRY_RESPONSE,
     max_version=0,
+    advertised=NOT_ADVERTISED,
     handle=handle,
     refuse=refuse,
+    guard=None,  # no metrics are stored
     notes="as on a Kafka broker without a plugin that collects metrics "
     "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",
 )

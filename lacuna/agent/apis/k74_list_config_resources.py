@@ -10,8 +10,10 @@ from lacuna.agent import placement
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.internal import all_topics
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -70,5 +72,6 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    guard=on_cluster(Operation.DESCRIBE_CONFIGS),
     notes="topics, groups, agents and their loggers; there are no client metrics subscriptions",
 )

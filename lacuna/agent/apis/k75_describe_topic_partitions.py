@@ -11,6 +11,7 @@ from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k03_metadata import LEADER_EPOCH
 from lacuna.agent.context import AgentContext
+from lacuna.agent.guards.topics import describe_topic_partitions as guard
 from lacuna.agent.internal import all_topics, is_internal, topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
@@ -130,5 +131,6 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    guard=guard,
     most_whole=100_000,
 )

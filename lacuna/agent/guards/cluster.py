@@ -11,9 +11,9 @@ from lacuna.agent.admin.config_resources import (
     TOPIC,
     AlteredResource,
 )
-from lacuna.agent.api import Call
-from lacuna.agent.guards.guard import AnyApi, split
-from lacuna.agent.guards.rights import Rights
+from lacuna.agent.api import AnyApi, Call
+from lacuna.agent.guards.guard import split
+from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import Principal

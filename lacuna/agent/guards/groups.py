@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from lacuna.agent.admin import operations
-from lacuna.agent.api import Call
-from lacuna.agent.guards.guard import AnyApi, are_known, name_of, on_group, split
-from lacuna.agent.guards.rights import Rights
+from lacuna.agent.api import AnyApi, Call
+from lacuna.agent.guards.guard import are_known, name_of, on_group, split
+from lacuna.agent.rights import Rights
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED

@@ -4,33 +4,15 @@ A guard gives the handler as much of a request as its client may do, and answers
 knows nothing of rights, and without an authorizer none of this runs.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from lacuna.agent.api import Call
+from lacuna.agent.api import AnyApi, Call, Guard
 from lacuna.agent.context import AgentContext
-from lacuna.agent.guards.rights import Rights
 from lacuna.agent.internal import topic_by_id
+from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
-
-
-class AnyApi(Protocol):
-    """An API, whatever its messages are."""
-
-    @property
-    def handle(self) -> Callable[[Call, Any], Awaitable[Any]]:
-        """Return what answers a request."""
-        ...
-
-    @property
-    def refuse(self) -> Callable[[Call, Any, int], Any]:
-        """Return what refuses a request with an error."""
-        ...
-
-
-#: Answers a request of an API, which the guard may change, leave to `api.handle`, or not.
-Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
 
 
 def on_cluster(*operations: Operation) -> Guard:

@@ -1,16 +1,16 @@
 """Guards of the APIs about records: Produce, Fetch, OffsetForLeaderEpoch."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
-from lacuna.agent.api import Call
-from lacuna.agent.apis import k01_fetch
-from lacuna.agent.guards.guard import AnyApi, name_of, split
-from lacuna.agent.guards.rights import Rights
+from lacuna.agent.api import AnyApi, Call, Guard
+from lacuna.agent.fetch.sessions import Permission
+from lacuna.agent.guards.guard import name_of, split
+from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.fetch import FetchRequest
+from lacuna.wire.messages.fetch import FetchRequest, FetchResponse
 from lacuna.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderTopic,
@@ -21,6 +21,9 @@ _NO_REPLICA: Final = -1
 #: Where a batch of magic 2 has its magic, and the byte with the bit that says that it is transactional.
 _MAGIC_AT, _FLAGS_AT = 16, 22
 _MAGIC, _TRANSACTIONAL = 2, 0x10
+
+#: Answers a fetch as far as the client may read.
+Serve: TypeAlias = Callable[[Call, FetchRequest, Permission], Awaitable[FetchResponse]]
 
 
 async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
@@ -51,7 +54,18 @@ def _is_transactional(request: ProduceRequest) -> bool:
     return False
 
 
-async def fetch(rights: Rights, _api: AnyApi, call: Call, request: FetchRequest) -> Any:
+def fetch(serve: Serve) -> Guard:
+    """Return the guard of Fetch. It gives `serve` a permission, as requests do not name the topics of a session."""
+
+    async def guard(
+        rights: Rights, _api: AnyApi, call: Call, request: FetchRequest
+    ) -> FetchResponse:
+        return await serve(call, request, _permission(rights, call, request))
+
+    return guard
+
+
+def _permission(rights: Rights, call: Call, request: FetchRequest) -> Permission:
     """Read each topic of the request and of its session; whoever says that it is a replica needs ClusterAction."""
     is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
     may_read: Callable[[str], bool]
@@ -67,7 +81,7 @@ async def fetch(rights: Rights, _api: AnyApi, call: Call, request: FetchRequest)
             return ErrorCode.UNKNOWN_TOPIC_ID
         return 0 if may_read(topic) else DENIED[ResourceType.TOPIC]
 
-    return await k01_fetch.serve(call, request, (rights.whose, refusal))
+    return rights.whose, refusal
 
 
 async def offset_for_leader_epoch(

@@ -4,10 +4,10 @@ from collections import Counter
 from typing import Any
 
 from lacuna.agent.admin import operations
-from lacuna.agent.api import Call
-from lacuna.agent.guards.guard import AnyApi, are_known, joined, name_of, split
-from lacuna.agent.guards.rights import Rights
+from lacuna.agent.api import AnyApi, Call
+from lacuna.agent.guards.guard import are_known, joined, name_of, split
 from lacuna.agent.internal import all_topics, topic_by_name
+from lacuna.agent.rights import Rights
 from lacuna.agent.views import current_view, view_with
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED

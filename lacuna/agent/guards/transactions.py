@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from lacuna.agent.api import Call
-from lacuna.agent.guards.guard import AnyApi, split
-from lacuna.agent.guards.rights import Rights
+from lacuna.agent.api import AnyApi, Call
+from lacuna.agent.guards.guard import split
 from lacuna.agent.partitions import find_topic
+from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode

@@ -13,39 +13,37 @@ from lacuna.agent.client import Peer
 from lacuna.agent.quotas.limits import CONSUMED, PRODUCED, REQUESTS
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.wire.layout import Buffer
-from lacuna.wire.messages.fetch import FETCH_REQUEST
-from lacuna.wire.messages.produce import PRODUCE_REQUEST
-from lacuna.wire.peers import READ_CHUNK_KEY
 
 _THROTTLE_TIME: Final = "throttle_time_ms"
 #: request_percentage counts the time of one agent's event loop: all of a second is 100.
 _PERCENT: Final = 100.0
-#: Of these requests the bytes are counted.
-_BYTES: Final = {PRODUCE_REQUEST.api_key: PRODUCED, FETCH_REQUEST.api_key: CONSUMED}
 
 
-def is_counted(peer: Peer, api_key: int) -> bool:
-    """Whether a request uses up quotas: not one of another agent, nor before its client has authenticated."""
-    return api_key != READ_CHUNK_KEY and peer.session.has_authenticated
+def is_counted(peer: Peer, quota: str | None) -> bool:
+    """Whether a request of an API with this `Api.quota` uses quotas: none does before its client has authenticated."""
+    return quota is not None and peer.session.has_authenticated
 
 
-def owed(quotas: Quotas, peer: Peer, api_key: int, now: float) -> float:
-    """Return how long a request has to wait, in seconds, for what was used before."""
+def owed(quotas: Quotas, peer: Peer, quota: str | None, now: float) -> float:
+    """Return how long a request that uses this quota has to wait, in seconds, for what was used before."""
     user, client_id = peer.session.principal.name, peer.client_id
     delay = quotas.delay(REQUESTS, user, client_id, now)
-    if api_key in _BYTES:
-        delay = max(delay, quotas.delay(_BYTES[api_key], user, client_id, now))
+    if quota in (PRODUCED, CONSUMED):
+        delay = max(delay, quotas.delay(quota, user, client_id, now))
     return delay
 
 
 def spend_bytes(
-    quotas: Quotas, peer: Peer, api_key: int, size: int, body: Sequence[Buffer], now: float
+    quotas: Quotas, peer: Peer, quota: str | None, size: int, body: Sequence[Buffer], now: float
 ) -> float:
-    """Count a request of `size` bytes and its answer; return how long its client waits, in seconds."""
-    if api_key not in _BYTES:
+    """Count the bytes of a request or its answer, if the quota does; return how long its client waits, in seconds."""
+    if quota == PRODUCED:
+        used = size
+    elif quota == CONSUMED:
+        used = sum(map(len, body))
+    else:
         return 0.0
-    used = size if api_key == PRODUCE_REQUEST.api_key else sum(map(len, body))
-    return quotas.spend(_BYTES[api_key], peer.session.principal.name, peer.client_id, used, now)
+    return quotas.spend(quota, peer.session.principal.name, peer.client_id, used, now)
 
 
 def spend_seconds(quotas: Quotas, peer: Peer, seconds: float, now: float) -> float:

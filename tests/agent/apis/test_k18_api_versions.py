@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call
 from lacuna.agent.apis import discover
-from lacuna.agent.registry import BEFORE_KAFKA_4, KAFKA_4_1, Registry
+from lacuna.agent.registry import Registry
 from lacuna.wire.peers import READ_CHUNK_KEY
 from tests.agent.doors import made_up_api
 from tests.agent.harness import (
@@ -24,8 +24,10 @@ GOLDEN = json.loads(
 )
 
 
-#: Kafka names them only where a plugin takes the metrics, and serves them always (adr/0017).
-TELEMETRY = (71, 72)
+#: Kafka serves the first two always, but names them only if a plugin takes the metrics (adr/0017).
+UNNAMED = {71, 72, READ_CHUNK_KEY}
+#: The APIs whose early versions Kafka 4.0 removed (KIP-896): old clients still send them.
+FROM_VERSION_0 = {1, 2, 8, 9, 19, 20, 23, 32, 35}
 
 
 SOFTWARE = {"client_software_name": "lib", "client_software_version": "1.0"}
@@ -40,11 +42,14 @@ async def ask(version: int, **fields: str) -> Any:
             await client.close()
 
 
-def test_the_table_is_what_kafka_advertises() -> None:
+def test_the_advertised_versions_are_kafkas() -> None:
     """S24."""
     golden = GOLDEN["versions"]["4"]["api_keys"]
-    assert {str(key): list(value) for key, value in KAFKA_4_1.items()} == {
-        str(key): golden[str(key)] for key in KAFKA_4_1
+    registry = discover()
+    served = {api.key for api in registry.apis()}
+    assert registry.advertised() == {
+        key: (0 if key in FROM_VERSION_0 else golden[str(key)][0], golden[str(key)][1])
+        for key in sorted(served - UNNAMED)
     }
 
 
@@ -56,11 +61,11 @@ async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
     registry = discover()
     assert answer.error_code == 0
     served = {api.key for api in registry.apis()}
-    assert [api.api_key for api in answer.api_keys] == sorted(served - {*TELEMETRY, READ_CHUNK_KEY})
+    assert [api.api_key for api in answer.api_keys] == sorted(served - UNNAMED)
     for api in answer.api_keys:
         low, high = golden[str(api.api_key)]
         assert api.max_version == high
-        assert api.min_version in (low, BEFORE_KAFKA_4.get(api.api_key, low))
+        assert api.min_version == (0 if api.api_key in FROM_VERSION_0 else low)
         assert all(registry.takes(api.api_key, each) for each in range(low, high + 1))
 
 
@@ -106,18 +111,28 @@ async def test_bad_software_names_are_invalid_requests(name: str) -> None:
 
 
 def test_what_is_served_bounds_what_is_said() -> None:
-    """S24: never more than Kafka 4.1 says, never more than is served."""
+    """S24: a row names what is advertised of that, if it is not all."""
 
     async def handle(call: Call, request: bytes) -> bytes:
         raise AssertionError
 
-    def api(key: int, low: int, high: int) -> Api[bytes, bytes]:
-        return made_up_api(key, handle, versions=(low, high))
+    def api(
+        key: int, low: int, high: int, advertised: tuple[int, int] | None = None
+    ) -> Api[bytes, bytes]:
+        return made_up_api(key, handle, versions=(low, high), advertised=advertised)
 
-    served = Registry([api(0, 0, 13), api(1, 4, 17), api(2, 1, 11)])
-    assert served.advertised() == {0: (0, 13), 1: (4, 17), 2: (1, 10)}
+    served = Registry(
+        [
+            api(2, 1, 11, (0, 10)),
+            api(0, 0, 13),
+            api(1, 4, 17, (4, 18)),
+            api(3, 0, 1, NOT_ADVERTISED),
+        ]
+    )
+    assert list(served.advertised().items()) == [(0, (0, 13)), (1, (4, 17)), (2, (1, 10))]
     assert served.takes(2, 11)
     assert not served.takes(2, 12)
+    assert served.takes(3, 1)
     with pytest.raises(ValueError, match="API 1 is registered twice"):
         Registry([api(1, 4, 5), api(1, 6, 7)])
 

@@ -4,7 +4,7 @@ import pytest
 
 from lacuna.agent.api import MalformedRequest
 from lacuna.agent.apis import discover
-from lacuna.agent.registry import KAFKA_4_1, request_header_version, response_header_version
+from lacuna.agent.registry import request_header_version, response_header_version
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead
@@ -63,7 +63,7 @@ async def test_what_another_agent_has_just_made_is_there(api_key: int) -> None:
 
 
 def test_headers_have_tagged_fields_where_kafkas_have() -> None:
-    for key in KAFKA_4_1:
+    for key in discover().advertised():
         for each in golden.requests(key):
             assert request_header_version(key, each.version) == each.header_version
         for each in golden.responses(key):

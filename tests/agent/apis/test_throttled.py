@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lacuna.agent.apis import discover
 from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.quotas import throttling
@@ -169,4 +170,6 @@ def test_who_has_not_authenticated_uses_nothing(
 ) -> None:
     session = Session(Listener(protocol.value, protocol), SystemWallClock())
     peer = Peer(host="h", port=1, session=session)
-    assert throttling.is_counted(peer, api_key) is counts
+    api = discover().get(api_key, 0)
+    assert api is not None
+    assert throttling.is_counted(peer, api.quota) is counts

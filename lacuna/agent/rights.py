@@ -1,6 +1,6 @@
 """What the client of one request may do: the authorizer's answers for its principal and host; denials are logged."""
 
-from lacuna.agent.api import Call
+from lacuna.agent.client import Peer
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
@@ -12,12 +12,12 @@ class Rights:
 
     __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
 
-    def __init__(self, authorizer: Authorizer, audit: Audit, call: Call, api: str) -> None:
+    def __init__(self, authorizer: Authorizer, audit: Audit, peer: Peer, api: str) -> None:
         self._authorizer = authorizer
         self._audit = audit
         self._api = api
-        self.principal = call.peer.session.principal
-        self.host = call.peer.host
+        self.principal = peer.session.principal
+        self.host = peer.host
 
     def may(self, operation: int, resource_type: int, name: str, *, is_logged: bool = True) -> bool:
         """Return whether the client may do something to a resource."""
