@@ -49,7 +49,7 @@ def moto_endpoint() -> Iterator[str]:
 @pytest.fixture
 def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
     """An empty bucket."""
-    # botocore takes a third of a second to import
+    # boto3 takes a third of a second to import
     from lacuna.logstore.objects.s3 import S3Store
 
     bucket = f"journal-{next(_numbers)}"

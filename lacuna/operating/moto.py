@@ -18,7 +18,7 @@ from lacuna.base.errors import UserError
 from lacuna.logstore.objects import ObjectStore
 
 BUCKET = "lacuna"
-#: moto accepts any credentials, but botocore refuses to go without.
+#: moto accepts any credentials, but boto3 refuses to go without.
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "moto",
     "AWS_SECRET_ACCESS_KEY": "moto",
@@ -75,7 +75,7 @@ class MotoServer:
 
     def open_store(self) -> ObjectStore:
         """Opens the bucket, which is created first if it is missing."""
-        # botocore takes a third of a second to import
+        # boto3 takes a third of a second to import
         from lacuna.logstore.objects.s3 import S3Store
 
         store = S3Store(

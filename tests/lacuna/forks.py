@@ -18,7 +18,7 @@ from typing import TypedDict
 #: What commands import, but for what few of them need. Importing `lacuna.cli.console` looks at the environment, so that
 #: each command must do it itself, and all that imports it.
 SLOW_TO_IMPORT = (
-    "botocore.session",
+    "boto3",
     "click",
     "confluent_kafka",
     "difflib",

@@ -165,16 +165,16 @@ def test_without_moto_one_line_says_what_to_install(missing: str) -> None:
 
 
 @pytest.mark.parametrize("command", [("up",), ("agent", "--control", "127.0.0.1:1")], ids=str)
-def test_without_botocore_one_line_says_what_a_bucket_needs(
+def test_without_boto3_one_line_says_what_a_bucket_needs(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    code = "import sys; sys.modules['botocore'] = None; from lacuna.cli import main; main()"
+    code = "import sys; sys.modules['boto3'] = None; from lacuna.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *command, "--bucket", "b", "--listen", "127.0.0.1:0"],
         capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr == "lacuna: a bucket needs botocore: pip install 'lacuna-log[s3]'\n"
+    assert done.stderr == "lacuna: a bucket needs boto3: pip install 'lacuna-log[s3]'\n"
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 SLOW_TO_IMPORT = (
-    "botocore.session",
+    "boto3",
     "lacuna.cli.app",
     "lacuna.cli.compact",
     "lacuna.cli.metadata",

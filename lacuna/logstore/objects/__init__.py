@@ -1,6 +1,6 @@
 """The object store: one Protocol over S3, a directory and memory.
 
-`S3Store` is imported from `lacuna.logstore.objects.s3`, or opened by `open_store`: botocore is slow to
+`S3Store` is imported from `lacuna.logstore.objects.s3`, or opened by `open_store`: boto3 is slow to
 import.
 """
 

@@ -1,29 +1,23 @@
-"""Objects in an S3 bucket, at any endpoint that speaks S3, through botocore.
+"""Objects in an S3 bucket, at any endpoint that speaks S3, through boto3 (`s3_client`).
 
-Create-if-absent is a PUT with `If-None-Match: *`. botocore repeats a PUT whose answer it did not get;
+Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT whose answer it did not get;
 if the first one did arrive, the second one finds its object and is answered 412. So when a
 *repeated* PUT is refused, the object is read back: if it equals what was to be written, the put
 has succeeded. A PUT that was refused at its first attempt is always `ObjectExistsError`, whatever
 the object holds.
-
-botocore's own extra checksums are off: batches, blocks and footers carry CRC-32C already, and
-computing one more over every byte costs more CPU than the request.
 """
 
-import hashlib
 import logging
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
-from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -37,11 +31,10 @@ from botocore.exceptions import (
     ReadTimeoutError,
     ResponseStreamingError,
 )
-from botocore.loaders import Loader, create_loader
-from botocore.session import Session
 from urllib3.exceptions import HTTPError
 
 from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
+from lacuna.logstore.objects.s3_client import CONNECTIONS, s3_clients
 from lacuna.logstore.objects.second_attempts import SecondAttempts
 from lacuna.logstore.objects.store import (
     BucketMissingError,
@@ -76,15 +69,10 @@ READ_GAP = 128 * 1024
 
 SSE_KINDS = ("AES256", "aws:kms", "aws:kms:dsse")
 
-_CONNECTIONS = 64
-_ATTEMPTS = 4
 _READ_ATTEMPTS = 3
 _DELETE_KEYS = 1000
 _NEVER_THERE = "lacuna-deletion-probe"
 _PAGE_KEYS = 1000
-_CONNECT_TIMEOUT_S = 5
-_READ_TIMEOUT_S = 30
-_IMPATIENT_TIMEOUT_S = 3
 #: Without an answer for so long, a request is made again over a new connection. A journal's lease is three seconds.
 _ANSWER_S = 1.0
 _IMPATIENT_ANSWER_S = 0.5
@@ -123,7 +111,7 @@ class ServerSideEncryption:
 class S3Store:
     """A `ConditionalStore` under `prefix` of `bucket`.
 
-    `endpoint` is None for AWS. Credentials and region come from botocore's usual chain (environment,
+    `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment,
     profile, instance) unless given. At most `connections` stay open; calls beyond that open one more each
     and close it afterwards. `read_gap` is in bytes: how far apart two ranges may be to be read at once.
     Every PUT asks for `encryption`; if the service does not confirm it, that is `StoreMisconfiguredError`, although the
@@ -143,7 +131,7 @@ class S3Store:
         region: str | None = None,
         access_key_id: str | None = None,
         secret_access_key: str | None = None,
-        connections: int = _CONNECTIONS,
+        connections: int = CONNECTIONS,
         read_gap: int = READ_GAP,
         encryption: ServerSideEncryption | None = None,
         is_impatient: bool = False,
@@ -156,16 +144,13 @@ class S3Store:
         self._where = f"bucket {bucket!r} at {endpoint or 'AWS'}"
         self._prefix = self._checked(prefix).rstrip("/") + "/" if prefix else ""
         with self._errors(""):
-            self._new_client = partial(
-                _session().create_client,
-                "s3",
-                endpoint_url=endpoint,
-                region_name=region or ("us-east-1" if endpoint else None),
-                aws_access_key_id=access_key_id,
-                aws_secret_access_key=secret_access_key,
-                config=_client_config(
-                    connections, path_style=endpoint is not None, is_impatient=is_impatient
-                ),
+            self._new_client = s3_clients(
+                endpoint=endpoint,
+                region=region,
+                access_key_id=access_key_id,
+                secret_access_key=secret_access_key,
+                connections=connections,
+                is_impatient=is_impatient,
             )
             self._client = self._opened_client()
         self._second_client: Any = None
@@ -177,9 +162,6 @@ class S3Store:
     def _opened_client(self) -> Any:
         client: Any = self._new_client()
         client.meta.events.register("after-call.s3", self._note_date)
-        # With `Expect: 100-continue`, every PUT would wait a round trip before sending its body.
-        client.meta.events.register("before-sign.s3.PutObject", _drop_expect)
-        client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
         return client
 
     def _note_date(self, http_response: Any, **_: Any) -> None:
@@ -416,7 +398,7 @@ class S3Store:
     def _read_with_etag(self, key: str, size: int = 0, **arguments: str) -> tuple[bytearray, str]:
         """Read an object or a range of it, of about `size` bytes if that is known.
 
-        botocore repeats failed requests, but not one whose body broke off.
+        boto3 repeats failed requests, but not one whose body broke off.
         """
         name = self._name(key)
 
@@ -451,7 +433,7 @@ class S3Store:
             self.metrics.count_second_attempt()
         error = ended.call.exception()
         if ended.were_two and isinstance(error, ClientError):
-            # A 412 may be because of our own other attempt, as after a repetition by botocore.
+            # A 412 may be because of our own other attempt, as after a repetition by boto3.
             error.response["ResponseMetadata"]["RetryAttempts"] = 1
         return ended.call.result()
 
@@ -477,7 +459,7 @@ class S3Store:
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        """Turn botocore's errors into those of a store."""
+        """Turn boto3's errors into those of a store."""
         try:
             yield
         except ClientError as error:
@@ -560,50 +542,14 @@ def _close_afterwards(request: Any, **_: object) -> None:
     request.headers["Connection"] = "close"
 
 
-def _session() -> Session:
-    """A session that shares botocore's description of S3, which takes a tenth of a second to read, with all others."""
-    session = Session()
-    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
-    return session
-
-
-@cache
-def _loader(data_path: str | None) -> Loader:
-    return create_loader(data_path)
-
-
-def _client_config(connections: int, *, path_style: bool, is_impatient: bool) -> Config:
-    attempts = 1 if is_impatient else _ATTEMPTS
-    return Config(
-        max_pool_connections=connections,
-        connect_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _CONNECT_TIMEOUT_S,
-        read_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _READ_TIMEOUT_S,
-        tcp_keepalive=True,
-        retries={"mode": "standard", "total_max_attempts": attempts},
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-        s3={"addressing_style": "path" if path_style else "auto"},
-    )
-
-
 def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
-    """Whether a service does not know the request, or wants it otherwise than botocore sends it."""
+    """Whether a service does not know the request, or wants it otherwise than boto3 sends it."""
     error = refusal.__cause__
     if not isinstance(error, ClientError):
         return False
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status in _NOT_SO_STATUS and code not in _FORBIDDEN_CODES
-
-
-def _add_md5(params: dict[str, Any], **_: object) -> None:
-    """Several services refuse DeleteObjects without Content-MD5, which botocore does not send any more."""
-    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
-    params["headers"]["Content-MD5"] = b64encode(digest).decode()
-
-
-def _drop_expect(request: Any, **_: object) -> None:
-    del request.headers["Expect"]
 
 
 def _read_body(answer: Any) -> bytearray:

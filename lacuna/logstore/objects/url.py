@@ -41,7 +41,7 @@ _OPTIONS: Final = {
 def open_store(url: str, *, now_ms: Callable[[], int] = wall_clock_ms) -> ObjectStore:
     """Open the store at `url`, one of `FORMS`; `now_ms` is the clock of a memory store.
 
-    S3 credentials are never in the URL: they come from botocore's usual chain. A directory is created,
+    S3 credentials are never in the URL: they come from boto3's usual chain. A directory is created,
     but no request is sent to S3: call `check()` for that. Raises `StoreMisconfiguredError`.
     """
     parts = _checked(url)
@@ -181,9 +181,9 @@ def _keys(options: Mapping[str, str]) -> KeySource | None:
 def _open_s3(
     bucket: str, prefix: str, options: Mapping[str, str], *, is_impatient: bool = False
 ) -> ConditionalStore:
-    if find_spec("botocore") is None:
-        raise StoreMisconfiguredError("a bucket needs botocore: pip install 'lacuna-log[s3]'")
-    # importing botocore takes a third of a second, which only S3 needs
+    if find_spec("boto3") is None:
+        raise StoreMisconfiguredError("a bucket needs boto3: pip install 'lacuna-log[s3]'")
+    # importing boto3 takes a third of a second, which only S3 needs
     from lacuna.logstore.objects.s3 import READ_GAP, S3Store
 
     read_gap = options.get("read_gap", str(READ_GAP))

@@ -117,7 +117,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
 
 @pytest.fixture
 def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lacuna.logstore.objects.s3._ATTEMPTS", 1)
+    monkeypatch.setattr("lacuna.logstore.objects.s3_client._ATTEMPTS", 1)
 
 
 def test_a_put_is_one_conditional_request_without_extra_checksums(

@@ -1,5 +1,7 @@
 """Which URL opens which store."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,19 @@ def test_a_directory(tmp_path: Path) -> None:
     assert isinstance(store, DirectoryStore)
     store.put("k", [b"x"])
     assert (tmp_path / "with space" / "k").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("command", ["up", "agent", "controlplane"])
+def test_a_directory_needs_no_boto3(tmp_path: Path, command: str) -> None:
+    """boto3 takes a third of a second to import, which a command over a folder does not wait for."""
+    script = (
+        "import sys\n"
+        f"import lacuna.cli.{command}\n"
+        "from lacuna.operating.stores import open_checked\n"
+        f"open_checked('file://{tmp_path}/objects').close()\n"
+        "assert not {'boto3', 'botocore'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_memory_is_stamped_by_the_clock_that_is_handed_in() -> None:

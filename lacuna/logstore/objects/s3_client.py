@@ -1,0 +1,93 @@
+"""Makes boto3's clients for S3: their time-outs, their repetitions, and which headers they send.
+
+boto3's extra checksums are off: batches, blocks and footers carry CRC-32C already, and computing one more over every
+byte costs more CPU than the request.
+"""
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import boto3
+from botocore.config import Config
+from botocore.loaders import Loader, create_loader
+from botocore.session import Session
+
+CONNECTIONS: Final = 64
+
+_ATTEMPTS = 4
+_CONNECT_TIMEOUT_S: Final = 5
+_READ_TIMEOUT_S: Final = 30
+_IMPATIENT_TIMEOUT_S: Final = 3
+
+
+def s3_clients(
+    *,
+    endpoint: str | None,
+    region: str | None,
+    access_key_id: str | None,
+    secret_access_key: str | None,
+    connections: int,
+    is_impatient: bool,
+) -> Callable[[], Any]:
+    """Return a function that makes clients. They share credentials, and each has connections of its own.
+
+    `S3Store` describes the arguments. The function raises BotoCoreError and ValueError.
+    """
+    session = _session()
+    config = _config(connections, path_style=endpoint is not None, is_impatient=is_impatient)
+
+    def make() -> Any:
+        client = session.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name=region or ("us-east-1" if endpoint else None),
+            aws_access_key_id=access_key_id,
+            aws_secret_access_key=secret_access_key,
+            config=config,
+        )
+        client.meta.events.register("before-sign.s3.PutObject", _drop_expect)
+        client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
+        return client
+
+    return make
+
+
+def _session() -> Any:
+    """Return a session that shares the description of S3 with all others: reading it takes a tenth of a second."""
+    session = Session()
+    made = boto3.Session(botocore_session=session)
+    # boto3 adds its folder to the loader of each session, so the shared one is registered only afterwards.
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+    return made
+
+
+@cache
+def _loader(data_path: str | None) -> Loader:
+    return create_loader(data_path)
+
+
+def _config(connections: int, *, path_style: bool, is_impatient: bool) -> Config:
+    return Config(
+        max_pool_connections=connections,
+        connect_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _CONNECT_TIMEOUT_S,
+        read_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _READ_TIMEOUT_S,
+        tcp_keepalive=True,
+        retries={"mode": "standard", "total_max_attempts": 1 if is_impatient else _ATTEMPTS},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "path" if path_style else "auto"},
+    )
+
+
+def _drop_expect(request: Any, **_: object) -> None:
+    """Remove `Expect: 100-continue`, with which every PUT would wait a round trip before it sends its body."""
+    del request.headers["Expect"]
+
+
+def _add_md5(params: dict[str, Any], **_: object) -> None:
+    """Add Content-MD5, without which several services reject DeleteObjects; boto3 no longer sends it."""
+    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    params["headers"]["Content-MD5"] = b64encode(digest).decode()
