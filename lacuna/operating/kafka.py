@@ -8,7 +8,6 @@ join the answers.
 import asyncio
 import os
 import ssl
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,7 +17,15 @@ from lacuna.base.addresses import join_address, parse_addresses
 from lacuna.base.client_security import PLAINTEXT, ClientSecurity
 from lacuna.base.errors import UserError
 from lacuna.base.sasl import Credentials, SaslError
-from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.client import (
+    ClientFrames,
+    CredentialsRefusedError,
+    MechanismNotEnabledError,
+    NoAnswerError,
+    NoSaslError,
+    SizeError,
+    authenticate,
+)
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.describe_cluster import (
@@ -26,22 +33,11 @@ from lacuna.wire.messages.describe_cluster import (
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterRequest,
 )
-from lacuna.wire.messages.sasl_authenticate import (
-    SASL_AUTHENTICATE_REQUEST,
-    SASL_AUTHENTICATE_RESPONSE,
-    SaslAuthenticateRequest,
-)
-from lacuna.wire.messages.sasl_handshake import (
-    SASL_HANDSHAKE_REQUEST,
-    SASL_HANDSHAKE_RESPONSE,
-    SaslHandshakeRequest,
-)
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 CLIENT_ID: Final = b"lacuna-cli"
-_CORRELATION_ID: Final = 4
 FRAME_LIMIT = 256 * 1024 * 1024
 
 
@@ -87,7 +83,6 @@ class KafkaConnection:
         self._security = bootstrap.security
         self._frame_limit = frame_limit
         self._timeout_seconds = timeout_seconds
-        self._correlation_id = 0
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
 
@@ -114,6 +109,7 @@ class KafkaConnection:
 
     async def _connect(self, host: str, port: int) -> None:
         context = self._security.context
+        self._frames = ClientFrames(CLIENT_ID)
         self._reader, self._writer = await asyncio.open_connection(
             host, port, ssl=context, server_hostname=None if context is None else host
         )
@@ -132,37 +128,21 @@ class KafkaConnection:
 
     async def _authenticate(self, credentials: Credentials, address: str) -> None:
         """Exchange SASL's tokens (KIP-152). Raises NotAuthenticated."""
-        mechanism = credentials.mechanism
-        chosen = await self.ask(
-            SASL_HANDSHAKE_REQUEST, SASL_HANDSHAKE_RESPONSE, 1, SaslHandshakeRequest(mechanism)
-        )
-        if chosen.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            enabled = ", ".join(chosen.mechanisms) or "none"
+        try:
+            await authenticate(self.ask, credentials)
+        except MechanismNotEnabledError as error:
             raise MechanismRefused(
-                f"{address} does not take {mechanism}: set sasl.mechanism to one of {enabled}"
-            )
-        if chosen.error_code != ErrorCode.NONE:
+                f"{address} does not take {credentials.mechanism}: set sasl.mechanism to one of "
+                f"{', '.join(error.enabled) or 'none'}"
+            ) from error
+        except NoSaslError as error:
             raise NotAuthenticated(
                 f"{address} is a listener without SASL: set security.protocol to PLAINTEXT or SSL"
-            )
-        exchange = credentials.begin()
-        try:
-            token = next(exchange)
-            while True:
-                answer = await self.ask(
-                    SASL_AUTHENTICATE_REQUEST,
-                    SASL_AUTHENTICATE_RESPONSE,
-                    1,
-                    SaslAuthenticateRequest(token),
-                )
-                if answer.error_code != ErrorCode.NONE:
-                    raise NotAuthenticated(
-                        f"{address} refused the credentials: "
-                        f"{answer.error_message or f'error {answer.error_code}'}; are the user and the password right?"
-                    )
-                token = exchange.send(bytes(answer.auth_bytes))
-        except StopIteration:
-            return
+            ) from error
+        except CredentialsRefusedError as error:
+            raise NotAuthenticated(
+                f"{address} refused the credentials: {error}; are the user and the password right?"
+            ) from error
         except SaslError as error:
             raise NotAuthenticated(f"{address}: {error}") from error
 
@@ -180,9 +160,8 @@ class KafkaConnection:
         Raises BootstrapUnavailable when the connection breaks, no response comes in time, or it cannot be read; raises
         UserError for a name that cannot be written as UTF-8.
         """
-        self._correlation_id += 1
         try:
-            frame = _encode(form, version, request, self._correlation_id)
+            frame = self._frames.request(form, version, request, self._frame_limit)
         except UnicodeEncodeError as error:
             raise UserError(
                 f"{error.object!r} is not UTF-8, so it cannot be a name in Kafka"
@@ -191,26 +170,35 @@ class KafkaConnection:
             async with asyncio.timeout(self._timeout_seconds):
                 self._writer.write(frame)
                 await self._writer.drain()
-                (size,) = struct.unpack(">i", await self._reader.readexactly(4))
-                if not 0 < size <= self._frame_limit:
-                    raise BootstrapUnavailable(
-                        "the server at this address does not speak the Kafka protocol"
-                        if not 0 < size <= FRAME_LIMIT
-                        else f"a response of {size} bytes is more than is taken here"
-                    )
-                body = await self._reader.readexactly(size)
+                body = await self._answer()
         except ssl.SSLError as error:
             raise NotAuthenticated(_why_no_tls("the agent", error)) from error
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             hint = self._hint() if isinstance(error, asyncio.IncompleteReadError) else ""
             raise BootstrapUnavailable(f"{self._why(error)}{hint}") from error
-        header_size = _CORRELATION_ID + answer.is_flexible(version)
+        except SizeError as error:
+            raise BootstrapUnavailable(
+                f"a response of {error.size} bytes is more than is taken here"
+                if self._frame_limit < error.size <= FRAME_LIMIT
+                else "the server at this address does not speak the Kafka protocol"
+            ) from error
+        except NoAnswerError as error:
+            raise BootstrapUnavailable(
+                f"the agent did not keep to the order of the requests ({error}): try again"
+            ) from error
         try:
-            return answer.read(memoryview(body)[header_size:], version)
+            return answer.read(body, version)
         except MalformedMessage as error:
             raise BootstrapUnavailable(
                 f"the answer of the server cannot be read ({error}): is a Kafka server at this address?"
             ) from error
+
+    async def _answer(self) -> memoryview:
+        while True:
+            part = await self._reader.readexactly(self._frames.missing)
+            body = self._frames.take(part)
+            if body is not None:
+                return body
 
     def _why(self, error: Exception) -> str:
         if isinstance(error, TimeoutError):
@@ -275,11 +263,3 @@ def _why_no_tls(address: str, error: ssl.SSLError) -> str:
     if "ALERT" in reason:
         return f"{address} refused the certificate of this client, or its version of TLS: {reason}"
     return f"{address} does not speak TLS: set security.protocol as its listener has it ({reason})"
-
-
-def _encode(form: Message[Q], version: int, request: Q, correlation_id: int) -> bytes:
-    header = struct.pack(">hhih", form.api_key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
-    # The header of a flexible version ends with its tagged fields: a single zero byte, since it has none.
-    tags = bytes(form.is_flexible(version))
-    payload = header + tags + form.write(request, version)
-    return struct.pack(">i", len(payload)) + payload

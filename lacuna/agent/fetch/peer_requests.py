@@ -5,7 +5,6 @@ request until the other agent closes them.
 """
 
 import asyncio
-import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar, cast
 
@@ -14,18 +13,16 @@ from lacuna.base.client_security import PLAINTEXT, ClientSecurity
 from lacuna.base.sasl import Credentials, SaslError
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.wire.client import (
+    ClientFrames,
+    CredentialsRefusedError,
+    MechanismNotEnabledError,
+    NoAnswerError,
+    NoSaslError,
+    authenticate,
+)
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.sasl_authenticate import (
-    SASL_AUTHENTICATE_REQUEST,
-    SASL_AUTHENTICATE_RESPONSE,
-    SaslAuthenticateRequest,
-)
-from lacuna.wire.messages.sasl_handshake import (
-    SASL_HANDSHAKE_REQUEST,
-    SASL_HANDSHAKE_RESPONSE,
-    SaslHandshakeRequest,
-)
 from lacuna.wire.peers import (
     READ_CHUNK_REQUEST,
     READ_CHUNK_RESPONSE,
@@ -33,9 +30,6 @@ from lacuna.wire.peers import (
 )
 
 _CLIENT_ID: Final = b"lacuna-agent"
-_HEADER: Final = struct.Struct(">hhih")
-_SIZE: Final = struct.Struct(">i")
-_CORRELATION_BYTES: Final = 4
 #: Of an answer: the correlation id, the error and the length of the data.
 _ANSWER_OVERHEAD: Final = 16
 _MOST_REQUESTS: Final = 16
@@ -43,6 +37,7 @@ _MOST_REQUESTS: Final = 16
 _MOST_TOKEN_BYTES: Final = 4096
 
 Q = TypeVar("Q")
+R = TypeVar("R")
 #: Returns how to connect at a time of the event loop (seconds).
 ToPeers = Callable[[float], ClientSecurity]
 
@@ -224,12 +219,10 @@ class _Line(asyncio.BufferedProtocol):
         self.is_open = False
         self._on_lost = on_lost
         self._transport: asyncio.Transport
-        self._correlation_id = 0
-        self._most_bytes = 0
-        self._answer: asyncio.Future[bytearray] | None = None
+        self._frames = ClientFrames(_CLIENT_ID)
+        self._answer: asyncio.Future[memoryview] | None = None
         self._is_authenticated = False
-        self._begin(_SIZE.size)
-        self._is_size = True
+        self._begin()
 
     async def ask(self, request: ReadChunkRequest) -> memoryview:
         """Send a request and return the body of its answer. Raises PeerError."""
@@ -240,41 +233,32 @@ class _Line(asyncio.BufferedProtocol):
 
     async def authenticate(self, credentials: Credentials) -> None:
         """Prove to the other agent who this one is, and have it do the same. Raises PeerError."""
-        exchange = credentials.begin()
         try:
-            choice = SaslHandshakeRequest(credentials.mechanism)
-            body = await self._exchange(SASL_HANDSHAKE_REQUEST, 1, choice, _MOST_TOKEN_BYTES)
-            if SASL_HANDSHAKE_RESPONSE.read(body, 1).error_code != ErrorCode.NONE:
-                raise PeerError("its first listener does not authenticate agents")
-            token = next(exchange)
-            while True:
-                body = await self._exchange(
-                    SASL_AUTHENTICATE_REQUEST, 1, SaslAuthenticateRequest(token), _MOST_TOKEN_BYTES
-                )
-                answer = SASL_AUTHENTICATE_RESPONSE.read(body, 1)
-                if answer.error_code != ErrorCode.NONE:
-                    raise PeerError("it does not know this agent: is it of the same cluster?")
-                token = exchange.send(bytes(answer.auth_bytes))
-        except StopIteration:
-            self._is_authenticated = True
+            await authenticate(self._ask_for_token, credentials)
+        except (MechanismNotEnabledError, NoSaslError):
+            raise PeerError("its first listener does not authenticate agents") from None
+        except CredentialsRefusedError:
+            raise PeerError("it does not know this agent: is it of the same cluster?") from None
         except (SaslError, MalformedMessage) as error:
             raise PeerError(f"it could not be authenticated: {error}") from error
+        self._is_authenticated = True
+
+    async def _ask_for_token(
+        self, form: Message[Q], answer: Message[R], version: int, request: Q
+    ) -> R:
+        body = await self._exchange(form, version, request, _MOST_TOKEN_BYTES)
+        return answer.read(body, version)
 
     async def _exchange(
         self, form: Message[Q], version: int, request: Q, most_bytes: int
     ) -> memoryview:
-        self._correlation_id += 1
-        header = _HEADER.pack(form.api_key, version, self._correlation_id, len(_CLIENT_ID))
-        payload = header + _CLIENT_ID + form.write(request, version)
+        frame = self._frames.request(form, version, request, most_bytes)
         if not self.is_open:
             raise _UnansweredError("it closed the connection")
-        self._most_bytes = most_bytes
-        answer = self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(_SIZE.pack(len(payload)) + payload)
-        frame = memoryview(await answer).toreadonly()
-        if _SIZE.unpack_from(frame)[0] != self._correlation_id:
-            raise PeerError("it answered another request")
-        return frame[_CORRELATION_BYTES:]
+        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._answer = answer
+        self._transport.write(frame)
+        return await answer
 
     def close(self, error: PeerError | None = None) -> None:
         """Close at once; a request that waits for its answer fails with the error."""
@@ -298,19 +282,19 @@ class _Line(asyncio.BufferedProtocol):
         self._filled += nbytes
         if self._filled < len(self._data):
             return
-        data = self._data
-        if self._is_size:
-            (size,) = _SIZE.unpack(data)
-            if self._answer is None or not _CORRELATION_BYTES <= size <= self._most_bytes:
-                self.close(PeerError(f"it answered {size} bytes, which is no answer"))
-                return
-            self._begin(size)
-        else:
-            self._begin(_SIZE.size)
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_result(data)
-            self._answer = None
-        self._is_size = not self._is_size
+        try:
+            if self._answer is None:
+                raise NoAnswerError("it answered without a request")
+            body = self._frames.take(self._data)
+        except NoAnswerError as error:
+            self.close(PeerError(str(error)))
+            return
+        self._begin()
+        if body is None:
+            return
+        if not self._answer.done():
+            self._answer.set_result(body)
+        self._answer = None
 
     def eof_received(self) -> bool:
         """Let the transport close."""
@@ -318,12 +302,12 @@ class _Line(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Fail the request that waits for its answer."""
-        is_unanswered = self._is_size and not self._filled
+        is_unanswered = self._frames.awaits_size and not self._filled
         kind = _UnansweredError if is_unanswered else PeerError
         self._lost(kind("it closed the connection"))
 
-    def _begin(self, size: int) -> None:
-        self._data = bytearray(size)
+    def _begin(self) -> None:
+        self._data = bytearray(self._frames.missing)
         self._filled = 0
 
     def _lost(self, error: PeerError) -> None:

@@ -1,0 +1,154 @@
+"""The client's side of a connection, without I/O: frames, the answers to them, and authentication by SASL.
+
+A frame is a size (int32) and that many bytes: a header and a message. A connection carries one request at a time.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, Protocol, TypeVar
+
+from lacuna.base.sasl import Credentials, SaslError
+from lacuna.wire.layout import Buffer, Message
+from lacuna.wire.messages.sasl_authenticate import (
+    SASL_AUTHENTICATE_REQUEST,
+    SASL_AUTHENTICATE_RESPONSE,
+    SaslAuthenticateRequest,
+)
+from lacuna.wire.messages.sasl_handshake import (
+    SASL_HANDSHAKE_REQUEST,
+    SASL_HANDSHAKE_RESPONSE,
+    SaslHandshakeRequest,
+)
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+_SIZE: Final = Struct(">i")
+_HEADER: Final = Struct(">hhih")
+#: Of the header of an answer.
+_CORRELATION_BYTES: Final = 4
+#: Of both messages of SASL: the first version with tokens in frames, and with the server's reasons (KIP-152).
+_SASL_VERSION: Final = 1
+_UNSUPPORTED_SASL_MECHANISM: Final = 33
+
+
+class NoAnswerError(Exception):
+    """The server sent something that is no answer to the request. The connection must be closed."""
+
+
+class SizeError(NoAnswerError):
+    """The size of the answer is not possible, or larger than allowed; most servers of other protocols send one."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"it answered {size} bytes, which is no answer")
+        self.size = size
+
+
+class MechanismNotEnabledError(SaslError):
+    """The server does not have the mechanism; `enabled` are those that it has."""
+
+    def __init__(self, enabled: Sequence[str]) -> None:
+        super().__init__("the server does not have the SASL mechanism")
+        self.enabled = enabled
+
+
+class NoSaslError(SaslError):
+    """The listener does not authenticate its clients."""
+
+
+class CredentialsRefusedError(SaslError):
+    """The server rejected the credentials; the text of the error is the server's reason."""
+
+
+class ClientFrames:
+    """Frames the requests of one connection, and cuts the bytes that arrive into answers."""
+
+    __slots__ = (
+        "_answer_header",
+        "_client_id",
+        "_correlation_id",
+        "_most_bytes",
+        "awaits_size",
+        "missing",
+    )
+
+    def __init__(self, client_id: bytes) -> None:
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._answer_header = _CORRELATION_BYTES
+        self._most_bytes = 0
+        #: Whether the next part is a size, so that nothing of an answer has been taken.
+        self.awaits_size = True
+        #: The bytes of the next part: a size, or a frame of that size.
+        self.missing = _SIZE.size
+
+    def request(self, form: Message[Q], version: int, request: Q, most_bytes: int) -> bytes:
+        """Return the frame of a request, whose answer has at most `most_bytes` bytes.
+
+        Raises UnicodeEncodeError for text that is not UTF-8.
+        """
+        self._correlation_id += 1
+        self._most_bytes = most_bytes
+        # The header of a flexible version ends with its tagged fields: a single zero byte, since it has none.
+        tags = bytes(form.is_flexible(version))
+        self._answer_header = _CORRELATION_BYTES + len(tags)
+        header = _HEADER.pack(form.api_key, version, self._correlation_id, len(self._client_id))
+        payload = b"".join((header, self._client_id, tags, form.write(request, version)))
+        return _SIZE.pack(len(payload)) + payload
+
+    def take(self, part: Buffer) -> memoryview | None:
+        """Take the next `missing` bytes; return the message of an answer once it is complete. Raises NoAnswerError.
+
+        The message is a read-only view of the part.
+        """
+        self.awaits_size = not self.awaits_size
+        if not self.awaits_size:
+            (size,) = _SIZE.unpack(part)
+            if not self._answer_header <= size <= self._most_bytes:
+                raise SizeError(size)
+            self.missing = size
+            return None
+        self.missing = _SIZE.size
+        if _SIZE.unpack_from(part)[0] != self._correlation_id:
+            raise NoAnswerError("it answered another request")
+        return memoryview(part).toreadonly()[self._answer_header :]
+
+
+class Ask(Protocol):
+    """Sends a request in a version of the message `form`, and returns the response, a message `answer`."""
+
+    async def __call__(
+        self, form: Message[Q], answer: Message[R], version: int, request: Q, /
+    ) -> R: ...
+
+
+async def authenticate(ask: Ask, credentials: Credentials) -> None:
+    """Exchange SASL's tokens on a new connection (KIP-152).
+
+    Raises SaslError and its kinds, and what `ask` raises.
+    """
+    chosen = await ask(
+        SASL_HANDSHAKE_REQUEST,
+        SASL_HANDSHAKE_RESPONSE,
+        _SASL_VERSION,
+        SaslHandshakeRequest(credentials.mechanism),
+    )
+    if chosen.error_code == _UNSUPPORTED_SASL_MECHANISM:
+        raise MechanismNotEnabledError(chosen.mechanisms)
+    if chosen.error_code:
+        raise NoSaslError("the listener does not authenticate its clients")
+    exchange = credentials.begin()
+    try:
+        token = next(exchange)
+        while True:
+            answer = await ask(
+                SASL_AUTHENTICATE_REQUEST,
+                SASL_AUTHENTICATE_RESPONSE,
+                _SASL_VERSION,
+                SaslAuthenticateRequest(token),
+            )
+            if answer.error_code:
+                raise CredentialsRefusedError(answer.error_message or f"error {answer.error_code}")
+            token = exchange.send(bytes(answer.auth_bytes))
+    except StopIteration:
+        return
