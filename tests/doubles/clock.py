@@ -1,6 +1,8 @@
 """A clock that a test moves by hand."""
 
 import asyncio
+import threading
+from math import inf
 
 
 class ManualClock:
@@ -50,3 +52,54 @@ class ManualClock:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._now_ms + duration_ms, future))
         await future
+
+
+class LeaseClock:
+    """Time passes by sleeping, and stands still while a lease is renewed: no slow machine ends a lease.
+
+    Several threads share it. A sleep ends once it is due, unless a renewal (`renewing.beside_the_loop`) is due before,
+    and never beyond `end_ms`.
+    """
+
+    def __init__(self) -> None:
+        self._passed_ms = 0.0
+        self._lock = threading.Lock()
+        #: When each sleep is due, and in which thread it is.
+        self._due: dict[object, tuple[float, threading.Thread]] = {}
+        self.end_ms = inf
+
+    def now_ms(self) -> int:
+        """The time of a clock that nobody sets."""
+        return 1_700_000_000_000 + int(self._passed_ms)
+
+    def passed_ms(self) -> float:
+        """The time that was slept."""
+        return self._passed_ms
+
+    def advance(self, duration_ms: int) -> None:
+        """Lets time pass, whatever is due."""
+        with self._lock:
+            self._passed_ms += duration_ms
+
+    async def sleep(self, duration_ms: int) -> None:
+        """Waits a moment, and for the renewals that are due before."""
+        sleep = object()
+        with self._lock:
+            self._due[sleep] = self._passed_ms + duration_ms, threading.current_thread()
+        try:
+            await asyncio.sleep(0.002)
+            while not self._ends(sleep):
+                await asyncio.sleep(0.002)
+        finally:
+            with self._lock:
+                del self._due[sleep]
+
+    def _ends(self, sleep: object) -> bool:
+        """Whether a sleep is over. Lets time pass until it is due if every thread that renews sleeps as long."""
+        renewing = {each for each in threading.enumerate() if each.name == "lease"}
+        with self._lock:
+            due_ms, _ = self._due[sleep]
+            renewals = {thread: due for due, thread in self._due.values() if thread in renewing}
+            if renewals.keys() == renewing and due_ms <= min([*renewals.values(), self.end_ms]):
+                self._passed_ms = max(self._passed_ms, due_ms)
+            return due_ms <= self._passed_ms

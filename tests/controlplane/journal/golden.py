@@ -14,9 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.controlplane.journal.journal import Journal, SharedJournal, Snapshot
+from lacuna.controlplane.journal.journal import (
+    Journal,
+    JournalInUse,
+    SharedJournal,
+    Snapshot,
+)
+from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.moving.beginning import Target
 from lacuna.controlplane.journal.moving.bucket import BucketTarget
 from lacuna.controlplane.journal.moving.postgresql import PostgresqlTarget
@@ -27,12 +32,13 @@ from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.state.snapshot import snapshot_parts
 from lacuna.logstore.objects import MemoryStore
+from tests.doubles.clock import LeaseClock
 from tests.postgresql import PostgresqlServer, binaries
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "journals"
 KINDS = ["sqlite", "postgresql", "bucket"]
 SHARED = KINDS[1:]
-LEASE = 0.3
+LEASE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +53,20 @@ class Place:
     source: Callable[[], AbstractAsyncContextManager[Source]]
     target: Callable[[], Target]
     fill: Callable[[], None]
+    #: That of leases.
+    clock: LeaseClock = field(default_factory=LeaseClock)
     #: The bucket, the file, or the database.
     bucket: MemoryStore = field(default_factory=MemoryStore)
     path: str = ""
     url: str = ""
+
+    async def cannot_be_led(self) -> None:
+        """A control plane that stands by for several leases hears of who is at work on the journal all the time."""
+        standby = self.patient()
+        for _ in range(3):
+            with pytest.raises(JournalInUse):
+                await standby.open(None)
+            await self.clock.sleep(int(2000 * LEASE))
 
 
 def make_place(kind: str, request: pytest.FixtureRequest) -> Place:
@@ -84,21 +100,22 @@ def file_place(folder: Path) -> Place:
 
 
 def _bucket() -> Place:
-    bucket = MemoryStore()
+    bucket, clock = MemoryStore(), LeaseClock()
 
     def fill() -> None:
         for key, data in _objects("bucket").items():
             bucket.put(key, [data])
 
     def patient() -> SharedJournal:
-        return BucketJournal(bucket, str, lease=LEASE)
+        return BucketJournal(bucket, str, lease=LEASE, clock=clock)
 
     return Place(
         lambda: BucketJournal(bucket, str),
         patient,
-        lambda: leased_source(patient(), SystemClock()),
+        lambda: leased_source(patient(), clock),
         lambda: BucketTarget(bucket, "the bucket"),
         fill,
+        clock,
         bucket=bucket,
     )
 
@@ -112,6 +129,7 @@ def _objects(name: str) -> dict[str, bytes]:
 def _postgresql(request: pytest.FixtureRequest) -> Place:
     server: PostgresqlServer = request.getfixturevalue("postgresql")
     url: str = request.getfixturevalue("database")
+    clock = LeaseClock()
 
     def fill() -> None:
         shutil.copy(GOLDEN / "postgresql.sql", server.folder)
@@ -119,14 +137,15 @@ def _postgresql(request: pytest.FixtureRequest) -> Place:
         server.run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", "postgresql.sql", name)
 
     def patient() -> SharedJournal:
-        return PostgresqlJournal(url, str, lease=LEASE)
+        return PostgresqlJournal(url, str, lease=LEASE, watch=LeaderWatch(clock))
 
     return Place(
         lambda: PostgresqlJournal(url, str),
         patient,
-        lambda: leased_source(patient(), SystemClock()),
+        lambda: leased_source(patient(), clock),
         lambda: PostgresqlTarget(url),
         fill,
+        clock,
         url=url,
     )
 

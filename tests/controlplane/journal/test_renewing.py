@@ -30,28 +30,11 @@ from lacuna.controlplane.tenure import LeasedTenure, Tenure
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import MemoryStore
 from tests.controlplane.runtime.commands import created
+from tests.doubles.clock import LeaseClock
 
 LEASE = 3.0
 #: Longer than anything takes on a machine that is busy.
 LONG = 60.0
-
-
-class RenewersClock:
-    """Time passes only with the sleeps of the renewals, so no slow machine ends a lease."""
-
-    def __init__(self) -> None:
-        self._passed_ms = 0.0
-
-    def now_ms(self) -> int:
-        return 1_700_000_000_000 + int(self._passed_ms)
-
-    def passed_ms(self) -> float:
-        return self._passed_ms
-
-    async def sleep(self, duration_ms: int) -> None:
-        await asyncio.sleep(0.002)
-        if threading.current_thread().name == "lease":
-            self._passed_ms += duration_ms
 
 
 MakeJournal = Callable[[float, Clock], SharedJournal]
@@ -155,7 +138,7 @@ async def epoch_of(reader: JournalReader, lease: float) -> int:
 
 async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
     """For three leases of real renewals; a standby looks meanwhile."""
-    clock = RenewersClock()
+    clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         plane = leader.node.plane
         assert plane is not None
@@ -176,7 +159,7 @@ async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
 
 async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: MakeJournal) -> None:
     """Before the loop hears of it: what it decided in between would be of a leader of the past."""
-    clock = RenewersClock()
+    clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         plane = leader.node.plane
         assert plane is not None
@@ -198,7 +181,7 @@ async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: Ma
 
 async def test_the_thread_ends_with_the_leadership(make_journal: MakeJournal) -> None:
     before = lease_threads()
-    clock = RenewersClock()
+    clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         assert len(lease_threads()) == len(before) + 1
         await leader.close()
@@ -232,7 +215,7 @@ async def test_a_loop_that_hangs_is_given_up(
     lease: float, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log says where it hangs, at once: the loop may never go on."""
-    clock = RenewersClock()
+    clock = LeaseClock()
     tenure, renewer = LeasedTenure(clock, lease), Counted()
     tenure.renewed(clock.passed_ms())
     work = partial(renew_forever, renewer, tenure, clock, lease)
@@ -249,28 +232,27 @@ async def test_a_loop_that_hangs_is_given_up(
 
 
 async def test_a_loop_that_goes_on_is_not_given_up() -> None:
-    clock = RenewersClock()
+    clock = LeaseClock()
     renewer = Counted()
     work = partial(renew_forever, renewer, LeasedTenure(clock, LEASE), clock, LEASE)
     async with beside_the_loop(work, clock, LEASE) as ended, asyncio.timeout(LONG):
-        for _ in range(4):
-            until = clock.passed_ms() + 20_000
-            while clock.passed_ms() < until:
+        for clock.end_ms in range(18_000, 90_000, 18_000):
+            while clock.passed_ms() < clock.end_ms:
                 pass
             await asyncio.sleep(0)
         assert not ended.done()
     assert renewer.is_closed
-    assert clock.passed_ms() >= 80_000
+    assert clock.passed_ms() >= 72_000
 
 
 async def test_the_moment_of_the_request_counts() -> None:
     """The answer may have waited."""
-    clock = RenewersClock()
+    clock = LeaseClock()
     tenure = LeasedTenure(clock, LEASE)
 
     class Late(Counted):
         async def renew(self) -> None:
-            clock._passed_ms += 2_600
+            clock.advance(2_600)
 
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -286,7 +268,7 @@ async def test_the_moment_of_the_request_counts() -> None:
 
 
 async def test_what_fails_in_the_thread_is_the_loops_to_know() -> None:
-    clock = RenewersClock()
+    clock = LeaseClock()
     tenure, renewer = LeasedTenure(clock, LEASE), Counted(JournalFenced("taken over"))
     tenure.renewed(0)
     async with beside_the_loop(

@@ -1,6 +1,5 @@
 """What is intact of a shared journal begins anew, in a later era, once an operator has accepted the loss."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -8,7 +7,6 @@ import asyncpg
 import pytest
 
 from lacuna.controlplane import machine
-from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.bucket_manifest import decode_manifest, encode_manifest
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
@@ -45,8 +43,8 @@ def place(kind: str, request: pytest.FixtureRequest) -> Place:
 
 def wreck(place: Place) -> AbstractAsyncContextManager[Wreck]:
     if place.url:
-        return postgresql_wreck(place.url, PostgresqlSnapshots(place.url), LEASE, SystemClock())
-    return bucket_wreck(place.bucket, "the bucket", LEASE, SystemClock())
+        return postgresql_wreck(place.url, PostgresqlSnapshots(place.url), LEASE, place.clock)
+    return bucket_wreck(place.bucket, "the bucket", LEASE, place.clock)
 
 
 async def accepted(place: Place) -> AcceptedLoss:
@@ -198,9 +196,7 @@ async def test_where_there_is_no_journal_there_is_no_loss(
 async def test_nobody_leads_meanwhile(place: Place) -> None:
     async with wreck(place) as held:
         found = await held.salvage()
-        await asyncio.sleep(2 * LEASE)
-        with pytest.raises(JournalInUse):
-            await place.patient().open(None)
+        await place.cannot_be_led()
         state = machine.snapshot(found.state)
         beginning = Beginning(found.cluster_id, found.fencing_token, Snapshot(ERA, (state,)))
         await held.begin(beginning)
@@ -231,7 +227,7 @@ async def test_a_leader_is_not_taken_over(place: Place) -> None:
 
     renewer = journal.renewer(opened.fencing_token)  # type: ignore[attr-defined]
     with pytest.raises(JournalInUse, match="is at work on this journal: stop it"):
-        async with renewing(renewer, LEASE / 3, SystemClock()):
+        async with renewing(renewer, LEASE, place.clock):
             await accepted(place)
     assert await journal.append([RECORD], opened.fencing_token) == 23
     await journal.close()

@@ -224,7 +224,8 @@ async def bucket_wreck(
     except (JournalCorrupt, JournalForeign) as error:
         yield BucketWreck(bucket, snapshots, None, found.etag, [str(error)])
         return
-    await wait_for_silence(BucketJournal(store, str, name=name).reader(), lease, clock)
+    reader = BucketJournal(store, str, name=name, clock=clock).reader()
+    await wait_for_silence(reader, lease, clock)
     held = await _held(bucket)
     async with renewing(ManifestRenewer(held, lambda manifest: manifest), lease, clock):
         yield BucketWreck(bucket, snapshots, held, None, [])

@@ -16,6 +16,7 @@ from lacuna.controlplane.journal.journal import (
     OpenedJournal,
     Seal,
 )
+from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silence
 from lacuna.controlplane.journal.moving.wreck import newest_intact, nothing_intact
@@ -104,7 +105,8 @@ async def postgresql_wreck(
     url: str, snapshots: SnapshotStore, lease: float, clock: Clock
 ) -> AsyncIterator[PostgresqlWreck]:
     """Run the body while this process holds the journal. Raises JournalInUse and other JournalErrors."""
-    journal = PostgresqlJournal(url, str, lease=lease, snapshots=snapshots)
+    watch = LeaderWatch(clock)
+    journal = PostgresqlJournal(url, str, lease=lease, snapshots=snapshots, watch=watch)
     async with connected(url) as connection:
         if not await is_there(connection):
             raise JournalError(
