@@ -107,7 +107,7 @@ def _transact(
         {
             "bootstrap.servers": cluster.bootstrap,
             "transactional.id": f"{topic}-{partition}",
-            "linger.ms": 0,
+            "linger.ms": 30_000,  # so that `flush` sends each transaction at once, as one batch
             **client,
         }
     )

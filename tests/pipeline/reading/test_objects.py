@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.logstore.segments.merge import PASS_THROUGH_SIZE
 from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.datasource.batch import BatchReader
@@ -160,15 +161,14 @@ def test_tasks_that_cannot_prolong_a_pin_leave_the_long_one(
     held: tuple[Cluster, Planned, Pins], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They begin too late, reach another cluster, or reach none."""
-    monkeypatch.setattr("lacuna.pipeline.control._GIVE_UP_AFTER", 0.1)
     cluster, planned, pins = held
     hold = _hold_of(planned)
     replace(hold, cluster_id="another").prolong()
-    with pytest.raises(ControlPlaneUnavailable):
+    with monkeypatch.context() as hurried, pytest.raises(ControlPlaneUnavailable):
+        hurried.setattr("lacuna.pipeline.control._GIVE_UP_AFTER", 0.1)
         replace(hold, place=ControlPlace("127.0.0.1:1")).prolong()
     assert hold.full in pins
     cluster.advance(HOLD_MS + 1_000)
-    monkeypatch.undo()
     hold.prolong()
     assert hold.brief not in pins
     assert hold.full in pins
@@ -219,14 +219,15 @@ def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
 def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
     tmp_path: Path, transact: Any, bounds: dict[str, str]
 ) -> None:
-    """Of a transaction of three batches in one extent, the one in the middle is damaged."""
+    """Of three batches in one extent, the one in the middle is damaged."""
     with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("damaged-partly")
-        values = [b"before" * 10_000, b"damage" * 10_000, b"after" * 10_000]
-        transact(cluster, topic, [(True, [(b"k", value) for value in values])], **{"batch.size": 1})
+        values = [b"before" * 20_000, b"damage" * 20_000, b"after" * 20_000]
+        assert all(len(value) > PASS_THROUGH_SIZE for value in values)  # else they become one batch
+        transact(cluster, topic, [(True, [(b"k", value)]) for value in values])
         housekeeping = cluster.embedded.agents[0].housekeeping
         assert housekeeping is not None
-        cluster.run(housekeeping.merge())  # where the agent's flushes made several extents of it
+        cluster.run(housekeeping.merge())
         strict = _planned(cluster, topic)
         (piece,) = strict.tasks[0].pieces
         path = next(tmp_path.rglob(f"*{piece.key(strict.tasks[0].bucket.cluster_id)[-20:]}"))
