@@ -2,16 +2,22 @@
 
 import random
 import socket
+import sys
+from collections import deque
 from pathlib import Path
 from typing import Final
 
 _RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FIRST_EPHEMERAL: Final = 32768
 _SPAN: Final = 8000
+_MOST_HELD: Final = 64
+#: Sockets that are bound to the ports found last, and do not listen: a server can take the port, and another process
+#: that looks for one cannot.
+_held: Final[deque[socket.socket]] = deque()
 
 
 def lasting_ports(count: int) -> list[int]:
-    """Free ports of 127.0.0.1 that the system does not hand out while their servers are down.
+    """Free ports of 127.0.0.1 that the system does not hand out while their servers are down, nor this function again.
 
     They lie below the range from which the system picks ports for outgoing connections. A client that reconnects
     could otherwise be given the very port that it tries to reach: it would be connected to itself, and the server
@@ -25,16 +31,25 @@ def lasting_ports(count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = chance.randrange(max(1024, above - _SPAN), above)
-        if port not in found and _is_free(port):
+        if _hold(port):
             found.append(port)
     return found
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+def _hold(port: int) -> bool:
+    """Binds a socket to a port, and returns whether it was free."""
+    held = socket.socket()
+    try:
+        held.bind(("127.0.0.1", port))
+    except OSError:
+        held.close()
+        return False
+    if sys.platform != "linux":  # a server could not bind as well
+        held.close()
+        return True
+    # From here on a server, whose socket has the option too, can bind.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _held.append(held)
+    if len(_held) > _MOST_HELD:
+        _held.popleft().close()
     return True

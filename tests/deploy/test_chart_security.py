@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 
 from lacuna.operating.moto import CREDENTIALS
+from lacuna.testing.ports import lasting_ports
 from tests.certificates import Authority, Certificate
 from tests.clients.librd import eventually
-from tests.compat.harness.tools import free_port
 from tests.deploy.chart import (
     CERTIFIED,
     LEAST,
@@ -217,7 +217,7 @@ class Given:
 
 def brought_here(spec: Manifest, folder: Path, kept: Kept, elsewhere: Mapping[str, str]) -> Given:
     """What a pod is given, with its files in a folder and these addresses in place of others."""
-    health = f"127.0.0.1:{free_port()}"
+    health = f"127.0.0.1:{lasting_ports(1)[0]}"
     moved = {**elsewhere, "0.0.0.0:9644": health, "0.0.0.0": "127.0.0.1"}
     (container,) = spec["containers"]
     places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -243,7 +243,8 @@ def brought_here(spec: Manifest, folder: Path, kept: Kept, elsewhere: Mapping[st
 @pytest.mark.parametrize("values", [SECURE, CERTIFIED], ids=["secure", "certified"])
 def test_a_secure_cluster_works(tmp_path: Path, values: dict[str, Any], bucket_url: str) -> None:
     """The demo of `helm test` finds nothing wrong, probes are answered, and strangers are refused."""
-    port, control = free_port(), f"127.0.0.1:{free_port()}"
+    port, control_port = lasting_ports(2)
+    control = f"127.0.0.1:{control_port}"
     manifests = rendered(
         tmp_path,
         values
