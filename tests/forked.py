@@ -6,17 +6,25 @@ import atexit
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from subprocess import PIPE, STDOUT, TimeoutExpired
+from typing import IO, Any, ClassVar, Self, TypeAlias
 
 from lacuna.testing import ProcessCluster
 
 LACUNA = (sys.executable, "-m", "lacuna")
 FORKS = Path(__file__).parent / "lacuna" / "forks.py"
+SECONDS = 60.0
+
+Started: TypeAlias = "subprocess.Popen[Any] | Forked"
 
 
 @cache
@@ -28,54 +36,103 @@ def _forks() -> socket.socket:
 
     def end() -> None:
         ours.shutdown(socket.SHUT_WR)
-        process.wait()
+        try:
+            process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
     atexit.register(end)
     return ours
 
 
-class Popen(subprocess.Popen[Any]):
-    """Starts processes as `subprocess.Popen` does, but forks `python -m lacuna` from a process that has imported it.
+def start_process(command: Sequence[str], **options: Any) -> Started:
+    """Starts a process as `subprocess.Popen` does, and `python -m lacuna` in a fork of one that has imported it.
 
-    The imports took 0.4 seconds of CPU each time. Files other than the standard ones are not passed on.
+    The imports took 0.4 seconds of CPU each time.
     """
+    needs_its_own = "--moto" in command  # its server does
+    if tuple(command[:3]) != LACUNA or needs_its_own:
+        return subprocess.Popen(command, **options)
+    return Forked(command, **options)
 
-    _status: int | None = None
 
-    def _execute_child(self, args: Any, *others: Any) -> None:
-        itself: Any = self
-        if tuple(args[:3]) != LACUNA or "--moto" in args:  # moto's server needs a fresh process
-            super()._execute_child(args, *others)  # type: ignore[misc]
-            return
-        folder, environment, pipes = others[4], others[5], others[9:15]
+class Forked:
+    """A fork, with those options and methods of `subprocess.Popen` that tests use."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: int | IO[Any] | None = None,
+        stdout: int | IO[Any] | None = None,
+        stderr: int | IO[Any] | None = None,
+        text: bool = False,
+        errors: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self.args = command
+        self.returncode: int | None = None
+        self._readings: list[_Reading] = []
         asked = {
-            "arguments": list(args[3:]),
-            "environment": dict(os.environ if environment is None else environment),
-            "folder": str(folder or Path.cwd()),
+            "arguments": list(command[3:]),
+            "environment": dict(os.environ if env is None else env),
+            "folder": str(cwd or Path.cwd()),
         }
-        redirected = (pipes[0], pipes[3], pipes[5])
-        files = [number if file == -1 else file for number, file in enumerate(redirected)]
-        self._status, status = os.pipe()
-        socket.send_fds(_forks(), [json.dumps(asked).encode()], [*files, status])
-        os.close(status)
+        mode = "" if text else "b"
+        with ExitStack() as passed:
+            self.stdin, given = _end(passed, stdin, 0, "w" + mode, errors)
+            self.stdout, out = _end(passed, stdout, 1, "r" + mode, errors)
+            self.stderr, err = _end(
+                passed, out if stderr == STDOUT else stderr, 2, "r" + mode, errors
+            )
+            self._status, status = os.pipe()
+            passed.callback(os.close, status)
+            socket.send_fds(_forks(), [json.dumps(asked).encode()], [given, out, err, status])
         self.pid = self._reported()
-        itself._child_created = True
-        itself._close_pipe_fds(*pipes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for file in (self.stdout, self.stderr, self.stdin):
+            if file is not None:
+                file.close()
+        self.wait()
 
     def poll(self) -> int | None:
-        return super().poll() if self._status is None else self._ended(0)
+        return self._ended(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        if self._status is None:
-            return super().wait(timeout)
         code = self._ended(timeout)
         if code is None:
-            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            raise TimeoutExpired(self.args, timeout or 0)
         return code
+
+    def communicate(self, given: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """Writes `given`, and returns what is printed until the end. May be called again after TimeoutExpired."""
+        self._readings = self._readings or [_Reading(self.stdout), _Reading(self.stderr)]
+        if self.stdin is not None and not self.stdin.closed:
+            with suppress(BrokenPipeError):  # it need not read all, or has ended
+                if given:
+                    self.stdin.write(given)
+                self.stdin.close()
+        self.wait(timeout)
+        for reading in self._readings:
+            reading.join(timeout)
+            if reading.is_alive():
+                raise TimeoutExpired(self.args, timeout or 0)
+        return self._readings[0].found, self._readings[1].found
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
     def _ended(self, seconds: float | None) -> int | None:
         """The exit code, as soon as there is one within so many seconds."""
-        assert self._status is not None
         if self.returncode is None and select.select([self._status], [], [], seconds)[0]:
             self.returncode = os.waitstatus_to_exitcode(self._reported())
             os.close(self._status)
@@ -83,13 +140,41 @@ class Popen(subprocess.Popen[Any]):
 
     def _reported(self) -> int:
         """What the process that forks writes next: the process id, then how the process ended."""
-        assert self._status is not None
         found = os.read(self._status, 8)
         assert found, "the process that forks has ended"
         return int.from_bytes(found, "big")
 
 
+def _end(
+    passed: ExitStack, asked: int | IO[Any] | None, number: int, mode: str, errors: str | None
+) -> tuple[IO[Any] | None, int]:
+    """Our end of a pipe if one is asked for, and the file that the fork gets, which `passed` closes if it is new."""
+    if asked is None:
+        return None, number
+    if asked == PIPE:
+        reading, writing = os.pipe()
+        ours, theirs = (reading, writing) if number else (writing, reading)
+        passed.callback(os.close, theirs)
+        return open(ours, mode, errors=errors), theirs
+    return None, asked if isinstance(asked, int) else asked.fileno()
+
+
+class _Reading(threading.Thread):
+    """Reads a file to its end."""
+
+    def __init__(self, file: IO[Any] | None) -> None:
+        super().__init__(daemon=True)
+        self._file = file
+        self.found: Any = None
+        self.start()
+
+    def run(self) -> None:
+        if self._file is not None:
+            with self._file:
+                self.found = self._file.read()
+
+
 class ForkedCluster(ProcessCluster):
     """`lacuna up` as a process of its own."""
 
-    _popen = Popen
+    _popen: ClassVar[Callable[..., Any]] = staticmethod(start_process)

@@ -7,9 +7,9 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, ClassVar, Self
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -28,7 +28,7 @@ class ProcessCluster:
     With `data` None it uses a temporary folder and deletes it at the end. `options` are further options of the command.
     """
 
-    _popen: type[subprocess.Popen[str]] = subprocess.Popen
+    _popen: ClassVar[Callable[..., Any]] = subprocess.Popen
 
     def __init__(self, data: Path | None = None, options: Sequence[str] = ()) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="lacuna-") if data is None else None

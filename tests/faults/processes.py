@@ -19,7 +19,7 @@ from typing import IO, Self
 
 from lacuna.controlplane.shared_service import ask_status
 from lacuna.testing.ports import lasting_ports
-from tests.forked import Popen
+from tests.forked import Started, start_process
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -60,14 +60,14 @@ class Process:
         self._listens = listens
         self._heard = heard
         self._environment = {**os.environ, **(environment or {})}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Started | None = None
         self._reader: threading.Thread | None = None
 
     def start(self) -> Self:
         """Starts the process and, if it has a `ready` line, waits until it serves."""
         self.lines.append("--- start")
         where = [f"--listen={self.address}"] if self._listens else []
-        self._process = Popen(
+        self._process = start_process(
             [*self._command, *where],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

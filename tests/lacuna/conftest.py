@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lacuna.controlplane.state.settings import TRANSACTION_MAX_TIMEOUT_MS
 from lacuna.testing import Cluster
-from tests.forked import LACUNA, Popen
+from tests.forked import LACUNA, start_process
 from tests.journal_servers import (
     bucket_url,
     database,
@@ -84,7 +84,7 @@ def lacuna(tmp_path: Path) -> Command:
     def run(*arguments: str, columns: int = 80, stdin: bytes = b"", **environment: str) -> Ran:
         if arguments[:1] == ("up",) and "--console" not in arguments and "--help" not in arguments:
             arguments += ("--no-console",)
-        with Popen(
+        with start_process(
             [*LACUNA, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -93,7 +93,7 @@ def lacuna(tmp_path: Path) -> Command:
             cwd=tmp_path,
         ) as process:
             out, err = process.communicate(stdin)
-        return Ran(_text(out), _text(err), process.returncode)
+            return Ran(_text(out), _text(err), process.wait())
 
     return run
 

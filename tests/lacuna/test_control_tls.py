@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.certificates import Authority, Certificate
 from tests.clients.librd import eventually
-from tests.forked import Popen
+from tests.forked import start_process
 from tests.lacuna.test_controlplane_and_agents import running
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_a_standby_asks_the_leader_with_its_certificate(
 
 
 def test_a_control_plane_that_others_reach_warns(tmp_path: Path) -> None:
-    process = Popen(
+    process = start_process(
         [
             *(sys.executable, "-m", "lacuna", "controlplane", "--listen", "0.0.0.0:0"),
             *("--data", str(tmp_path / "data")),

@@ -19,7 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from lacuna.testing.ports import lasting_ports
 from tests.clients.librd import eventually
 from tests.clients.probing import Target
-from tests.forked import Popen
+from tests.forked import start_process
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 @contextmanager
 def running(ready: str, *arguments: str) -> Iterator[str]:
     """A command that keeps running: the rest of its line that begins with `ready`. Ends with Ctrl-C."""
-    process = Popen([sys.executable, "-m", "lacuna", *arguments], stdout=subprocess.PIPE, text=True)
+    process = start_process(
+        [sys.executable, "-m", "lacuna", *arguments], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -11,14 +11,14 @@ from types import SimpleNamespace
 from urllib.request import urlopen
 
 from lacuna.testing.ports import lasting_ports
-from tests.forked import Popen
+from tests.forked import start_process
 
 
 def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -> None:
     (port,) = lasting_ports(1)
     health = f"127.0.0.1:{port}"
     command = [sys.executable, "-m", "lacuna", "up", "--data", str(tmp_path / "data"), "--verbose"]
-    up = Popen(
+    up = start_process(
         [*command, "--listen", "127.0.0.1:0", "--health", health, "--console", "127.0.0.1:0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -20,15 +20,15 @@ from moto.server import ThreadedMotoServer
 
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.testing.ports import lasting_ports
-from tests.forked import Popen
+from tests.forked import Started, start_process
 
 SECONDS = 60.0
 
 
 @contextmanager
-def service(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def service(*arguments: str, **environment: str) -> Iterator[Started]:
     """Runs `lacuna ARGUMENTS`, and kills it in the end."""
-    process = Popen(
+    process = start_process(
         [sys.executable, "-m", "lacuna", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -42,7 +42,7 @@ def service(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
         process.communicate()
 
 
-def stopped(process: subprocess.Popen[str]) -> None:
+def stopped(process: Started) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(SECONDS) == 0
 

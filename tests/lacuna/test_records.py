@@ -27,7 +27,7 @@ from lacuna.cli.records.points import Kind, Point, parse_from, parse_until
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
-from tests.forked import Popen
+from tests.forked import Started, start_process
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Ran, Refusal
@@ -62,9 +62,9 @@ def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Callable[..., str]:
 
 
 @contextmanager
-def running(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(cluster: Cluster, *arguments: str) -> Iterator[Started]:
     """A command with pipes to this process; it is ended at the end."""
-    with Popen(
+    with start_process(
         [sys.executable, "-m", "lacuna", *arguments, "-b", cluster.bootstrap],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -20,7 +20,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.stores import folder_url
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
-from tests.forked import ForkedCluster, Popen
+from tests.forked import ForkedCluster, Started, start_process
 from tests.lacuna.conftest import without_warnings
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def test_grpc_is_loaded_by_the_first_that_connects(data: Path, lacuna: Command) 
             assert has_grpc()
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return Popen(
+def start(*arguments: str) -> Started:
+    return start_process(
         [
             sys.executable,
             "-m",

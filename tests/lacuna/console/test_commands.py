@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from lacuna.base.errors import ListenError
 from lacuna.cli.console_options import Wanted, host_names
 from lacuna.testing import ProcessCluster
-from tests.forked import Popen
+from tests.forked import start_process
 from tests.lacuna.conftest import Refusal, without_warnings
 from tests.lacuna.console.conftest import SECONDS
 from tests.lacuna.console.test_pages import plain
@@ -60,7 +60,7 @@ def test_what_is_refused(refused: Refusal) -> None:
 def running(*arguments: str, ready: str, lines: int = 1) -> Iterator[tuple[str, str]]:
     """A command that serves a console; yields its first lines and the console's URL. Ctrl-C must end it cleanly."""
     command = [sys.executable, "-m", "lacuna", *arguments]
-    process = Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         said = "".join(process.stdout.readline() for _ in range(lines))
