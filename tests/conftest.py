@@ -1,4 +1,4 @@
-"""Settings for all tests: hypothesis, Ctrl-C, the order of the files, and garbage collection."""
+"""Settings for all tests: hypothesis, Ctrl-C, stalls, the order of the files, and garbage collection."""
 
 import gc
 import itertools
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests.stalled import Watch
+
 # The same examples in every run, however slow the machine, so that a run never fails because of a new random example.
 # `pytest --hypothesis-profile=default` searches.
 settings.register_profile(
@@ -21,6 +23,10 @@ settings.load_profile("repeated")
 # A shell's background jobs ignore Ctrl-C, and the processes that tests start and end by it would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Watch(config))
 
 
 @pytest.hookimpl(trylast=True)

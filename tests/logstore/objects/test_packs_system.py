@@ -227,9 +227,10 @@ def test_after_a_fork_the_pack_is_the_parents(tmp_path: Path) -> None:
     store.put("c/1", [PAYLOAD])
     (pack,) = packs(tmp_path)
     before = pack.read_bytes()
-    child = multiprocessing.get_context("fork").Process(target=put_in_child, args=(store,))
+    fork = multiprocessing.get_context("fork")
+    child = fork.Process(target=put_in_child, args=(store,), daemon=True)
     child.start()
-    child.join()
+    child.join(60)
     assert child.exitcode == 0
     assert pack.read_bytes() == before
     assert as_files(tmp_path) == ["c/child"], "the parent has locked the directory"
