@@ -164,9 +164,10 @@ def test_tasks_that_cannot_prolong_a_pin_leave_the_long_one(
     cluster, planned, pins = held
     hold = _hold_of(planned)
     replace(hold, cluster_id="another").prolong()
-    with monkeypatch.context() as hurried, pytest.raises(ControlPlaneUnavailable):
+    with monkeypatch.context() as hurried:
         hurried.setattr("lacuna.pipeline.control._GIVE_UP_AFTER", 0.1)
-        replace(hold, place=ControlPlace("127.0.0.1:1")).prolong()
+        with pytest.raises(ControlPlaneUnavailable):
+            replace(hold, place=ControlPlace("127.0.0.1:1")).prolong()
     assert hold.full in pins
     cluster.advance(HOLD_MS + 1_000)
     hold.prolong()
