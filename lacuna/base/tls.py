@@ -1,7 +1,6 @@
 """What is made of TLS files, and made anew when they change; and whom a certificate names."""
 
 import logging
-import os
 import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from lacuna.base.errors import UserError
+from lacuna.base.stamp import Stamp, stamp_of
 
 log = logging.getLogger("lacuna")
 
@@ -23,7 +23,6 @@ _CERTIFICATE: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
 #: What tells one content of the files from another: the modification time in ns, the size and the inode of each.
-_Stamp = tuple[tuple[int, int, int], ...]
 #: Attributes that have names in RFC 2253. Java, and so Kafka, writes all others as numbers.
 _NAMES: Final[Mapping[str, str]] = {
     "2.5.4.3": "CN",
@@ -90,15 +89,14 @@ class Watched(Generic[T]):
         else:
             log.info("TLS files have changed: new connections use them")
 
-    def _look(self) -> _Stamp:
+    def _look(self) -> list[Stamp]:
         stamps = []
         for path in self._files:
             try:
-                found = os.stat(path)
+                stamps.append(stamp_of(path))
             except OSError as error:
                 raise UserError(f"the TLS file {path} cannot be read: {error.strerror}") from error
-            stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
-        return tuple(stamps)
+        return stamps
 
 
 def trust_authorities(context: ssl.SSLContext, path: str, key: str) -> None:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from lacuna.base.burst import Burst
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
@@ -47,8 +48,8 @@ from lacuna.controlplane.v1.reports_pb2 import AgentReport
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# Each iteration of the event loop reads the sockets again; an append begins after one that brought no command, after
-# this many, or once its records have so many bytes.
+# An append begins after an iteration of the event loop that brought no command, after this many, or once its records
+# have so many bytes.
 _MAX_ITERATIONS = 4
 _ENOUGH_BYTES = 16 << 10
 #: For how long one iteration of the event loop decides commands and shows partitions to watchers. What is left waits
@@ -649,20 +650,19 @@ class Runtime:
             self._begin_append()
         elif self._asks_journal() and self._append is None and self._appending_soon is None:
             loop = asyncio.get_running_loop()
-            self._appending_soon = loop.call_soon(self._gather, 0, 0)
+            self._appending_soon = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
     def _asks_journal(self) -> bool:
         """Whether there are records to write or answers to prove."""
         return bool(self._records) or self._proofs_asked > self._proofs
 
-    def _gather(self, seen: int, iterations: int) -> None:
-        """Begin the append once an iteration of the event loop has brought no more records."""
-        has_enough = iterations == _MAX_ITERATIONS or self._records_bytes >= _ENOUGH_BYTES
-        if has_enough or len(self._records) == seen:
+    def _gather(self, burst: Burst) -> None:
+        """Begin the append once an iteration of the event loop has brought no more records, or there are enough."""
+        if self._records_bytes < _ENOUGH_BYTES and burst.goes_on(len(self._records)):
+            loop = asyncio.get_running_loop()
+            self._appending_soon = loop.call_soon(self._gather, burst)
+        else:
             self._begin_append()
-            return
-        loop = asyncio.get_running_loop()
-        self._appending_soon = loop.call_soon(self._gather, len(self._records), iterations + 1)
 
     def _begin_append(self) -> None:
         """Start an append if there are records to write, or else a confirmation if answers wait for one.

@@ -1,5 +1,7 @@
 # What `kernel.py` calls in its compiled form: values from bytes and back without a Python call for each.
 
+from libc.string cimport memcpy
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -199,6 +201,3 @@ cdef extern from "Python.h":
     object PyBytes_FromStringAndSize(const char *data, Py_ssize_t size)
     void *PyMem_Realloc(void *data, size_t size)
     void PyMem_Free(void *data)
-
-cdef extern from "string.h":
-    void *memcpy(void *target, const void *source, size_t size) nogil

@@ -34,6 +34,7 @@ from lacuna.agent.produce.gaps import Gaps
 from lacuna.agent.produce.moves import Moves
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.threads import Threads
+from lacuna.base.burst import Burst
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.batches import (
     COMMITTED_BATCH,
@@ -60,8 +61,7 @@ from lacuna.logstore.segments.writer import SliceInput, WrittenSegment, write_se
 
 log = logging.getLogger("lacuna.agent.produce")
 
-# A client writes the requests of one burst some ten microseconds apart. Each iteration of the event loop reads the
-# sockets again; a flush begins after one that brought nothing, or after this many.
+# A client writes the requests of one burst some ten microseconds apart. A flush waits for so many iterations at most.
 _MAX_ITERATIONS = 8
 # Up to this size a PUT takes about as long as its sync.
 _SMALL_BYTES = 128 * 1024
@@ -274,7 +274,7 @@ class Flusher:
         elif self._settings.flush_interval_ms:
             self._start = loop.call_later(self._settings.flush_interval_ms / 1000, self._begin)
         elif not self._puts_now and self._is_worth_a_flush():
-            self._start = loop.call_soon(self._gather, 0, 0)
+            self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
     def _is_worth_a_flush(self) -> bool:
         """Whether what is queued begins a flush now. A little waits for the flush in flight, as does what comes then.
@@ -283,13 +283,12 @@ class Flusher:
         """
         return not self._flights or self._buffer.queued_bytes > _SMALL_BYTES
 
-    def _gather(self, seen: int, iterations: int) -> None:
+    def _gather(self, burst: Burst) -> None:
         """Begin the flush once no more batches arrive, so that a burst of requests shares it."""
-        if len(self._buffer) == seen or iterations == _MAX_ITERATIONS:
+        if burst.goes_on(len(self._buffer)):
+            self._start = asyncio.get_running_loop().call_soon(self._gather, burst)
+        else:
             self._begin()
-            return
-        loop = asyncio.get_running_loop()
-        self._start = loop.call_soon(self._gather, len(self._buffer), iterations + 1)
 
     def _begin(self) -> None:
         self._start = None

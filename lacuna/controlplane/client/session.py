@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from lacuna.base.burst import Burst
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.parts import call_in_parts
@@ -247,7 +248,10 @@ class SessionClient:
         try:
             while True:
                 await self._wake.wait()
-                await self._gather()
+                # The commands of a burst share a message.
+                burst = Burst(_MAX_ITERATIONS)
+                while burst.goes_on(len(self._unsent)):
+                    await asyncio.sleep(0)
                 await stream.write(self._next_request())
         except StreamBroken:
             return
@@ -256,14 +260,6 @@ class SessionClient:
                 "sending failed: this session ends, and a new one will be opened", exc_info=error
             )
             stream.give_up(f"sending failed with {error!r}")
-
-    async def _gather(self) -> None:
-        """Return once an iteration of the event loop has brought no more commands: those of a burst share a message."""
-        for _ in range(_MAX_ITERATIONS):
-            waiting = len(self._unsent)
-            await asyncio.sleep(0)
-            if len(self._unsent) == waiting:
-                return
 
     def _next_request(self) -> SessionRequest:
         request = SessionRequest()

@@ -4,6 +4,8 @@ from cpython.array cimport array
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.string cimport memcmp, memcpy
 
+from lacuna.logstore.records.integers cimport numbers_of
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -55,17 +57,15 @@ cdef extern from *:
 
 
 cdef inline long long number_at(object numbers, Py_ssize_t index) except? -9:
-    cdef array found = <array?>numbers
-    if found.ob_descr.itemsize != 8 or not 0 <= index < len(found):
+    if not 0 <= index < len(numbers):
         raise IndexError("no such number")
-    return found.data.as_longlongs[index]
+    return numbers_of(numbers)[index]
 
 
 cdef inline int set_last(object numbers, long long value) except -1:
-    cdef array found = <array?>numbers
-    if found.ob_descr.itemsize != 8 or not len(found):
+    if not len(numbers):
         raise IndexError("no such number")
-    found.data.as_longlongs[len(found) - 1] = value
+    numbers_of(numbers)[len(numbers) - 1] = value
     return 0
 
 

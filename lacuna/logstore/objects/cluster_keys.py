@@ -25,8 +25,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
+from lacuna.base.stamp import Stamp, stamp_of
 from lacuna.logstore.objects.cells import KEY_SIZE, MAX_KEY_ID_SIZE
 from lacuna.logstore.objects.store import StoreMisconfiguredError
 
@@ -40,8 +41,6 @@ _COMMAND_SECONDS: Final = 30
 _COMMAND: Final = "the command for the cluster's keys"
 #: Seconds between two runs of the command because of ids that it did not know.
 _PAUSE_SECONDS: Final = 10.0
-
-_State: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ class KeyFile:
         self._path = path
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: _State | None
+        self._seen: Stamp | None
         self._seen, self._keys = self._read()
         self._looked = clock()
         if os.name == "posix" and _is_open_to_others(os.stat(path)):
@@ -138,7 +137,7 @@ class KeyFile:
         with self._lock:
             self._looked = self._clock()
             try:
-                if self._state() != self._seen:
+                if self._stamp() != self._seen:
                     self._seen, self._keys = self._read()
             except StoreMisconfiguredError as error:
                 if self._seen is not None:
@@ -152,23 +151,21 @@ class KeyFile:
             known = self.now()
         return _find(known, key_id, self._path)
 
-    def _read(self) -> tuple[_State, ClusterKeys]:
-        state = self._state()
+    def _read(self) -> tuple[Stamp, ClusterKeys]:
+        stamp = self._stamp()
         try:
             text = Path(self._path).read_text(encoding="utf-8")
         except OSError as error:
             raise self._unreadable(error.strerror) from error
         except UnicodeDecodeError as error:
             raise self._unreadable("it is not text") from error
-        return state, parse_keys(text, self._path)
+        return stamp, parse_keys(text, self._path)
 
-    def _state(self) -> _State:
-        """What is another once the file has changed."""
+    def _stamp(self) -> Stamp:
         try:
-            info = os.stat(self._path)
+            return stamp_of(self._path)
         except OSError as error:
             raise self._unreadable(error.strerror) from error
-        return info.st_mtime_ns, info.st_size, info.st_ino
 
     def _unreadable(self, reason: str | None) -> StoreMisconfiguredError:
         return StoreMisconfiguredError(

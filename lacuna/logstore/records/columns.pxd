@@ -1,10 +1,9 @@
 # What `columns.py` calls in its compiled form: buffers that grow without being cleared or copied.
 
+from libc.string cimport memcpy
+
 from lacuna.logstore.records.integers cimport int32_at, int64_at
 
 cdef extern from "Python.h":
     char *PyByteArray_AS_STRING(object array)
     int PyByteArray_Resize(object array, Py_ssize_t size) except -1
-
-cdef extern from "string.h":
-    void *memcpy(void *target, const void *source, size_t size) nogil

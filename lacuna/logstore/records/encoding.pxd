@@ -1,4 +1,3 @@
 # What `encoding.py` calls in its compiled form.
 
-cdef extern from "string.h":
-    void *memcpy(void *target, const void *source, size_t size) nogil
+from lacuna.logstore.records.integers cimport copy, is_far, put_varint, varint_size

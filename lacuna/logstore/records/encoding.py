@@ -19,6 +19,9 @@ from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, 
 from lacuna.logstore.records.errors import BatchTooLargeError, InvalidRecordError
 from lacuna.logstore.records.packing import pack_batch
 
+if not cython.compiled:
+    from lacuna.logstore.records.integers import copy, is_far, put_varint, varint_size
+
 MAX_BATCH_BYTES = 512 * 1024
 """The most uncompressed bytes of a batch, unless a single record has more."""
 MAX_MESSAGE_BYTES = 1048588
@@ -26,7 +29,6 @@ MAX_MESSAGE_BYTES = 1048588
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
-_MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 # size (5), attributes (1), timestamp delta (10), offset delta (5), header count (5)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 26)
@@ -35,17 +37,6 @@ _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
 _MURMUR2_SEED = cython.declare(cython.ulonglong, 0x9747B28C)
 _MURMUR2_FACTOR = cython.declare(cython.ulonglong, 0x5BD1E995)
 _UINT32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _varint_size(value: cython.longlong) -> cython.Py_ssize_t:
-    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
-    size: cython.Py_ssize_t = 1
-    while bits > 0x7F:
-        bits >>= 7
-        size += 1
-    return size
 
 
 @cython.final
@@ -193,7 +184,8 @@ class _Encoder:
         if needed > _MAX_INT32:
             raise BatchTooLargeError(f"the record of row {row}", needed, self.max_message_bytes)
         if self.count > 0 and (
-            _HEADER_SIZE + self.size + needed > self.max_batch_bytes or self.is_far(timestamp)
+            _HEADER_SIZE + self.size + needed > self.max_batch_bytes
+            or is_far(self.base_timestamp, timestamp)
         ):
             self.end_batch()
         if self.count == 0:
@@ -217,40 +209,26 @@ class _Encoder:
         return 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def is_far(self, timestamp: cython.longlong) -> cython.bint:
-        """Whether timestamp - base_timestamp does not fit 64 bits."""
-        if self.base_timestamp >= 0:
-            return timestamp < self.base_timestamp - _MAX_INT64
-        return timestamp > self.base_timestamp + _MAX_INT64
-
-    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def record_size(self, timestamp: cython.longlong) -> cython.longlong:
         """The record's size field: how many bytes follow it."""
         size: cython.longlong = 1
         i: cython.longlong
-        size += _varint_size(timestamp - self.base_timestamp) + _varint_size(self.count)
-        size += _varint_size(self.keys.length) + max(self.keys.length, 0)
-        size += _varint_size(self.values.length) + max(self.values.length, 0)
-        size += _varint_size(self.headers.end - self.headers.first)
+        size += varint_size(timestamp - self.base_timestamp) + varint_size(self.count)
+        size += varint_size(self.keys.length) + max(self.keys.length, 0)
+        size += varint_size(self.values.length) + max(self.values.length, 0)
+        size += varint_size(self.headers.end - self.headers.first)
         for i in range(self.headers.first, self.headers.end):
             self.headers.keys.find(i)
             self.headers.values.find(i)
-            size += _varint_size(self.headers.keys.length) + self.headers.keys.length
-            size += _varint_size(self.headers.values.length) + max(self.headers.values.length, 0)
+            size += varint_size(self.headers.keys.length) + self.headers.keys.length
+            size += varint_size(self.headers.values.length) + max(self.headers.values.length, 0)
         return size
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def put_varint(self, value: cython.longlong) -> cython.void:
-        bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
-        while bits > 0x7F:
-            self.out[self.size] = (bits & 0x7F) | 0x80
-            bits >>= 7
-            self.size += 1
-        self.out[self.size] = bits
-        self.size += 1
+        self.size = put_varint(self.out, self.size, value)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -258,16 +236,7 @@ class _Encoder:
         """Append the length and the bytes of the row that `column` found."""
         self.put_varint(column.length)
         if column.length > 0:
-            if cython.compiled:
-                memcpy(  # noqa: F821 - declared in encoding.pxd
-                    cython.address(self.out[self.size]),
-                    cython.address(column.data[column.at]),
-                    column.length,
-                )
-            else:
-                end = column.at + column.length
-                self.out[self.size : self.size + column.length] = column.data[column.at : end]
-            self.size += column.length
+            self.size = copy(self.out, self.size, column.data, column.at, column.length)
         return 0
 
     @cython.cfunc

@@ -1,4 +1,4 @@
-"""Big-endian integers at a position of a buffer, as the kernel's modules call it where they are interpreted."""
+"""Integers in buffers, as the kernel's modules call it where they are interpreted; they are big-endian or varints."""
 
 from __future__ import annotations
 
@@ -26,3 +26,42 @@ def int32_at(data: Buffer, at: int) -> int:
 def int16_at(data: Buffer, at: int) -> int:
     """Return the signed integer in the two bytes from `at` on."""
     return int.from_bytes(memoryview(data)[at : at + 2], "big", signed=True)
+
+
+def put_int(out: bytearray | memoryview, at: int, value: int, width: int) -> None:
+    """Write the lowest `width` bytes of `value`."""
+    out[at : at + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "big")
+
+
+def put_varint(out: bytearray | memoryview, at: int, value: int) -> int:
+    """Write `value` as a zigzag varint at `at`; return the position after it."""
+    bits = (value << 1) ^ (value >> 63)
+    while bits > 0x7F:
+        out[at] = (bits & 0x7F) | 0x80
+        bits >>= 7
+        at += 1
+    out[at] = bits
+    return at + 1
+
+
+def varint_size(value: int) -> int:
+    """Return the size of a zigzag varint in bytes."""
+    return max(1, -(-((value << 1) ^ (value >> 63)).bit_length() // 7))
+
+
+def copy(out: bytearray | memoryview, at: int, data: Buffer, start: int, length: int) -> int:
+    """Copy data[start:start + length], nothing if `length` is negative; return the position after it."""
+    if length <= 0:
+        return at
+    out[at : at + length] = memoryview(data)[start : start + length]
+    return at + length
+
+
+def overflows(base: int, delta: int) -> bool:
+    """Whether base + delta does not fit 64 bits."""
+    return not -(1 << 63) <= base + delta < 1 << 63
+
+
+def is_far(base: int, other: int) -> bool:
+    """Whether other - base does not fit 64 bits."""
+    return not -(1 << 63) <= other - base < 1 << 63

@@ -21,12 +21,19 @@ from lacuna.logstore.records import layout
 from lacuna.logstore.records.errors import (
     CorruptBatchError,
     InvalidRecordError,
-    TruncatedBatchError,
 )
 from lacuna.logstore.records.rewriting import coalesce
 
 if not cython.compiled:
-    from lacuna.logstore.records.integers import int16_at, int32_at, int64_at, uint32_at
+    from lacuna.logstore.records.integers import (
+        int16_at,
+        int32_at,
+        int64_at,
+        overflows,
+        put_int,
+        uint32_at,
+    )
+    from lacuna.logstore.records.rewriting import batch_size
 
 __all__ = [
     "coalesce",
@@ -44,25 +51,6 @@ _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
 # Of the attributes: what only another codec, another timestamp type or a control batch has.
 _EXTRAORDINARY = cython.declare(cython.int, 0x07 | 0x08 | 0x20)
 _TRANSACTIONAL_BIT = cython.declare(cython.int, 0x10)
-_MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_int64(
-    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
-) -> cython.void:
-    i: cython.Py_ssize_t
-    for i in range(8):
-        out[at + i] = (value >> (56 - 8 * i)) & 0xFF
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
-    if delta >= 0:
-        return base > _MAX_INT64 - delta
-    return base < -_MAX_INT64 - 1 - delta
 
 
 @cython.final
@@ -196,7 +184,7 @@ def _read_times(
             _let_others_run()
         cursor.enter_record(section_end)
         timestamp = cursor.varint(64)
-        if _overflows(base_timestamp, timestamp):
+        if overflows(base_timestamp, timestamp):
             raise InvalidRecordError("its timestamp is beyond 64 bits", i)
         timestamp += base_timestamp
         if cursor.varint(32) != i:
@@ -320,7 +308,7 @@ def find_faults(
             _let_others_run()
         cursor.enter_record(section_end)
         timestamp = cursor.varint(64)
-        if _overflows(base_timestamp, timestamp):
+        if overflows(base_timestamp, timestamp):
             raise InvalidRecordError("its timestamp is beyond 64 bits", i)
         timestamp += base_timestamp
         is_misplaced = cursor.varint(32) != i
@@ -378,27 +366,6 @@ def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
     return records
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _batch_size(
-    data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """The size in bytes of the batch at `at`, which ends at or before `end` and has magic 2."""
-    size: cython.longlong
-    if end - at < _LOG_OVERHEAD:
-        raise TruncatedBatchError(at, _HEADER_SIZE)
-    size = int32_at(data, at + 8) + _LOG_OVERHEAD
-    if size < _HEADER_SIZE:
-        raise CorruptBatchError(
-            f"its batch_length makes it {size} bytes long, shorter than a batch header", at
-        )
-    if end - at > 16 and data[at + 16] != 2:
-        raise CorruptBatchError(f"its magic is {data[at + 16]}, not 2", at)
-    if size > end - at:
-        raise TruncatedBatchError(at, size)
-    return size
-
-
 @cython.ccall
 def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
     """Check contiguous batches as producers sent them and give them their offsets, in place.
@@ -431,7 +398,7 @@ def _walk(
     at: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t = 0
     while at < size:
-        at += _batch_size(data, at, size)
+        at += batch_size(data, at, size)
         count += 1
     columns = [array("q", bytes(8 * n)) for n in (count + 1, count, count, count)]
     positions: cython.longlong[::1] = memoryview(columns[0])
@@ -445,17 +412,17 @@ def _walk(
     at = 0
     for i in range(count):
         positions[i] = at
-        end: cython.Py_ssize_t = at + _batch_size(data, at, size)
+        end: cython.Py_ssize_t = at + batch_size(data, at, size)
         if verify:
             _verify(raw, data, at, end)
         if assign:
-            _put_int64(data, at, next_offset)
+            put_int(data, at, next_offset, 8)
         else:
             if int64_at(data, at) < next_offset:
                 raise CorruptBatchError(f"it begins before offset {next_offset}", at)
             next_offset = int64_at(data, at)
         delta = int32_at(data, at + 23)
-        if delta < 0 or _overflows(next_offset, delta + 1):
+        if delta < 0 or overflows(next_offset, delta + 1):
             raise CorruptBatchError(f"its last_offset_delta is {delta}", at)
         for j in range(at + 12, at + 16):
             data[j] = 0

@@ -1,6 +1,7 @@
-# What `rewriting.py` calls in its compiled form.
+# What `rewriting.py` calls in its compiled form, and what `kernel.py` calls of it.
 
-from lacuna.logstore.records.integers cimport int32_at, int64_at
+from lacuna.logstore.records.integers cimport (
+    copy, int32_at, int64_at, is_far, overflows, put_varint
+)
 
-cdef extern from "string.h":
-    void *memcpy(void *target, const void *source, size_t size) nogil
+cpdef Py_ssize_t batch_size(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) except -1

@@ -24,7 +24,14 @@ from lacuna.logstore.records.errors import (
 from lacuna.logstore.records.packing import pack_batch
 
 if not cython.compiled:
-    from lacuna.logstore.records.integers import int32_at, int64_at
+    from lacuna.logstore.records.integers import (
+        copy,
+        int32_at,
+        int64_at,
+        is_far,
+        overflows,
+        put_varint,
+    )
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
@@ -33,7 +40,6 @@ _LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
 _CONTROL = cython.declare(cython.int, 0x20)
 _DELETE_HORIZON = cython.declare(cython.int, 0x40)
 _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
-_MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 # size (5), attributes (1), timestamp delta (10), offset delta (5)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
@@ -44,41 +50,9 @@ _SHORT = cython.declare(cython.Py_ssize_t, 16)
 _NOTHING = array("q")
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_varint(
-    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
-) -> cython.Py_ssize_t:
-    """Write `value` as a zigzag varint at `at`; return the position after it."""
-    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
-    while bits > 0x7F:
-        out[at] = (bits & 0x7F) | 0x80
-        bits >>= 7
-        at += 1
-    out[at] = bits
-    return at + 1
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
-    if delta >= 0:
-        return base > _MAX_INT64 - delta
-    return base < -_MAX_INT64 - 1 - delta
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _is_far(base: cython.longlong, timestamp: cython.longlong) -> cython.bint:
-    """Whether timestamp - base does not fit 64 bits."""
-    if base >= 0:
-        return timestamp < base - _MAX_INT64
-    return timestamp > base + _MAX_INT64
-
-
-@cython.cfunc
+@cython.ccall
 @cython.exceptval(-1, check=False)
-def _batch_size(
+def batch_size(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """The size in bytes of the batch at `at`, which ends at or before `end` and has magic 2."""
@@ -290,7 +264,7 @@ class Rewriter:
         at: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t
         while at < size:
-            end = at + _batch_size(data, at, size)
+            end = at + batch_size(data, at, size)
             if data[at + 22] & _CONTROL:
                 raise ValueError("a control batch cannot be coalesced; leave it out")
             self.next_source(data, at)
@@ -348,7 +322,7 @@ class Rewriter:
         offset: cython.longlong
         for _ in range(count):
             section.next_record()
-            if _overflows(base_timestamp, section.timestamp_delta) or _overflows(
+            if overflows(base_timestamp, section.timestamp_delta) or overflows(
                 base_offset, section.offset_delta
             ):
                 raise InvalidRecordError("its timestamp or offset is beyond 64 bits", section.index)
@@ -376,7 +350,7 @@ class Rewriter:
         if self.count > 0 and (
             _HEADER_SIZE + self.size + _MAX_RECORD_HEAD + length > self.max_bytes
             or offset - self.base_offset > _MAX_INT32
-            or _is_far(self.base_timestamp, timestamp)
+            or is_far(self.base_timestamp, timestamp)
         ):
             self.end_batch()
         if self.keeps_horizons and section.is_tombstone():
@@ -389,9 +363,9 @@ class Rewriter:
         # length is known only now, is put first and the head moved up to it.
         at = self.size + 5
         self.out[at] = section.attributes
-        head = _put_varint(self.out, at + 1, timestamp - self.base_timestamp)
-        head = _put_varint(self.out, head, offset - self.base_offset)
-        self.size = _put_varint(self.out, self.size, head - at + length)
+        head = put_varint(self.out, at + 1, timestamp - self.base_timestamp)
+        head = put_varint(self.out, head, offset - self.base_offset)
+        self.size = put_varint(self.out, self.size, head - at + length)
         for i in range(head - at):
             self.out[self.size + i] = self.out[at + i]
         self.size += head - at
@@ -408,16 +382,11 @@ class Rewriter:
         """Append `length` bytes from the section's position."""
         i: cython.Py_ssize_t
         at: cython.Py_ssize_t = section.position
-        if cython.compiled:
-            if length < _SHORT:
-                for i in range(length):
-                    self.out[self.size + i] = section.data[at + i]
-            else:
-                memcpy(  # noqa: F821 - declared in rewriting.pxd
-                    cython.address(self.out[self.size]), cython.address(section.data[at]), length
-                )
+        if length < _SHORT:
+            for i in range(length):
+                self.out[self.size + i] = section.data[at + i]
         else:
-            self.out[self.size : self.size + length] = section.data[at : at + length]
+            copy(self.out, self.size, section.data, at, length)
         self.size += length
         return 0
 
@@ -426,7 +395,7 @@ class Rewriter:
     def meet_tombstone(self, timestamp: cython.longlong) -> cython.int:
         """Make sure that the batch has the horizon of the tombstone that comes next."""
         horizon: cython.longlong = self.source_horizon
-        if horizon >= 0 and _is_far(horizon, timestamp):
+        if horizon >= 0 and is_far(horizon, timestamp):
             horizon = -1
         if horizon != self.horizon:
             self.end_batch()
@@ -437,7 +406,7 @@ class Rewriter:
     @cython.exceptval(-1, check=False)
     def begin_batch(self, offset: cython.longlong, timestamp: cython.longlong) -> cython.int:
         # Keep the horizon of the batch before: where there is one tombstone, there are often more.
-        if self.horizon >= 0 and _is_far(self.horizon, timestamp):
+        if self.horizon >= 0 and is_far(self.horizon, timestamp):
             self.horizon = -1
         self.base_offset = offset
         self.base_timestamp = timestamp if self.horizon < 0 else self.horizon
@@ -527,7 +496,7 @@ def has_tombstones(
 ) -> bool:
     """Whether a record of `batch`, one whole batch, has a null value; raises as `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
-    size: cython.Py_ssize_t = _batch_size(data, 0, len(batch))
+    size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
     section: _Section = _Section()
     section.enter(batch, data, 0, size, max_decompressed_bytes)
     for _ in range(int32_at(data, 57)):

@@ -21,6 +21,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener, url2pathn
 
 from lacuna.agent.security.listeners import Listener
 from lacuna.base.errors import UserError
+from lacuna.base.stamp import Stamp, stamp_of
 
 log = logging.getLogger("lacuna.agent")
 
@@ -56,7 +57,7 @@ class Jwks:
         self._keys: Sequence[Jwk] = ()
         self._due = self._next = self._looked_at = -math.inf
         #: What tells one content of a file from another; None if there is none.
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: Stamp | None = None
         #: The reading that is under way.
         self.reading: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
@@ -135,12 +136,11 @@ class Jwks:
             self.reading = None
 
 
-def _stamp(file: Path) -> tuple[int, int, int] | None:
+def _stamp(file: Path) -> Stamp | None:
     try:
-        found = file.stat()
+        return stamp_of(file)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class _NoRedirects(HTTPRedirectHandler):

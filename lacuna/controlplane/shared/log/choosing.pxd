@@ -1,6 +1,6 @@
 # What `choosing.py` calls in its compiled form. Pointers, since Cython's memoryviews take seconds to compile.
 
-from cpython.array cimport array
+from lacuna.logstore.records.integers cimport numbers_of
 
 cdef extern from *:
     """
@@ -43,10 +43,3 @@ cdef extern from *:
         object mine, Py_ssize_t first, object theirs, Py_ssize_t index, Py_ssize_t count
     ) except -1
 
-
-cdef inline long long *numbers_of(object column) except? NULL:
-    """The items of an array("q"), which must not grow as long as they are used."""
-    cdef array found = <array?>column
-    if found.ob_descr.itemsize != 8:
-        raise ValueError("not an array of 64-bit integers")
-    return found.data.as_longlongs

@@ -19,7 +19,16 @@ except ModuleNotFoundError:
 from lacuna.logstore.records.errors import InvalidRecordError
 
 if not cython.compiled:
-    from lacuna.logstore.records.integers import int32_at, int64_at
+    from lacuna.logstore.records.integers import (
+        copy,
+        int32_at,
+        int64_at,
+        is_far,
+        overflows,
+        put_int,
+        put_varint,
+        varint_size,
+    )
 
 # What `look` finds an entry to be.
 _PLAIN = cython.declare(cython.int, 0)
@@ -48,74 +57,6 @@ if cython.compiled:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _put(
-    out: cython.uchar[::1],
-    at: cython.Py_ssize_t,
-    value: cython.longlong,
-    size: cython.Py_ssize_t,
-) -> cython.void:
-    """Write the lowest `size` bytes of `value`."""
-    i: cython.Py_ssize_t
-    if cython.compiled:
-        for i in range(size):
-            out[at + i] = (value >> (8 * (size - 1 - i))) & 0xFF
-    else:
-        out[at : at + size] = value.to_bytes(size, "big", signed=value < 0)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _put_varint(
-    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
-) -> cython.Py_ssize_t:
-    """Write `value` as a zigzag varint at `at`; return the position after it."""
-    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
-    while bits > 0x7F:
-        out[at] = (bits & 0x7F) | 0x80
-        bits >>= 7
-        at += 1
-    out[at] = bits
-    return at + 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _varint_size(value: cython.longlong) -> cython.Py_ssize_t:
-    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
-    size: cython.Py_ssize_t = 1
-    while bits > 0x7F:
-        bits >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _copy(
-    out: cython.uchar[::1],
-    at: cython.Py_ssize_t,
-    data: cython.const[cython.uchar][::1],
-    start: cython.Py_ssize_t,
-    length: cython.longlong,
-) -> cython.Py_ssize_t:
-    """Copy data[start:start + length], nothing if `length` is negative; return the position after it."""
-    if length <= 0:
-        return at
-    if cython.compiled:
-        memcpy(  # noqa: F821 - declared in kernel.pxd
-            cython.address(out[at]), cython.address(data[start]), length
-        )
-    else:
-        out[at : at + length] = data[start : start + length]
-    return at + length
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def _crc32(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.longlong:
@@ -123,25 +64,6 @@ def _crc32(
         return lacuna_crc32(cython.address(data[at]), end - at)  # noqa: F821 - declared in kernel.pxd
     else:  # noqa: RET505 - only one of the two is compiled
         return crc32(data[at:end])
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _is_far(base: cython.longlong, timestamp: cython.longlong) -> cython.bint:
-    """Whether timestamp - base does not fit 64 bits."""
-    if base >= 0:
-        return timestamp < base - _MAX_INT64 - 1
-    return timestamp > base + _MAX_INT64
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
-    if delta >= 0:
-        return base > _MAX_INT64 - delta
-    return base < -_MAX_INT64 - 1 - delta
 
 
 @cython.final
@@ -288,7 +210,7 @@ class SectionWriter:
         if self.count == 0:
             self.base_timestamp = timestamp
             self.max_timestamp = timestamp
-        if _is_far(self.base_timestamp, timestamp):
+        if is_far(self.base_timestamp, timestamp):
             return False
         self.put(data, timestamp, key_at, key_length, value_at, value_length)
         return True
@@ -306,18 +228,18 @@ class SectionWriter:
         value_length: cython.longlong,
     ) -> cython.void:
         delta: cython.longlong = timestamp - self.base_timestamp
-        size: cython.longlong = 2 + _varint_size(delta) + _varint_size(self.count)
+        size: cython.longlong = 2 + varint_size(delta) + varint_size(self.count)
         at: cython.Py_ssize_t
-        size += _varint_size(key_length) + max(key_length, 0)
-        size += _varint_size(value_length) + max(value_length, 0)
-        at = _put_varint(self.out, self.size, size)
+        size += varint_size(key_length) + max(key_length, 0)
+        size += varint_size(value_length) + max(value_length, 0)
+        at = put_varint(self.out, self.size, size)
         self.out[at] = 0
-        at = _put_varint(self.out, at + 1, delta)
-        at = _put_varint(self.out, at, self.count)
-        at = _put_varint(self.out, at, key_length)
-        at = _copy(self.out, at, data, key_at, key_length)
-        at = _put_varint(self.out, at, value_length)
-        at = _copy(self.out, at, data, value_at, value_length)
+        at = put_varint(self.out, at + 1, delta)
+        at = put_varint(self.out, at, self.count)
+        at = put_varint(self.out, at, key_length)
+        at = copy(self.out, at, data, key_at, key_length)
+        at = put_varint(self.out, at, value_length)
+        at = copy(self.out, at, data, value_at, value_length)
         self.out[at] = 0
         self.size = at + 1
         self.count += 1
@@ -476,18 +398,18 @@ class RecordReader:
     ) -> cython.Py_ssize_t:
         """Write the record that was read as an entry at `start`; return the position after it."""
         at: cython.Py_ssize_t = start + _TIMESTAMP_AT
-        _put(out, start, offset, 8)
+        put_int(out, start, offset, 8)
         out[start + _CRC_END] = magic
         out[start + _ATTRIBUTES_AT] = attributes
         if magic != 0:
-            _put(out, at, self.timestamp, 8)
+            put_int(out, at, self.timestamp, 8)
             at += _TIMESTAMP_SIZE
-        _put(out, at, self.key_length, 4)
-        at = _copy(out, at + _LENGTH_SIZE, self.data, self.key_at, self.key_length)
-        _put(out, at, self.value_length, 4)
-        at = _copy(out, at + _LENGTH_SIZE, self.data, self.value_at, self.value_length)
-        _put(out, start + 8, at - start - _ENTRY_SIZE, 4)
-        _put(out, start + _CRC_AT, _crc32(out, start + _CRC_END, at), 4)
+        put_int(out, at, self.key_length, 4)
+        at = copy(out, at + _LENGTH_SIZE, self.data, self.key_at, self.key_length)
+        put_int(out, at, self.value_length, 4)
+        at = copy(out, at + _LENGTH_SIZE, self.data, self.value_at, self.value_length)
+        put_int(out, start + 8, at - start - _ENTRY_SIZE, 4)
+        put_int(out, start + _CRC_AT, _crc32(out, start + _CRC_END, at), 4)
         return at
 
     @cython.cfunc
@@ -536,7 +458,7 @@ class RecordReader:
         self.value_at = self.position - max(self.value_length, 0)
         if self.is_append_time:
             self.timestamp = self.append_time
-        elif _overflows(self.base_timestamp, delta):
+        elif overflows(self.base_timestamp, delta):
             self.fail()
         else:
             self.timestamp = self.base_timestamp + delta
