@@ -57,11 +57,12 @@ class ManualClock:
 class LeaseClock:
     """Time passes by sleeping, and stands still while a lease is renewed: no slow machine ends a lease.
 
-    Several threads share it. A sleep ends once it is due, unless a renewal (`renewing.beside_the_loop`) is due before,
-    and never beyond `end_ms`.
+    Several threads share it. A sleep takes `moment` seconds, and longer where a renewal (`renewing.beside_the_loop`) is
+    due before. None ends beyond `end_ms`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, moment: float = 0.002) -> None:
+        self._moment = moment
         self._passed_ms = 0.0
         self._lock = threading.Lock()
         #: When each sleep is due, and in which thread it is.
@@ -82,12 +83,12 @@ class LeaseClock:
             self._passed_ms += duration_ms
 
     async def sleep(self, duration_ms: int) -> None:
-        """Waits a moment, and for the renewals that are due before."""
+        """Waits until this much has passed."""
         sleep = object()
         with self._lock:
             self._due[sleep] = self._passed_ms + duration_ms, threading.current_thread()
         try:
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(self._moment)
             while not self._ends(sleep):
                 await asyncio.sleep(0.002)
         finally:

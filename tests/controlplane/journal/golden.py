@@ -100,7 +100,7 @@ def file_place(folder: Path) -> Place:
 
 
 def _bucket() -> Place:
-    bucket, clock = MemoryStore(), LeaseClock()
+    bucket, clock = MemoryStore(), LeaseClock(moment=0.01)
 
     def fill() -> None:
         for key, data in _objects("bucket").items():
@@ -129,7 +129,7 @@ def _objects(name: str) -> dict[str, bytes]:
 def _postgresql(request: pytest.FixtureRequest) -> Place:
     server: PostgresqlServer = request.getfixturevalue("postgresql")
     url: str = request.getfixturevalue("database")
-    clock = LeaseClock()
+    clock = LeaseClock(moment=0.01)
 
     def fill() -> None:
         shutil.copy(GOLDEN / "postgresql.sql", server.folder)

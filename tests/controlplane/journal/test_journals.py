@@ -1,6 +1,5 @@
 """What every journal promises: SQLite, PostgreSQL, a bucket, and memory."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,12 @@ from lacuna.controlplane.journal.journal import (
     OpenedJournal,
     Snapshot,
 )
+from lacuna.controlplane.journal.moving.holding import renewing
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
+from tests.doubles.clock import LeaseClock
 from tests.doubles.journal import MemoryJournal
 from tests.doubles.keys import some_keys
 
@@ -38,18 +39,13 @@ class RenewingJournal(BucketJournal):
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         opened = await super().open(cluster_id)
-        self._renewing = asyncio.create_task(self._renew(opened.fencing_token))
+        self._renewing = renewing(self.renewer(opened.fencing_token), self.lease, self._clock)
+        await self._renewing.__aenter__()
         return opened
-
-    async def _renew(self, fencing_token: int) -> None:
-        while True:
-            await asyncio.sleep(0.1)
-            await self.renewer(fencing_token).renew()
 
     async def close(self) -> None:
         if self._held is not None:
-            self._renewing.cancel()
-            await asyncio.wait([self._renewing])
+            await self._renewing.__aexit__(None, None, None)
         await super().close()
 
 
@@ -67,7 +63,10 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
         bucket = request.getfixturevalue("s3") if is_s3 else MemoryStore()
         if request.param == "bucket-encrypted":
             bucket = EncryptedConditionalStore(bucket, some_keys())
-        return Kept(lambda: RenewingJournal(bucket, lambda: "made", lease=5.0), many=100)
+        clock = LeaseClock(moment=0.1)
+        return Kept(
+            lambda: RenewingJournal(bucket, lambda: "made", lease=3.0, clock=clock), many=100
+        )
     database = request.getfixturevalue("database")
     # With a lease, so that a second writer is told to wait; one that was closed has none.
     return Kept(lambda: PostgresqlJournal(database, lambda: "made", lease=3600.0))
