@@ -45,6 +45,8 @@ from lacuna.cli.setting_time import set_time
 from lacuna.cli.sizes import show_count
 from lacuna.cli.workers import siblings
 from lacuna.controlplane.client import ControlTlsSettings, made_of
+from lacuna.controlplane.journal.kinds import SHARED_KINDS, forms
+from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.service import RunningControlPlane, serve
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.security import Security
@@ -55,7 +57,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.operating.embedded import make_folder, state_settings
-from lacuna.operating.journals import JOURNAL_NAME, SharedJournalOptions
+from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.stores import open_checked, open_when_there
 
 
@@ -83,7 +85,7 @@ def controlplane(
         option(
             "--journal",
             key="controlplane.journal",
-            help="Journal that several control planes share: postgresql://USER@HOST/DATABASE, or bucket. Default: an "
+            help=f"Journal that several control planes share: {forms(SHARED_KINDS)}. Default: an "
             "SQLite file in the data folder, for one control plane.",
         ),
     ] = None,

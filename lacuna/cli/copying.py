@@ -5,16 +5,15 @@ from typing import Annotated
 from lacuna.cli.command_line import option
 from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.options import LEASE_MS, LeaseMs
+from lacuna.controlplane.journal.kinds import forms
 from lacuna.controlplane.journal.moving.copying import copy_journal
 from lacuna.logstore.objects.url import with_keys
 from lacuna.operating.journals import journal_source, journal_target
 
-_FORMS = "sqlite:PATH (a file, or a data folder), postgresql://USER@HOST/DATABASE, or bucket."
-
 
 @asynchronous
 async def copy(
-    source: Annotated[str, option("--from", help=f"The journal to copy: {_FORMS}")],
+    source: Annotated[str, option("--from", help=f"The journal to copy: {forms()}.")],
     target: Annotated[
         str, option("--to", help="The target, in the same form. It must not exist yet.")
     ],

@@ -7,7 +7,6 @@ from lacuna.agent.security.listeners import Protocol
 from lacuna.cli.agent_options import AgentOptions
 from lacuna.cli.options import DEFAULT_BOOTSTRAP
 from lacuna.cli.running import READY
-from lacuna.controlplane.journal.place import BUCKET
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.operating.stores import folder_url
@@ -85,7 +84,7 @@ def _data(
     options: AgentOptions, data: Path, journal: SharedJournalOptions | None, *, is_new: bool
 ) -> str:
     if journal is not None:
-        is_there = journal.url == BUCKET
+        is_there = journal.kind.is_in_bucket
         place = "records and journal" if is_there else "records"
         where = "" if is_there else f", journal in {journal.name}"
         return f"{place} in {options.url}{where}"

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from lacuna.cli.console import printable
+from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.logstore.objects import ObjectStore
-from lacuna.operating.journals import JOURNAL_NAME, SharedJournalOptions
+from lacuna.operating.journals import SharedJournalOptions
 
 
 def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = None) -> None:

@@ -13,6 +13,7 @@ from lacuna.cli.command_line import TEXT as ANY_TEXT
 from lacuna.cli.command_line import Described, Settings, option
 from lacuna.cli.running import JSON, TEXT
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
+from lacuna.controlplane.journal.kinds import SHARED_KINDS, forms
 from lacuna.operating.kafka import Agents
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
@@ -427,8 +428,7 @@ Journal = Annotated[
     option(
         "--journal",
         key="controlplane.journal",
-        help="Where to keep the journal, if not in the data folder: bucket (beside the records, so that nothing is "
-        "on disk), or postgresql://USER@HOST/DATABASE.",
+        help=f"Where to keep the journal, if not in the data folder: {forms(SHARED_KINDS)}.",
         panel=_RECORDS,
     ),
 ]

@@ -9,6 +9,7 @@ from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.options import DEFAULT_DATA, LEASE_MS, LeaseMs, folder
 from lacuna.controlplane import machine
 from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane.journal.kinds import SHARED_KINDS, forms
 from lacuna.logstore.objects.url import with_keys
 from lacuna.operating.journals import journal_source
 
@@ -20,7 +21,7 @@ async def set_time(
         option(
             "--journal",
             key="controlplane.journal",
-            help="The journal that several control planes share: postgresql://USER@HOST/DATABASE, or bucket. "
+            help=f"The journal that several control planes share: {forms(SHARED_KINDS)}. "
             "Default: the journal in the data folder.",
         ),
     ] = None,

@@ -69,7 +69,8 @@ from lacuna.cli.options import (
 from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
 from lacuna.controlplane.client import ControlPlace
-from lacuna.controlplane.journal.place import BUCKET
+from lacuna.controlplane.journal.kinds import shared_kind_of
+from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.observing.agent import STARTING, observe_agent
@@ -78,7 +79,7 @@ from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
 from lacuna.operating.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
-from lacuna.operating.journals import JOURNAL_NAME, SharedJournalOptions
+from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.stores import bucket_url, folder_url
 
 
@@ -146,8 +147,8 @@ def up(
             create_bucket = True
         elif not bucket and (endpoint or create_bucket):
             fail("--endpoint and --create-bucket need --bucket: name the bucket")
-        elif journal == BUCKET and not bucket:
-            fail("--journal bucket keeps the journal in the bucket: name it with --bucket")
+        elif journal and shared_kind_of(journal).is_in_bucket and not bucket:
+            fail(f"--journal {journal} keeps the journal in the bucket: name it with --bucket")
         elif s3_sse and not bucket:
             fail("--s3-sse needs --bucket: only S3 encrypts by itself")
         url = (

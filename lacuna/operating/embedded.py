@@ -32,6 +32,7 @@ from lacuna.controlplane.client import (
 )
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal
+from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.local_stream import local_stream
 from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.controlplane.shared_service import RunningNode, local_name, serve_shared
@@ -41,7 +42,7 @@ from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.operating.agents import AgentParts, RunningAgent, start_agent
 from lacuna.operating.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.operating.explained import Explanation, explain_partition
-from lacuna.operating.journals import JOURNAL_NAME, SharedJournalOptions
+from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.stores import claim
 
 T = TypeVar("T")

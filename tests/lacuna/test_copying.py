@@ -73,7 +73,11 @@ def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
     [
         ("sqlite:none", "bucket", "there is no journal at none: nothing was changed"),
         ("sqlite:", "bucket", "sqlite: names no file: write sqlite:PATH"),
-        ("data", "bucket", "'data' is not a journal: write sqlite:PATH, postgresql://USER"),
+        (
+            "data",
+            "bucket",
+            "'data' is not a journal: write sqlite:PATH (a file, or a data folder), postgresql://USER",
+        ),
         ("sqlite:file", "bucket", "name it with --store s3://BUCKET/PREFIX"),
         (
             "sqlite:file",

@@ -21,10 +21,10 @@ from lacuna.controlplane.journal.journal import (
     JournalOfAnotherVersion,
     Snapshot,
 )
+from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
-from lacuna.operating.journals import JOURNAL_NAME
 from lacuna.operating.losses import AcceptedLoss, accept_loss, describe
 from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster, ProcessFailedError

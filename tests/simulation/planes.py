@@ -23,7 +23,7 @@ from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import JournalError, JournalReader, SharedJournal
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
-from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, SharedPlace
+from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.renewing import Check
 from lacuna.controlplane.journal.replica import Replica
@@ -295,7 +295,7 @@ class _SnapshotProcess:
                 raise error
             loop.call_in(self._parent, 0.0, _tell, ended, error)
 
-        child.start(make_shared_snapshot(SharedPlace(BUCKET), position)).add_done_callback(tell)
+        child.start(make_shared_snapshot(Place(BUCKET), position)).add_done_callback(tell)
         if (error := await ended) is not None:
             raise JournalError(f"the snapshot process ended with 1: {error}")
         await self._journal.trim()
@@ -423,7 +423,7 @@ class SharedPlanes:
             yield
 
     @contextmanager
-    def _opened_reader(self, _: SharedPlace) -> Iterator[tuple[JournalReader, SnapshotStore]]:
+    def _opened_reader(self, _: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]:
         process = self.around.loop.current
         snapshots = self._snapshots(SimulatedStore(self.around.bucket, process))
         yield self.open_journal(process).reader(), snapshots

@@ -54,7 +54,7 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.one_append import OneAppend
-from lacuna.controlplane.journal.place import BUCKET, SharedPlace
+from lacuna.controlplane.journal.place import BUCKET, Place
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.logstore.objects import ConditionalStore
 from lacuna.logstore.segments.paths import (
@@ -99,12 +99,12 @@ class BucketJournal:
         lease: float = 0.0,
         answer_timeout: float = 10.0,
         snapshots: SnapshotStore | None = None,
-        place: SharedPlace | None = None,
+        place: Place | None = None,
         clock: Clock | None = None,
         new_id: Callable[[], bytes] = _random_id,
     ) -> None:
         self.name = name
-        self._place = place or SharedPlace(BUCKET)
+        self._place = place or Place(BUCKET)
         self.lease = lease
         self._new_cluster_id = new_cluster_id
         self._address = address

@@ -1,20 +1,19 @@
-"""Where the journal of several control planes is, in a form that another process can be told."""
+"""Where a journal is, in a form that another process can be told."""
 
 import json
 from dataclasses import asdict, dataclass
 from typing import Final, Self
 
-#: The URL of a journal that is in the bucket alone.
+#: What snapshots in a bucket say of their journal: it is in the bucket, too, or in a database.
 BUCKET: Final = "bucket"
-#: The kind of the other journals.
 POSTGRESQL: Final = "postgresql"
 
 
 @dataclass(frozen=True, slots=True)
-class SharedPlace:
-    """A journal in the database `url` (postgresql://…), or in the bucket `store_url` if `url` is `BUCKET`.
+class Place:
+    """The address `url` of a journal, and the URL of the cluster's store, "" if none was named.
 
-    Its snapshots are in the bucket `store_url`, or in the database if that is a folder or none.
+    If the store is a bucket, it has the snapshots of a shared journal.
     """
 
     url: str

@@ -33,7 +33,7 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.one_append import OneAppend
-from lacuna.controlplane.journal.place import SharedPlace
+from lacuna.controlplane.journal.place import Place
 from lacuna.controlplane.journal.postgresql_connection import (
     DATABASE_ERRORS,
     Connection,
@@ -134,10 +134,10 @@ class PostgresqlJournal:
         lease: float = 0.0,
         answer_timeout: float = 10.0,
         snapshots: SnapshotStore | None = None,
-        place: SharedPlace | None = None,
+        place: Place | None = None,
         watch: LeaderWatch | None = None,
     ) -> None:
-        self._place = place or SharedPlace(url)
+        self._place = place or Place(url)
         #: The URL as it may be shown, without the password.
         self.name = name_of(url)
         self._url = url

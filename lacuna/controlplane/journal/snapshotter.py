@@ -4,7 +4,7 @@
     python -m lacuna.controlplane.journal.snapshotter POSITION < PLACE
 
 
-PLACE is the path of an SQLite journal, or what `SharedPlace` says of another one. It reads the journal without blocking
+PLACE is the path of an SQLite journal, or what `Place` says of another one. It reads the journal without blocking
 the writer, and writes to the snapshot database, which is a separate file, or to the bucket. It exits with 0 once a
 snapshot at POSITION or later is durable.
 """
@@ -17,7 +17,7 @@ from contextlib import suppress
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.connections import connect, errors_of
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, Snapshot
-from lacuna.controlplane.journal.place import SharedPlace
+from lacuna.controlplane.journal.place import Place
 from lacuna.controlplane.journal.places import opened_reader
 from lacuna.controlplane.journal.replica import Replica, restored
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
@@ -59,7 +59,7 @@ def make_snapshot(path: str, position: int) -> int:
         journal.close()
 
 
-async def make_shared_snapshot(place: SharedPlace, position: int) -> None:
+async def make_shared_snapshot(place: Place, position: int) -> None:
     """Make a snapshot of a shared journal, at `position` or later. Raises JournalError."""
     with opened_reader(place) as (reader, snapshots):
         try:
@@ -79,7 +79,7 @@ async def make_shared_snapshot(place: SharedPlace, position: int) -> None:
 def main(place: str, position: int) -> int:
     """Make a snapshot of the journal at `place`. On an error, print it and return 1."""
     try:
-        if shared := SharedPlace.parse(place):
+        if shared := Place.parse(place):
             asyncio.run(make_shared_snapshot(shared, position))
         else:
             with errors_of(place):

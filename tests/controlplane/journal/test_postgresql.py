@@ -34,9 +34,9 @@ from lacuna.controlplane.journal.journal import (
     OpenedJournal,
     Snapshot,
 )
+from lacuna.controlplane.journal.kinds.postgresql import snapshots_at
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
-from lacuna.controlplane.journal.place import SharedPlace
-from lacuna.controlplane.journal.places import snapshots_at
+from lacuna.controlplane.journal.place import Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import name_of
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
@@ -394,7 +394,7 @@ async def test_a_bucket_of_another_cluster_is_refused_before_anything_is_made(
 ) -> None:
     bucket = MemoryStore()
     claim_store(bucket, "other")
-    place = SharedPlace(database, "s3://bucket")
+    place = Place(database, "s3://bucket")
 
     def journal() -> PostgresqlJournal:
         return PostgresqlJournal(

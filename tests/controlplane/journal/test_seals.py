@@ -26,7 +26,7 @@ from lacuna.controlplane.journal.moving.copying import copy_journal
 from lacuna.controlplane.journal.moving.postgresql import PostgresqlTarget
 from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
 from lacuna.controlplane.journal.moving.source import leased_source
-from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, SharedPlace
+from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.controlplane.journal.replica import Replica
@@ -88,12 +88,12 @@ class Kept:
         opened = await journal.open(None)
 
         @contextmanager
-        def opened_reader(_: SharedPlace) -> Iterator[tuple[JournalReader, SnapshotStore]]:
+        def opened_reader(_: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]:
             yield journal.reader(), self.snapshots
 
         with patch.context() as patched:
             patched.setattr(snapshotter, "opened_reader", opened_reader)
-            await snapshotter.make_shared_snapshot(SharedPlace("here"), opened.position)
+            await snapshotter.make_shared_snapshot(Place("here"), opened.position)
         await journal.trim()
         await journal.close()
         return opened.position
