@@ -1,12 +1,14 @@
 """The metrics of one agent. Names follow the conventions of Prometheus; docs/metrics.md lists them."""
 
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
-from lacuna.agent.context import AgentContext
+from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.health import why_not_ready
 from lacuna.agent.housekeeping import Housekeeping
-from lacuna.agent.metrics import DURATIONS
+from lacuna.agent.metrics import DURATIONS, AgentMetrics
+from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.registry import api_names
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.compiled import interpreted
@@ -14,6 +16,7 @@ from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
 from lacuna.logstore.objects.store import StoreMetrics
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
+from lacuna.observing.metric import Metric, counter, counters, gauge, gauges, histograms, info
 from lacuna.operating.agents import RunningAgent
 
 #: Why an agent is not ready at first.
@@ -24,391 +27,91 @@ def observe_agent(observed: Observed, running: RunningAgent) -> None:
     """Have a process show an agent, which decides whether the process is ready."""
 
     async def add(families: Families) -> None:
-        add_agent(families, running.context, running.server.budget.taken)
+        context = running.context
+        await families.add(_AGENT, running)
+        await families.add(_CLIENTS, context.metrics)
+        await families.add(_PRODUCE, context.produce)
+        await families.add(_FETCH, context.fetch)
+        if context.fetch.shared is not None:
+            await families.add(_ZONE, context.fetch.shared)
         if running.housekeeping is not None:
-            _add_housekeeping(families, running.housekeeping)
+            await families.add(_HOUSEKEEPING, running.housekeeping)
+        await families.add(STORE, context.store.metrics)
 
     observed.becomes(lambda: why_not_ready(running.context))
     observed.shows(add)
 
 
-def add_agent(families: Families, context: AgentContext, budget_taken: int) -> None:
-    """Add all metrics of an agent; `budget_taken` are the bytes of requests that it holds."""
-    lease, cluster = context.lease, context.control.cluster
-    families.info(
+def _about(agent: RunningAgent) -> tuple[str, ...]:
+    context = agent.context
+    return (
+        version("lacuna-log"),
+        str(context.lease.node_id),
+        f"{context.lease.host}:{context.lease.port}",
+        context.settings.zone,
+        context.control.cluster.cluster_id,
+        "interpreted" if interpreted() else "compiled",
+    )
+
+
+_AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
+    info(
         "lacuna_agent",
         "The agent, and the cluster that it belongs to.",
-        {
-            "version": version("lacuna-log"),
-            "node_id": str(lease.node_id),
-            "address": f"{lease.host}:{lease.port}",
-            "zone": context.settings.zone,
-            "cluster_id": cluster.cluster_id,
-            "kernel": "interpreted" if interpreted() else "compiled",
-        },
-    )
-    families.gauge(
+        ("version", "node_id", "address", "zone", "cluster_id", "kernel"),
+        _about,
+    ),
+    gauge(
         "lacuna_agent_ready",
         "1 while the agent serves Kafka clients, as in /readyz.",
-        not why_not_ready(context),
-    )
-    _add_connections(families, context, budget_taken)
-    _add_requests(families, context)
-    _add_produce(families, context)
-    _add_fetch(families, context)
-    _add_peers(families, context)
-    _add_lease(families, context)
-    add_store(families, context.store.metrics)
-
-
-def _add_connections(families: Families, context: AgentContext, budget_taken: int) -> None:
-    metrics, settings = context.metrics, context.settings
-    families.gauge("lacuna_connections", "Connections of clients.", metrics.connections_now)
-    families.gauge(
+        lambda agent: not why_not_ready(agent.context),
+    ),
+    gauge(
         "lacuna_connections_limit",
         "The limit of open connections.",
-        settings.max_connections,
-    )
-    families.counter(
-        "lacuna_connections_accepted", "Connections accepted.", metrics.connections_accepted
-    )
-    families.counter(
-        "lacuna_connections_refused",
-        "Connections rejected because there were too many.",
-        metrics.connections_refused,
-    )
-    families.counter(
-        "lacuna_authorizations_denied",
-        "Requests or parts of requests that ACLs denied.",
-        metrics.authorizations_denied,
-    )
-    for reason, count in (
-        ("idle", metrics.connections_closed_idle),
-        ("malformed", metrics.connections_closed_malformed),
-    ):
-        families.counter(
-            "lacuna_connections_closed", "Connections that the agent closed.", count, reason=reason
-        )
-    families.counter(
-        "lacuna_authentications_failed",
-        "Clients whose TLS handshake or authentication failed.",
-        metrics.authentications_failed,
-    )
-    families.counter(
-        "lacuna_sessions_expired",
-        "Connections closed because the client did not authenticate again in time.",
-        metrics.sessions_expired,
-    )
-    families.counter(
-        "lacuna_received_bytes", "Bytes received from clients.", metrics.bytes_received
-    )
-    families.counter("lacuna_sent_bytes", "Bytes sent to clients.", metrics.bytes_sent)
-    families.gauge(
+        lambda agent: agent.context.settings.max_connections,
+    ),
+    gauge(
         "lacuna_request_memory_bytes",
         "Bytes of unanswered requests and unsent answers.",
-        budget_taken,
-    )
-    families.gauge(
+        lambda agent: agent.server.budget.taken,
+    ),
+    gauge(
         "lacuna_request_memory_limit_bytes",
         "The limit of these bytes. Beyond it, the agent reads nothing more from clients.",
-        settings.max_agent_bytes,
-    )
-    families.counter(
-        "lacuna_reading_paused",
-        "How often the agent stopped reading from a client at one of its bounds.",
-        metrics.reading_paused,
-    )
-
-
-def _add_requests(families: Families, context: AgentContext) -> None:
-    metrics = context.metrics
-    names = api_names()
-    for key, name in sorted(names.items()):
-        if count := metrics.requests.get(key):
-            families.counter("lacuna_requests", "Requests by API.", count, api=name)
-    for key, histogram in sorted(metrics.durations.items()):
-        families.histogram(
-            "lacuna_request_duration_seconds",
-            "Time from the beginning of a request until its answer is ready. Fetch, JoinGroup and SyncGroup may "
-            "wait.",
-            DURATIONS,
-            histogram.counts,
-            histogram.seconds,
-            api=names[key],
-        )
-    for (key, code), count in sorted(metrics.errors.items()):
-        families.counter(
-            "lacuna_request_errors",
-            "Error codes in answers; a request may have several.",
-            count,
-            api=names[key],
-            error=_error_name(code),
-        )
-    families.counter(
-        "lacuna_requests_failed",
-        "Requests that failed by a defect, or that the control plane rejected.",
-        metrics.requests_failed,
-    )
-    families.counter(
-        "lacuna_requests_unavailable",
-        "Requests that failed because no control plane was reachable.",
-        metrics.requests_unavailable,
-    )
-    families.counter(
-        "lacuna_requests_throttled",
-        "Requests of clients that exceeded a quota and had to wait.",
-        metrics.requests_throttled,
-    )
-    families.counter(
-        "lacuna_connections_throttled",
-        "Connections that had to wait because their address exceeded its quota.",
-        metrics.connections_throttled,
-    )
-
-
-def _add_produce(families: Families, context: AgentContext) -> None:
-    flusher, settings = context.produce.flusher, context.produce.settings
-    metrics = flusher.metrics
-    families.counter("lacuna_flushes", "Flushes that have ended.", metrics.flushes)
-    families.counter(
-        "lacuna_flushes_failed", "Flushes that failed, wholly or in part.", metrics.flushes_failed
-    )
-    families.gauge("lacuna_flushes_running", "Flushes that have not ended.", metrics.flushes_now)
-    families.gauge(
-        "lacuna_flush_puts_limit",
-        "The limit of concurrent PUTs of flushes.",
-        settings.max_flushes,
-    )
-    families.counter("lacuna_flushed_batches", "Committed record batches.", metrics.batches)
-    families.counter("lacuna_flushed_bytes", "Bytes of committed objects.", metrics.bytes_written)
-    families.counter(
-        "lacuna_commits_repeated",
-        "Commits sent again because their reply was lost.",
-        metrics.commits_repeated,
-    )
-    families.gauge(
-        "lacuna_produce_queue_bytes",
-        "Bytes of batches that wait for a flush.",
-        flusher.queued_bytes,
-    )
-    families.gauge(
-        "lacuna_produce_queue_limit_bytes",
-        "The limit of that queue. Beyond it, the agent rejects batches.",
-        settings.max_queued_bytes,
-    )
-    families.gauge(
-        "lacuna_produce_waiting_batches",
-        "Batches that are being recompressed, or wait for an earlier batch of their producer.",
-        context.produce.lanes.waiting,
-    )
-    families.gauge(
-        "lacuna_sequence_gaps",
-        "Failed batches of idempotent producers that the clients have not sent again yet.",
-        len(flusher.gaps),
-    )
-
-
-def _add_fetch(families: Families, context: AgentContext) -> None:
-    fetch = context.fetch
-    cache = fetch.cache.metrics
-    for outcome, count in (("hit", cache.hits), ("miss", cache.misses)):
-        families.counter(
-            "lacuna_cache_lookups", "Extents looked up in the cache.", count, outcome=outcome
-        )
-    families.gauge("lacuna_cache_bytes", "Bytes in the cache.", cache.bytes_now)
-    families.gauge(
-        "lacuna_cache_limit_bytes", "The size limit of the cache.", fetch.settings.cache_bytes
-    )
-    families.counter(
-        "lacuna_cache_written_through",
-        "Batches cached when they were written, for consumers at the end of the log.",
-        cache.written_through,
-    )
-    families.counter("lacuna_cache_reads", "Reads of the store for the cache.", cache.reads)
-    families.counter(
-        "lacuna_cache_read_bytes", "Bytes that these reads returned.", cache.bytes_read
-    )
-    families.counter(
-        "lacuna_cache_coalesced",
-        "Reads that waited for the same read by another fetch.",
-        cache.coalesced,
-    )
-    families.counter("lacuna_corrupt_reads", "Pieces whose checksum did not match.", cache.corrupt)
-    sessions = fetch.sessions
-    families.gauge("lacuna_fetch_sessions", "Incremental fetch sessions.", len(sessions))
-    families.gauge(
-        "lacuna_fetch_sessions_limit",
-        "The limit of fetch sessions. Beyond it, consumers fetch without a session.",
-        fetch.settings.max_sessions,
-    )
-    families.counter(
-        "lacuna_fetch_sessions_evicted",
-        "Fetch sessions that ended to make room for others.",
-        sessions.evicted,
-    )
-    if fetch.shared is not None:
-        shared = fetch.shared.metrics
-        for outcome in ("taken", "missed", "given", "refused", "damaged"):
-            families.counter(
-                "lacuna_zone_reads",
-                "Ranges shared with other agents of the zone.",
-                getattr(shared, outcome),
-                outcome=outcome,
-            )
-        connections = fetch.shared.connections()
-        for state, count in (("busy", connections.busy), ("idle", connections.idle)):
-            families.gauge(
-                "lacuna_zone_connections",
-                "Connections to other agents of the zone, over which reads are shared.",
-                count,
-                state=state,
-            )
-        families.gauge(
-            "lacuna_zone_connections_limit",
-            "The most of them, for the agents that are connected.",
-            connections.most,
-        )
-
-
-def _add_housekeeping(families: Families, housekeeping: Housekeeping) -> None:
-    metrics = housekeeping.metrics
-    families.counter("lacuna_merges", "Merges completed.", metrics.merges)
-    families.counter("lacuna_merges_failed", "Merges that failed.", metrics.merges_failed)
-    for outcome, count in (
-        ("replaced", metrics.partitions_merged),
-        ("refused", metrics.partitions_refused),
-        ("failed", metrics.partitions_failed),
-    ):
-        families.counter(
-            "lacuna_merged_partitions",
-            "Partitions merged; rejected if their extents have changed, failed if an object cannot be read.",
-            count,
-            outcome=outcome,
-        )
-    for side, count in (("before", metrics.extents_before), ("after", metrics.extents_after)):
-        families.counter(
-            "lacuna_merged_extents", "Extents before and after merges.", count, side=side
-        )
-    for direction, size in (("written", metrics.bytes_written), ("read", metrics.bytes_read)):
-        families.counter(
-            "lacuna_merge_bytes",
-            "Bytes that merges read and wrote.",
-            size,
-            direction=direction,
-        )
-    for kind, count in (
-        ("replaced", metrics.objects_deleted),
-        ("uncommitted", metrics.uncommitted_deleted),
-    ):
-        families.counter(
-            "lacuna_collected_objects",
-            "Deleted objects: replaced ones, and ones that were never committed.",
-            count,
-            kind=kind,
-        )
-    families.counter(
-        "lacuna_collections_failed",
-        "Searches for objects to delete that failed.",
-        metrics.collections_failed,
-    )
-    families.counter(
-        "lacuna_deletions_failed",
-        "Objects, and ended leases with objects, that collection could not delete.",
-        metrics.deletions_failed,
-    )
-    for task, count in housekeeping.set_aside().items():
-        families.gauge(
-            "lacuna_housekeeping_set_aside",
-            "Objects and ended leases that merging or collection skips for a while after a failure.",
-            count,
-            task=task,
-        )
-
-
-def _add_peers(families: Families, context: AgentContext) -> None:
-    lines = context.lines.counts()
-    families.gauge(
+        lambda agent: agent.context.settings.max_agent_bytes,
+    ),
+    gauge(
         "lacuna_peer_lines",
         "Connections to other agents, by which this agent detects their death.",
-        lines.open,
-    )
-    families.gauge("lacuna_peer_lines_limit", "One for each other agent.", lines.wanted)
-
-
-def _add_lease(families: Families, context: AgentContext) -> None:
-    metrics = context.metrics
-    families.counter(
-        "lacuna_lease_registrations",
-        "Leases that the agent has taken.",
-        metrics.lease_registrations,
-    )
-    families.counter(
-        "lacuna_lease_renewals_failed", "Renewals that failed.", metrics.lease_renewals_failed
-    )
-    families.counter(
-        "lacuna_views_confirmed",
-        "How often the control plane confirmed that this agent's views are current.",
-        metrics.views_confirmed,
-    )
-    families.gauge(
+        lambda agent: agent.context.lines.counts().open,
+    ),
+    gauge(
+        "lacuna_peer_lines_limit",
+        "One for each other agent.",
+        lambda agent: agent.context.lines.counts().wanted,
+    ),
+    gauge(
         "lacuna_agent_journal_position",
         "Journal position up to which this agent has received changes.",
-        context.control.journal_position,
-    )
+        lambda agent: agent.context.control.journal_position,
+    ),
+)
 
 
-def add_store(families: Families, store: StoreMetrics, prices: Prices | None = None) -> None:
-    """Add the requests of an object store, and what they cost."""
-    counts = {
-        "put": store.puts,
-        "get": store.gets,
-        "head": store.sizes,
-        "list": store.lists,
-        "delete": store.deletes,
-    }
-    for operation, count in counts.items():
-        families.counter(
-            "lacuna_store_requests",
-            "Requests to the object store that succeeded.",
-            count,
-            operation=operation,
-        )
-    for direction, size in (("written", store.bytes_written), ("read", store.bytes_read)):
-        families.counter(
-            "lacuna_store_bytes",
-            "Bytes written to and read from the store.",
-            size,
-            direction=direction,
-        )
-    families.counter(
-        "lacuna_store_unwanted_bytes",
-        "Bytes read between the wanted ranges.",
-        store.bytes_between,
-    )
-    families.counter(
-        "lacuna_store_second_attempts",
-        "Requests repeated over a new connection because the first one got no answer in time.",
-        store.second_attempts,
-    )
-    families.gauge(
-        "lacuna_store_connections_in_use",
-        "Connections to the object store that carry a request.",
-        store.connections_in_use,
-    )
-    families.gauge(
-        "lacuna_store_connections_limit",
-        "How many connections stay open for the next request; 0 for a store without connections.",
-        store.connections_kept,
-    )
-    prices = prices or Prices()
-    dollars = prices.of(
-        {PUT: store.puts, GET: store.gets + store.sizes, LIST: store.lists, DELETE: store.deletes}
-    )
-    families.counter(
-        "lacuna_store_cost_dollars",
-        f"What these requests to a bucket would cost ({prices.source}); 0 for a folder.",
-        dollars if store.is_bucket else 0,
-    )
+def _requests(metrics: AgentMetrics) -> list[tuple[str, int]]:
+    names = sorted(api_names().items())
+    return [(name, count) for key, name in names if (count := metrics.requests.get(key))]
+
+
+def _durations(metrics: AgentMetrics) -> list[tuple[tuple[str], list[int], float]]:
+    names, found = api_names(), sorted(metrics.durations.items())
+    return [((names[key],), each.counts, each.seconds) for key, each in found]
+
+
+def _errors(metrics: AgentMetrics) -> list[tuple[str, str, int]]:
+    names, found = api_names(), sorted(metrics.errors.items())
+    return [(names[key], _error_name(code), count) for (key, code), count in found]
 
 
 def _error_name(code: int) -> str:
@@ -416,3 +119,368 @@ def _error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return str(code)
+
+
+_CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
+    gauge("lacuna_connections", "Connections of clients.", lambda metrics: metrics.connections_now),
+    counter(
+        "lacuna_connections_accepted",
+        "Connections accepted.",
+        lambda metrics: metrics.connections_accepted,
+    ),
+    counter(
+        "lacuna_connections_refused",
+        "Connections rejected because there were too many.",
+        lambda metrics: metrics.connections_refused,
+    ),
+    counter(
+        "lacuna_connections_throttled",
+        "Connections that had to wait because their address exceeded its quota.",
+        lambda metrics: metrics.connections_throttled,
+    ),
+    counters(
+        "lacuna_connections_closed",
+        "Connections that the agent closed.",
+        ("reason",),
+        lambda metrics: (
+            ("idle", metrics.connections_closed_idle),
+            ("malformed", metrics.connections_closed_malformed),
+        ),
+    ),
+    counter(
+        "lacuna_authentications_failed",
+        "Clients whose TLS handshake or authentication failed.",
+        lambda metrics: metrics.authentications_failed,
+    ),
+    counter(
+        "lacuna_authorizations_denied",
+        "Requests or parts of requests that ACLs denied.",
+        lambda metrics: metrics.authorizations_denied,
+    ),
+    counter(
+        "lacuna_sessions_expired",
+        "Connections closed because the client did not authenticate again in time.",
+        lambda metrics: metrics.sessions_expired,
+    ),
+    counter(
+        "lacuna_received_bytes",
+        "Bytes received from clients.",
+        lambda metrics: metrics.bytes_received,
+    ),
+    counter("lacuna_sent_bytes", "Bytes sent to clients.", lambda metrics: metrics.bytes_sent),
+    counter(
+        "lacuna_reading_paused",
+        "How often the agent stopped reading from a client at one of its bounds.",
+        lambda metrics: metrics.reading_paused,
+    ),
+    counters("lacuna_requests", "Requests by API.", ("api",), _requests),
+    histograms(
+        "lacuna_request_duration_seconds",
+        "Time from the beginning of a request until its answer is ready. Fetch, JoinGroup and SyncGroup may wait.",
+        ("api",),
+        DURATIONS,
+        _durations,
+    ),
+    counters(
+        "lacuna_request_errors",
+        "Error codes in answers; a request may have several.",
+        ("api", "error"),
+        _errors,
+    ),
+    counter(
+        "lacuna_requests_failed",
+        "Requests that failed by a defect, or that the control plane rejected.",
+        lambda metrics: metrics.requests_failed,
+    ),
+    counter(
+        "lacuna_requests_unavailable",
+        "Requests that failed because no control plane was reachable.",
+        lambda metrics: metrics.requests_unavailable,
+    ),
+    counter(
+        "lacuna_requests_throttled",
+        "Requests of clients that exceeded a quota and had to wait.",
+        lambda metrics: metrics.requests_throttled,
+    ),
+    counter(
+        "lacuna_lease_registrations",
+        "Leases that the agent has taken.",
+        lambda metrics: metrics.lease_registrations,
+    ),
+    counter(
+        "lacuna_lease_renewals_failed",
+        "Renewals that failed.",
+        lambda metrics: metrics.lease_renewals_failed,
+    ),
+    counter(
+        "lacuna_views_confirmed",
+        "How often the control plane confirmed that this agent's views are current.",
+        lambda metrics: metrics.views_confirmed,
+    ),
+)
+
+_PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
+    counter(
+        "lacuna_flushes",
+        "Flushes that have ended.",
+        lambda produce: produce.flusher.metrics.flushes,
+    ),
+    counter(
+        "lacuna_flushes_failed",
+        "Flushes that failed, wholly or in part.",
+        lambda produce: produce.flusher.metrics.flushes_failed,
+    ),
+    gauge(
+        "lacuna_flushes_running",
+        "Flushes that have not ended.",
+        lambda produce: produce.flusher.metrics.flushes_now,
+    ),
+    gauge(
+        "lacuna_flush_puts_limit",
+        "The limit of concurrent PUTs of flushes.",
+        lambda produce: produce.settings.max_flushes,
+    ),
+    counter(
+        "lacuna_flushed_batches",
+        "Committed record batches.",
+        lambda produce: produce.flusher.metrics.batches,
+    ),
+    counter(
+        "lacuna_flushed_bytes",
+        "Bytes of committed objects.",
+        lambda produce: produce.flusher.metrics.bytes_written,
+    ),
+    counter(
+        "lacuna_commits_repeated",
+        "Commits sent again because their reply was lost.",
+        lambda produce: produce.flusher.metrics.commits_repeated,
+    ),
+    gauge(
+        "lacuna_produce_queue_bytes",
+        "Bytes of batches that wait for a flush.",
+        lambda produce: produce.flusher.queued_bytes,
+    ),
+    gauge(
+        "lacuna_produce_queue_limit_bytes",
+        "The limit of that queue. Beyond it, the agent rejects batches.",
+        lambda produce: produce.settings.max_queued_bytes,
+    ),
+    gauge(
+        "lacuna_produce_waiting_batches",
+        "Batches that are being recompressed, or wait for an earlier batch of their producer.",
+        lambda produce: produce.lanes.waiting,
+    ),
+    gauge(
+        "lacuna_sequence_gaps",
+        "Failed batches of idempotent producers that the clients have not sent again yet.",
+        lambda produce: len(produce.flusher.gaps),
+    ),
+)
+
+_FETCH: Final[tuple[Metric[FetchService], ...]] = (
+    counters(
+        "lacuna_cache_lookups",
+        "Extents looked up in the cache.",
+        ("outcome",),
+        lambda fetch: (("hit", fetch.cache.metrics.hits), ("miss", fetch.cache.metrics.misses)),
+    ),
+    gauge("lacuna_cache_bytes", "Bytes in the cache.", lambda fetch: fetch.cache.metrics.bytes_now),
+    gauge(
+        "lacuna_cache_limit_bytes",
+        "The size limit of the cache.",
+        lambda fetch: fetch.settings.cache_bytes,
+    ),
+    counter(
+        "lacuna_cache_written_through",
+        "Batches cached when they were written, for consumers at the end of the log.",
+        lambda fetch: fetch.cache.metrics.written_through,
+    ),
+    counter(
+        "lacuna_cache_reads",
+        "Reads of the store for the cache.",
+        lambda fetch: fetch.cache.metrics.reads,
+    ),
+    counter(
+        "lacuna_cache_read_bytes",
+        "Bytes that these reads returned.",
+        lambda fetch: fetch.cache.metrics.bytes_read,
+    ),
+    counter(
+        "lacuna_cache_coalesced",
+        "Reads that waited for the same read by another fetch.",
+        lambda fetch: fetch.cache.metrics.coalesced,
+    ),
+    counter(
+        "lacuna_corrupt_reads",
+        "Pieces whose checksum did not match.",
+        lambda fetch: fetch.cache.metrics.corrupt,
+    ),
+    gauge(
+        "lacuna_fetch_sessions", "Incremental fetch sessions.", lambda fetch: len(fetch.sessions)
+    ),
+    gauge(
+        "lacuna_fetch_sessions_limit",
+        "The limit of fetch sessions. Beyond it, consumers fetch without a session.",
+        lambda fetch: fetch.settings.max_sessions,
+    ),
+    counter(
+        "lacuna_fetch_sessions_evicted",
+        "Fetch sessions that ended to make room for others.",
+        lambda fetch: fetch.sessions.evicted,
+    ),
+)
+
+_ZONE: Final[tuple[Metric[SharedReads], ...]] = (
+    counters(
+        "lacuna_zone_reads",
+        "Ranges shared with other agents of the zone.",
+        ("outcome",),
+        lambda shared: [
+            (outcome, getattr(shared.metrics, outcome))
+            for outcome in ("taken", "missed", "given", "refused", "damaged")
+        ],
+    ),
+    gauges(
+        "lacuna_zone_connections",
+        "Connections to other agents of the zone, over which reads are shared.",
+        ("state",),
+        lambda shared: (("busy", shared.connections().busy), ("idle", shared.connections().idle)),
+    ),
+    gauge(
+        "lacuna_zone_connections_limit",
+        "The most of them, for the agents that are connected.",
+        lambda shared: shared.connections().most,
+    ),
+)
+
+_HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
+    counter("lacuna_merges", "Merges completed.", lambda keeping: keeping.metrics.merges),
+    counter(
+        "lacuna_merges_failed", "Merges that failed.", lambda keeping: keeping.metrics.merges_failed
+    ),
+    counters(
+        "lacuna_merged_partitions",
+        "Partitions merged; rejected if their extents have changed, failed if an object cannot be read.",
+        ("outcome",),
+        lambda keeping: (
+            ("replaced", keeping.metrics.partitions_merged),
+            ("refused", keeping.metrics.partitions_refused),
+            ("failed", keeping.metrics.partitions_failed),
+        ),
+    ),
+    counters(
+        "lacuna_merged_extents",
+        "Extents before and after merges.",
+        ("side",),
+        lambda keeping: (
+            ("before", keeping.metrics.extents_before),
+            ("after", keeping.metrics.extents_after),
+        ),
+    ),
+    counters(
+        "lacuna_merge_bytes",
+        "Bytes that merges read and wrote.",
+        ("direction",),
+        lambda keeping: (
+            ("written", keeping.metrics.bytes_written),
+            ("read", keeping.metrics.bytes_read),
+        ),
+    ),
+    counters(
+        "lacuna_collected_objects",
+        "Deleted objects: replaced ones, and ones that were never committed.",
+        ("kind",),
+        lambda keeping: (
+            ("replaced", keeping.metrics.objects_deleted),
+            ("uncommitted", keeping.metrics.uncommitted_deleted),
+        ),
+    ),
+    counter(
+        "lacuna_collections_failed",
+        "Searches for objects to delete that failed.",
+        lambda keeping: keeping.metrics.collections_failed,
+    ),
+    counter(
+        "lacuna_deletions_failed",
+        "Objects, and ended leases with objects, that collection could not delete.",
+        lambda keeping: keeping.metrics.deletions_failed,
+    ),
+    gauges(
+        "lacuna_housekeeping_set_aside",
+        "Objects and ended leases that merging or collection skips for a while after a failure.",
+        ("task",),
+        lambda keeping: keeping.set_aside().items(),
+    ),
+)
+
+_PRICES: Final = Prices()
+
+
+def _dollars(store: StoreMetrics) -> float:
+    if not store.is_bucket:
+        return 0.0
+    counts = {
+        PUT: store.puts,
+        GET: store.gets + store.sizes,
+        LIST: store.lists,
+        DELETE: store.deletes,
+    }
+    return _PRICES.of(counts)
+
+
+STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
+    counters(
+        "lacuna_store_requests",
+        "Requests to the object store that succeeded.",
+        ("operation",),
+        lambda store: (
+            ("put", store.puts),
+            ("get", store.gets),
+            ("head", store.sizes),
+            ("list", store.lists),
+            ("delete", store.deletes),
+        ),
+    ),
+    counters(
+        "lacuna_store_bytes",
+        "Bytes written to and read from the store.",
+        ("direction",),
+        lambda store: (("written", store.bytes_written), ("read", store.bytes_read)),
+    ),
+    counter(
+        "lacuna_store_unwanted_bytes",
+        "Bytes read between the wanted ranges.",
+        lambda store: store.bytes_between,
+    ),
+    counter(
+        "lacuna_store_second_attempts",
+        "Requests repeated over a new connection because the first one got no answer in time.",
+        lambda store: store.second_attempts,
+    ),
+    gauge(
+        "lacuna_store_connections_in_use",
+        "Connections to the object store that carry a request.",
+        lambda store: store.connections_in_use,
+    ),
+    gauge(
+        "lacuna_store_connections_limit",
+        "How many connections stay open for the next request; 0 for a store without connections.",
+        lambda store: store.connections_kept,
+    ),
+    counter(
+        "lacuna_store_cost_dollars",
+        f"What these requests to a bucket would cost ({_PRICES.source}); 0 for a folder.",
+        _dollars,
+    ),
+)
+
+METRICS: Final[tuple[Metric[Any], ...]] = (
+    *_AGENT,
+    *_CLIENTS,
+    *_PRODUCE,
+    *_FETCH,
+    *_ZONE,
+    *_HOUSEKEEPING,
+    *STORE,
+)
+"""The rows of an agent."""

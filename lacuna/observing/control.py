@@ -3,11 +3,13 @@
 import asyncio
 import heapq
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.runtime import Runtime, RuntimeLoad, RuntimeSettings
 from lacuna.controlplane.service import RunningControlPlane
 from lacuna.controlplane.shared.log.behind import Behind, behind
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -16,8 +18,10 @@ from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.totals import Totals, totals
 from lacuna.controlplane.state.waiting import waiting_in
+from lacuna.controlplane.v1.log_pb2 import Rewritten
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
+from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
 
 #: How many partitions are told apart, those whose last stable offset is furthest behind.
 _MOST_PARTITIONS: Final = 50
@@ -38,307 +42,445 @@ def observe_control_plane(
 
     async def add(families: Families) -> None:
         if isinstance(running, RunningNode):
-            await add_node(families, running.node, settings)
+            await _add_node(families, running.node, settings)
         else:
-            await add_leader(families, running.plane, settings)
+            await _add_leader(families, running.plane, settings)
 
     observed.shows(add)
 
 
-async def add_leader(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
+async def _add_leader(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
     """Add all metrics of a control plane that leads."""
-    families.gauge("lacuna_controlplane_leader", "1 if this control plane leads.", 1)
-    families.gauge(
-        "lacuna_controlplane_time_doubtful",
-        "1 while the clocks disagree with the control plane's time, and nothing is deleted by age.",
-        plane.time.is_doubtful,
-    )
-    families.gauge(
-        "lacuna_controlplane_clocks_ahead_seconds",
-        "How far the clocks are ahead of the control plane's time; negative if they are behind.",
-        plane.time.apart_ms / 1000,
-    )
-    _add_load(families, plane, settings)
-    sums = totals(plane.state, plane.now_ms())
-    _add_state(families, plane.state, sums)
-    _add_transactions(families, plane.state, plane.now_ms(), sums)
-    _add_rewriting(families, plane.state)
-    await _add_waiting(families, plane.state)
-    await _add_groups(families, plane.state, plane.now_ms())
+    await families.add(_ANY, True)
+    await families.add(_RUNTIME, _Loaded(plane, plane.load(), settings))
+    state, now_ms = plane.state, plane.now_ms()
+    await families.add(_STATE, _Summed(state, now_ms, totals(state, now_ms)))
+    await families.add(_WAITING, await _waiting_in(state))
+    await families.add(_LAGS, await _lags_in(state, now_ms))
 
 
-async def add_node(families: Families, node: Node, settings: RuntimeSettings) -> None:
+async def _add_node(families: Families, node: Node, settings: RuntimeSettings) -> None:
     """Add all metrics of one of several control planes on a journal."""
     if node.plane is not None:
-        await add_leader(families, node.plane, settings)
+        await _add_leader(families, node.plane, settings)
     else:
-        families.gauge("lacuna_controlplane_leader", "1 if this control plane leads.", 0)
+        await families.add(_ANY, False)
+    await families.add(_NODE, node)
+
+
+_ANY: Final[tuple[Metric[bool], ...]] = (
+    gauge("lacuna_controlplane_leader", "1 if this control plane leads.", lambda leads: leads),
+)
+
+
+def _standby_lags(node: Node) -> list[tuple[str, int]]:
     status = node.status()
-    families.gauge("lacuna_controlplane_epoch", "The leader's epoch.", status.epoch)
-    families.gauge(
+    return [(each.address, max(status.position - each.position, 0)) for each in status.standbys]
+
+
+_NODE: Final[tuple[Metric[Node], ...]] = (
+    gauge(
+        "lacuna_controlplane_epoch",
+        "The leader's epoch.",
+        lambda node: node.status().epoch,
+    ),
+    gauge(
         "lacuna_controlplane_caught_up",
         "1 if this control plane leads, or could take over at once.",
-        node.is_ready,
-    )
-    for standby in status.standbys:
-        families.gauge(
-            "lacuna_controlplane_standby_lag_records",
-            "How many records of the journal a standby has not replayed.",
-            max(status.position - standby.position, 0),
-            standby=standby.address,
-        )
+        lambda node: node.is_ready,
+    ),
+    gauges(
+        "lacuna_controlplane_standby_lag_records",
+        "How many records of the journal a standby has not replayed.",
+        ("standby",),
+        _standby_lags,
+    ),
+)
 
 
-def _add_load(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
-    load = plane.load()
-    families.counter("lacuna_journal_records", "Decided records.", load.decided_position)
-    families.gauge(
-        "lacuna_journal_durable_position", "The last durable record.", load.durable_position
-    )
-    families.gauge(
+class _Loaded(NamedTuple):
+    """A control plane that leads, with its queues and their limits."""
+
+    plane: Runtime
+    load: RuntimeLoad
+    settings: RuntimeSettings
+
+
+_RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
+    gauge(
+        "lacuna_controlplane_time_doubtful",
+        "1 while the clocks disagree with the control plane's time, and nothing is deleted by age.",
+        lambda leader: leader.plane.time.is_doubtful,
+    ),
+    gauge(
+        "lacuna_controlplane_clocks_ahead_seconds",
+        "How far the clocks are ahead of the control plane's time; negative if they are behind.",
+        lambda leader: leader.plane.time.apart_ms / 1000,
+    ),
+    counter(
+        "lacuna_journal_records", "Decided records.", lambda leader: leader.load.decided_position
+    ),
+    gauge(
+        "lacuna_journal_durable_position",
+        "The last durable record.",
+        lambda leader: leader.load.durable_position,
+    ),
+    gauge(
         "lacuna_journal_pending_records",
         "Decided records whose write has not begun.",
-        load.pending_records,
-    )
-    families.gauge("lacuna_journal_pending_bytes", "Bytes of these records.", load.pending_bytes)
-    families.gauge(
+        lambda leader: leader.load.pending_records,
+    ),
+    gauge(
+        "lacuna_journal_pending_bytes",
+        "Bytes of these records.",
+        lambda leader: leader.load.pending_bytes,
+    ),
+    gauge(
         "lacuna_journal_pending_limit_bytes",
         "The limit of pending bytes. Beyond it, commands wait in the backlog.",
-        settings.max_held_bytes,
-    )
-    families.gauge(
+        lambda leader: leader.settings.max_held_bytes,
+    ),
+    gauge(
         "lacuna_journal_records_since_snapshot",
         "Approximate number of records after the last snapshot, which a restart would replay.",
-        load.records_since_snapshot,
-    )
-    families.gauge(
-        "lacuna_deliveries_held", "Replies and deltas that wait for the journal.", load.held
-    )
-    families.gauge(
+        lambda leader: leader.load.records_since_snapshot,
+    ),
+    gauge(
+        "lacuna_deliveries_held",
+        "Replies and deltas that wait for the journal.",
+        lambda leader: leader.load.held,
+    ),
+    gauge(
         "lacuna_deliveries_held_limit",
         "The limit of held deliveries. Beyond it, commands wait.",
-        settings.max_held,
-    )
-    families.gauge("lacuna_backlog_commands", "Commands in the backlog.", load.backlog)
-    families.gauge(
+        lambda leader: leader.settings.max_held,
+    ),
+    gauge(
+        "lacuna_backlog_commands",
+        "Commands in the backlog.",
+        lambda leader: leader.load.backlog,
+    ),
+    gauge(
         "lacuna_backlog_limit_commands",
         "The limit of the backlog. Beyond it, the control plane rejects commands.",
-        settings.max_backlog,
-    )
-    families.gauge(
+        lambda leader: leader.settings.max_backlog,
+    ),
+    gauge(
         "lacuna_longest_step_seconds",
         "The longest decision since the start, for a command or a tick. The control plane decides nothing else "
         "meanwhile.",
-        load.longest_step_ms / 1000,
-    )
-    families.gauge("lacuna_sessions", "Sessions of agents and jobs.", load.sessions)
-    families.gauge(
-        "lacuna_subscriptions", "Partitions watched, counted for each session.", load.subscriptions
-    )
+        lambda leader: leader.load.longest_step_ms / 1000,
+    ),
+    gauge(
+        "lacuna_sessions",
+        "Sessions of agents and jobs.",
+        lambda leader: leader.load.sessions,
+    ),
+    gauge(
+        "lacuna_subscriptions",
+        "Partitions watched, counted for each session.",
+        lambda leader: leader.load.subscriptions,
+    ),
+)
 
 
-def _add_state(families: Families, state: State, sums: Totals) -> None:
-    families.gauge("lacuna_agents", "Agents with a lease.", len(state.leased_agents()))
-    families.gauge(
-        "lacuna_agents_hidden",
-        "Hidden agents: they have a lease, but clients are sent to others.",
-        len(state.hidden_leases),
-    )
-    families.gauge("lacuna_leases", "Leases of agents and jobs.", len(state.leases))
-    families.gauge("lacuna_topics", "Topics.", len(state.topics))
-    families.gauge("lacuna_partitions", "Partitions.", len(state.partitions))
-    families.gauge("lacuna_objects", "Objects with live records.", sums.objects)
-    families.gauge("lacuna_extents", "Extents in the index.", sums.extents)
-    families.gauge(
-        "lacuna_dead_ranges", "Ranges of offsets of aborted records in the index.", sums.dead_ranges
-    )
-    for topic in sorted(state.topics.values(), key=lambda topic: topic.name):
-        families.gauge(
-            "lacuna_topic_size_bytes",
-            "Bytes of a topic's records in the bucket.",
-            sum(each.size_bytes for each in topic.partitions),
-            topic=topic.name,
-        )
-        families.counter(
-            "lacuna_topic_offsets",
-            "Offsets assigned in a topic, including aborted records.",
-            sum(each.high_watermark for each in topic.partitions),
-            topic=topic.name,
-        )
-    families.gauge(
-        "lacuna_idempotent_producers",
-        "Producers known in a partition, counted for each partition.",
-        state.windows.count,
-    )
-    families.gauge(
-        "lacuna_idempotent_producers_limit",
-        "The limit of known producers (producer.windows.max). Beyond it, those unused for longest are dropped.",
-        state.windows.settings.producer_windows_max,
-    )
+class _Summed(NamedTuple):
+    """The state as of now, and its sums."""
+
+    state: State
+    now_ms: int
+    sums: Totals
 
 
-def _add_rewriting(families: Families, state: State) -> None:
-    rewriting = state.rewriting
-    for by, done in (
-        ("merge", rewriting.total.merged),
-        ("compaction", rewriting.total.compacted),
-    ):
-        families.counter(
-            "lacuna_rewrites",
-            "Replacements of a partition's extents, by agents' merges or by compaction.",
-            done.swaps,
-            by=by,
-        )
-        for side, extents, size in (
-            ("before", done.extents_before, done.bytes_before),
-            ("after", done.extents_after, done.bytes_after),
-        ):
-            families.counter(
-                "lacuna_rewritten_extents",
-                "Extents before and after rewrites.",
-                extents,
-                by=by,
-                side=side,
-            )
-            families.counter(
-                "lacuna_rewritten_bytes",
-                "Bytes of replaced extents, and of the extents that replaced them; the difference is reclaimed.",
-                size,
-                by=by,
-                side=side,
-            )
-        families.counter(
-            "lacuna_reclaimed_aborted_offsets",
-            "Offsets of aborted records that merges or compaction removed.",
-            done.aborted_offsets,
-            by=by,
-        )
-    families.counter(
-        "lacuna_rewrites_refused",
-        "Rewrites of partitions that were rejected because the extents had changed since the plan.",
-        rewriting.refused,
-    )
-    families.counter(
-        "lacuna_deleted_objects",
-        "Replaced objects that were deleted from the bucket.",
-        rewriting.objects_deleted,
-    )
-    families.counter("lacuna_deleted_bytes", "Bytes of deleted objects.", rewriting.bytes_deleted)
-    families.gauge(
-        "lacuna_replaced_objects",
-        "Replaced objects that are not deleted yet.",
-        len(state.segments.replaced),
-    )
+def _topics(seen: _Summed) -> list[tuple[str, list[Partition]]]:
+    return sorted((each.name, list(each.partitions)) for each in seen.state.topics.values())
 
 
-async def _add_waiting(families: Families, state: State) -> None:
-    extents = offsets = size = 0
-    partitions = list(islice(state.partitions.values(), _MOST_WAITING))
-    for count, partition in enumerate(partitions, 1):
-        waiting = waiting_in(partition, state.rewriting.small_bytes)
-        extents += waiting.small_extents
-        offsets += waiting.aborted_offsets
-        size += waiting.aborted_bytes
-        if not count % _AT_A_TIME:
-            await asyncio.sleep(0)
-    families.gauge(
-        "lacuna_merge_waiting_extents",
-        "Extents below the last stable offset that are small enough to be merged.",
-        extents,
-    )
-    families.gauge(
-        "lacuna_merge_waiting_aborted_offsets",
-        "Offsets of aborted records that are still stored.",
-        offsets,
-    )
-    families.gauge("lacuna_merge_waiting_aborted_bytes", "Bytes of these records.", size)
-    families.gauge(
-        "lacuna_merge_waiting_left_out",
-        "Partitions that these three metrics leave out, because there are too many.",
-        len(state.partitions) - len(partitions),
-    )
+def _by_work(seen: _Summed) -> Iterator[tuple[str, Rewritten]]:
+    total = seen.state.rewriting.total
+    yield "merge", total.merged
+    yield "compaction", total.compacted
 
 
-def _add_transactions(families: Families, state: State, now_ms: int, sums: Totals) -> None:
-    states = Counter(found.state.value for found in state.transactional_ids.values())
-    for name in ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort"):
-        families.gauge(
-            "lacuna_transactional_ids", "Transactional ids by state.", states[name], state=name
-        )
-    families.gauge(
-        "lacuna_oldest_transaction_seconds",
-        "Age of the oldest ongoing transaction; 0 without one.",
-        sums.oldest_transaction_ms / 1000,
-    )
-    families.gauge(
-        "lacuna_partitions_blocked",
-        "Partitions with records that wait for the end of a transaction.",
-        sums.partitions_blocked,
-    )
+def _transactional_ids(seen: _Summed) -> list[tuple[str, int]]:
+    states = Counter(found.state.value for found in seen.state.transactional_ids.values())
+    return [
+        (name, states[name]) for name in ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
+    ]
+
+
+def _groups(seen: _Summed) -> list[tuple[str, str, int]]:
+    groups = seen.state.groups
+    counts: Counter[tuple[str, str]] = Counter()
+    for live in groups.live.groups.values():
+        counts["classic", live.state.value] += 1
+    for group in groups.consumers.values():
+        counts["consumer", group.state.value] += 1
+    return [(kind, name, count) for (kind, name), count in sorted(counts.items())]
+
+
+def _furthest_behind(state: State) -> list[tuple[str, str, Partition]]:
     waiting = [each for each in state.partitions.values() if each.ongoing]
-    for partition in heapq.nlargest(_MOST_PARTITIONS, waiting, key=_behind):
-        labels = {
-            "topic": state.topics[partition.key[0]].name,
-            "partition": str(partition.key[1]),
-        }
-        owner = state.producers.get(next(iter(partition.ongoing)))
-        families.gauge(
-            "lacuna_lso_lag",
-            "Offsets between the last stable offset and the high watermark, for the partitions with the most.",
-            _behind(partition),
-            **labels,
-        )
-        families.gauge(
-            "lacuna_lso_blocked_seconds",
-            "Age of the transaction that holds the last stable offset of these partitions.",
-            max(now_ms - owner.start_time_ms, 0) / 1000 if owner is not None else 0.0,
-            **labels,
-            transactional_id="" if owner is None else owner.transactional_id,
-        )
+    return [
+        (state.topics[each.key[0]].name, str(each.key[1]), each)
+        for each in heapq.nlargest(_MOST_PARTITIONS, waiting, key=_behind)
+    ]
 
 
 def _behind(partition: Partition) -> int:
     return partition.high_watermark - partition.last_stable_offset
 
 
-async def _add_groups(families: Families, state: State, now_ms: int) -> None:
-    families.gauge(
+def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
+    for topic, number, partition in _furthest_behind(seen.state):
+        owner = seen.state.producers.get(next(iter(partition.ongoing)))
+        if owner is None:
+            yield topic, number, "", 0.0
+        else:
+            seconds = max(seen.now_ms - owner.start_time_ms, 0) / 1000
+            yield topic, number, owner.transactional_id, seconds
+
+
+_STATE: Final[tuple[Metric[_Summed], ...]] = (
+    gauge("lacuna_agents", "Agents with a lease.", lambda seen: len(seen.state.leased_agents())),
+    gauge(
+        "lacuna_agents_hidden",
+        "Hidden agents: they have a lease, but clients are sent to others.",
+        lambda seen: len(seen.state.hidden_leases),
+    ),
+    gauge("lacuna_leases", "Leases of agents and jobs.", lambda seen: len(seen.state.leases)),
+    gauge("lacuna_topics", "Topics.", lambda seen: len(seen.state.topics)),
+    gauge("lacuna_partitions", "Partitions.", lambda seen: len(seen.state.partitions)),
+    gauge("lacuna_objects", "Objects with live records.", lambda seen: seen.sums.objects),
+    gauge("lacuna_extents", "Extents in the index.", lambda seen: seen.sums.extents),
+    gauge(
+        "lacuna_dead_ranges",
+        "Ranges of offsets of aborted records in the index.",
+        lambda seen: seen.sums.dead_ranges,
+    ),
+    gauges(
+        "lacuna_topic_size_bytes",
+        "Bytes of a topic's records in the bucket.",
+        ("topic",),
+        lambda seen: [
+            (name, sum(each.size_bytes for each in partitions))
+            for name, partitions in _topics(seen)
+        ],
+    ),
+    counters(
+        "lacuna_topic_offsets",
+        "Offsets assigned in a topic, including aborted records.",
+        ("topic",),
+        lambda seen: [
+            (name, sum(each.high_watermark for each in partitions))
+            for name, partitions in _topics(seen)
+        ],
+    ),
+    gauge(
+        "lacuna_idempotent_producers",
+        "Producers known in a partition, counted for each partition.",
+        lambda seen: seen.state.windows.count,
+    ),
+    gauge(
+        "lacuna_idempotent_producers_limit",
+        "The limit of known producers (producer.windows.max). Beyond it, those unused for longest are dropped.",
+        lambda seen: seen.state.windows.settings.producer_windows_max,
+    ),
+    gauges(
+        "lacuna_transactional_ids",
+        "Transactional ids by state.",
+        ("state",),
+        _transactional_ids,
+    ),
+    gauge(
+        "lacuna_oldest_transaction_seconds",
+        "Age of the oldest ongoing transaction; 0 without one.",
+        lambda seen: seen.sums.oldest_transaction_ms / 1000,
+    ),
+    gauge(
+        "lacuna_partitions_blocked",
+        "Partitions with records that wait for the end of a transaction.",
+        lambda seen: seen.sums.partitions_blocked,
+    ),
+    gauges(
+        "lacuna_lso_lag",
+        "Offsets between the last stable offset and the high watermark, for the partitions with the most.",
+        ("topic", "partition"),
+        lambda seen: [(*place, _behind(each)) for *place, each in _furthest_behind(seen.state)],
+    ),
+    gauges(
+        "lacuna_lso_blocked_seconds",
+        "Age of the transaction that holds the last stable offset of these partitions.",
+        ("topic", "partition", "transactional_id"),
+        _blocked,
+    ),
+    counters(
+        "lacuna_rewrites",
+        "Replacements of a partition's extents, by agents' merges or by compaction.",
+        ("by",),
+        lambda seen: [(by, done.swaps) for by, done in _by_work(seen)],
+    ),
+    counters(
+        "lacuna_rewritten_extents",
+        "Extents before and after rewrites.",
+        ("by", "side"),
+        lambda seen: [
+            (by, side, extents)
+            for by, done in _by_work(seen)
+            for side, extents in (("before", done.extents_before), ("after", done.extents_after))
+        ],
+    ),
+    counters(
+        "lacuna_rewritten_bytes",
+        "Bytes of replaced extents, and of the extents that replaced them; the difference is reclaimed.",
+        ("by", "side"),
+        lambda seen: [
+            (by, side, size)
+            for by, done in _by_work(seen)
+            for side, size in (("before", done.bytes_before), ("after", done.bytes_after))
+        ],
+    ),
+    counters(
+        "lacuna_reclaimed_aborted_offsets",
+        "Offsets of aborted records that merges or compaction removed.",
+        ("by",),
+        lambda seen: [(by, done.aborted_offsets) for by, done in _by_work(seen)],
+    ),
+    counter(
+        "lacuna_rewrites_refused",
+        "Rewrites of partitions that were rejected because the extents had changed since the plan.",
+        lambda seen: seen.state.rewriting.refused,
+    ),
+    counter(
+        "lacuna_deleted_objects",
+        "Replaced objects that were deleted from the bucket.",
+        lambda seen: seen.state.rewriting.objects_deleted,
+    ),
+    counter(
+        "lacuna_deleted_bytes",
+        "Bytes of deleted objects.",
+        lambda seen: seen.state.rewriting.bytes_deleted,
+    ),
+    gauge(
+        "lacuna_replaced_objects",
+        "Replaced objects that are not deleted yet.",
+        lambda seen: len(seen.state.segments.replaced),
+    ),
+    gauge(
         "lacuna_groups_kept_bytes",
         "Bytes that all groups together store in the control plane.",
-        state.groups.kept_bytes,
-    )
-    families.gauge(
+        lambda seen: seen.state.groups.kept_bytes,
+    ),
+    gauge(
         "lacuna_groups_kept_limit_bytes",
         "The limit of these bytes (groups.max.bytes). Beyond it, members and offsets are rejected.",
-        state.groups.settings.groups_max_bytes,
-    )
-    families.gauge(
+        lambda seen: seen.state.groups.settings.groups_max_bytes,
+    ),
+    gauge(
         "lacuna_groups_kept_principal_bytes",
         "Bytes that the groups of the largest principal store. The anonymous principal is not counted.",
-        max(state.groups.owners.held.values(), default=0),
-    )
-    families.gauge(
+        lambda seen: max(seen.state.groups.owners.held.values(), default=0),
+    ),
+    gauge(
         "lacuna_groups_kept_principal_limit_bytes",
         "The limit of these bytes (principal.max.percent). Beyond it, members and offsets of the principal are "
         "rejected.",
-        state.groups.settings.share_of(state.groups.settings.groups_max_bytes),
-    )
-    families.gauge(
+        lambda seen: seen.state.groups.settings.share_of(
+            seen.state.groups.settings.groups_max_bytes
+        ),
+    ),
+    gauge(
         "lacuna_transactional_ids_kept_bytes",
         "Bytes that all transactional ids together store in the control plane.",
-        state.id_owners.size,
-    )
-    groups = state.groups
-    kinds: Counter[tuple[str, str]] = Counter()
-    for live in groups.live.groups.values():
-        kinds["classic", live.state.value] += 1
-    for group in groups.consumers.values():
-        kinds["consumer", group.state.value] += 1
-    for (kind, name), count in sorted(kinds.items()):
-        families.gauge(
-            "lacuna_groups", "Groups in memory by protocol and state.", count, type=kind, state=name
-        )
-    await _add_lags(families, state, now_ms)
+        lambda seen: seen.state.id_owners.size,
+    ),
+    gauges(
+        "lacuna_groups",
+        "Groups in memory by protocol and state.",
+        ("type", "state"),
+        _groups,
+    ),
+)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What waits to be merged."""
+
+    extents: int = 0
+    aborted_offsets: int = 0
+    aborted_bytes: int = 0
+    left_out: int = 0
+
+
+async def _waiting_in(state: State) -> _Waiting:
+    partitions = list(islice(state.partitions.values(), _MOST_WAITING))
+    found = _Waiting(left_out=len(state.partitions) - len(partitions))
+    for count, partition in enumerate(partitions, 1):
+        waiting = waiting_in(partition, state.rewriting.small_bytes)
+        found.extents += waiting.small_extents
+        found.aborted_offsets += waiting.aborted_offsets
+        found.aborted_bytes += waiting.aborted_bytes
+        if not count % _AT_A_TIME:
+            await asyncio.sleep(0)
+    return found
+
+
+_WAITING: Final[tuple[Metric[_Waiting], ...]] = (
+    gauge(
+        "lacuna_merge_waiting_extents",
+        "Extents below the last stable offset that are small enough to be merged.",
+        lambda waiting: waiting.extents,
+    ),
+    gauge(
+        "lacuna_merge_waiting_aborted_offsets",
+        "Offsets of aborted records that are still stored.",
+        lambda waiting: waiting.aborted_offsets,
+    ),
+    gauge(
+        "lacuna_merge_waiting_aborted_bytes",
+        "Bytes of these records.",
+        lambda waiting: waiting.aborted_bytes,
+    ),
+    gauge(
+        "lacuna_merge_waiting_left_out",
+        "Partitions that these three metrics leave out, because there are too many.",
+        lambda waiting: waiting.left_out,
+    ),
+)
+
+
+class _Lag(NamedTuple):
+    """How far a group is behind in a partition."""
+
+    group_id: str
+    topic: str
+    partition: str
+    committed: int
+    offsets: int
+    seconds: float
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        """The values of `consumergroup`, `topic` and `partition`."""
+        return self.group_id, self.topic, self.partition
+
+
+class _Lags:
+    """The lags of groups: of each partition, as far as they are told apart, and of each group."""
+
+    def __init__(self, left_out: int) -> None:
+        self.left_out = left_out
+        self.of_partitions: list[_Lag] = []
+        self.sums: dict[str, int] = {}
+        self.most_seconds: dict[str, float] = {}
+
+    def add(self, lag: _Lag) -> None:
+        group = lag.group_id
+        self.sums[group] = self.sums.get(group, 0) + lag.offsets
+        self.most_seconds[group] = max(self.most_seconds.get(group, 0.0), lag.seconds)
+        if len(self.of_partitions) < _MOST_GROUP_PARTITIONS:
+            self.of_partitions.append(lag)
 
 
 def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
@@ -351,10 +493,9 @@ def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
     return list(islice(committed, _MOST_LAGS))
 
 
-async def _add_lags(families: Families, state: State, now_ms: int) -> None:
-    """Add them under the names that exporters of lag use."""
-    sums: dict[str, int] = {}
-    most: dict[str, float] = {}
+async def _lags_in(state: State, now_ms: int) -> _Lags:
+    all_offsets = sum(map(len, state.groups.offsets.committed.values()))
+    lags = _Lags(max(all_offsets - _MOST_LAGS, 0))
     known: dict[tuple[PartitionKey, int], Behind] = {}
     for count, (group_id, key, offset) in enumerate(_positions(state)):
         if count % _AT_A_TIME == _AT_A_TIME - 1:
@@ -365,45 +506,56 @@ async def _add_lags(families: Families, state: State, now_ms: int) -> None:
         lag = known.get((key, offset))
         if lag is None:
             lag = known[key, offset] = behind(partition, offset)
-        seconds = lag.seconds(now_ms)
-        sums[group_id] = sums.get(group_id, 0) + lag.offsets
-        most[group_id] = max(most.get(group_id, 0.0), seconds)
-        if count >= _MOST_GROUP_PARTITIONS:
-            continue
-        labels = {
-            "consumergroup": group_id,
-            "topic": state.topics[key[0]].name,
-            "partition": str(key[1]),
-        }
-        families.gauge("kafka_consumergroup_current_offset", "Committed offset.", offset, **labels)
-        families.gauge(
-            "kafka_consumergroup_lag",
-            "Offsets that a read_committed consumer has not read yet, without holes, aborted and control records.",
-            lag.offsets,
-            **labels,
-        )
-        families.gauge(
-            "kafka_consumergroup_lag_seconds",
-            "Age of the oldest unread records.",
-            seconds,
-            **labels,
-        )
-    all_offsets = sum(map(len, state.groups.offsets.committed.values()))
-    families.gauge(
+        topic = state.topics[key[0]].name
+        lags.add(_Lag(group_id, topic, str(key[1]), offset, lag.offsets, lag.seconds(now_ms)))
+    return lags
+
+
+#: They have the names that exporters of lag use.
+_LAGS: Final[tuple[Metric[_Lags], ...]] = (
+    gauges(
+        "kafka_consumergroup_current_offset",
+        "Committed offset.",
+        ("consumergroup", "topic", "partition"),
+        lambda lags: [(*each.labels, each.committed) for each in lags.of_partitions],
+    ),
+    gauges(
+        "kafka_consumergroup_lag",
+        "Offsets that a read_committed consumer has not read yet, without holes, aborted and control records.",
+        ("consumergroup", "topic", "partition"),
+        lambda lags: [(*each.labels, each.offsets) for each in lags.of_partitions],
+    ),
+    gauges(
+        "kafka_consumergroup_lag_seconds",
+        "Age of the oldest unread records.",
+        ("consumergroup", "topic", "partition"),
+        lambda lags: [(*each.labels, each.seconds) for each in lags.of_partitions],
+    ),
+    gauge(
         "lacuna_lags_left_out",
         "Committed offsets without a lag metric, because there are too many.",
-        max(all_offsets - _MOST_LAGS, 0),
-    )
-    for group_id, offsets in sums.items():
-        families.gauge(
-            "kafka_consumergroup_lag_sum",
-            "Sum of the group's lag over all partitions.",
-            offsets,
-            consumergroup=group_id,
-        )
-        families.gauge(
-            "kafka_consumergroup_max_lag_seconds",
-            "The group's largest lag in seconds in any partition.",
-            most[group_id],
-            consumergroup=group_id,
-        )
+        lambda lags: lags.left_out,
+    ),
+    gauges(
+        "kafka_consumergroup_lag_sum",
+        "Sum of the group's lag over all partitions.",
+        ("consumergroup",),
+        lambda lags: lags.sums.items(),
+    ),
+    gauges(
+        "kafka_consumergroup_max_lag_seconds",
+        "The group's largest lag in seconds in any partition.",
+        ("consumergroup",),
+        lambda lags: lags.most_seconds.items(),
+    ),
+)
+
+METRICS: Final[tuple[Metric[Any], ...]] = (
+    *_ANY,
+    *_NODE,
+    *_RUNTIME,
+    *_STATE,
+    *_WAITING,
+    *_LAGS,
+)
+"""The rows of a control plane."""

@@ -10,6 +10,7 @@ from lacuna.agent.lease import NO_LEASE
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.observing.endpoint import Endpoint, Observed
 from lacuna.observing.families import Families, render
+from lacuna.observing.metric import Metric, counters, histograms
 from tests.agent.harness import ScriptedControl, make_context, snapshot
 from tests.simulation.loop import on_virtual_time
 
@@ -23,7 +24,7 @@ async def told() -> AsyncIterator[tuple[Endpoint, list[str]]]:
     observed.becomes(lambda: reasons[0] if reasons else "")
 
     async def add(families: Families) -> None:
-        families.counter("things", "Things.", 3, kind="a")
+        await families.add([counters("things", "Things.", ("kind",), lambda of: [("a", of)])], 3)
 
     observed.shows(add)
     server = Endpoint(observed)
@@ -73,10 +74,13 @@ async def test_metrics_are_text_that_prometheus_reads(told: tuple[Endpoint, list
         assert 'things_total{kind="a"} 3.0\n' in body.decode()
 
 
-def test_buckets_add_up() -> None:
+async def test_buckets_add_up() -> None:
     """Each bucket of a histogram holds those before it, and the last one all."""
     families = Families()
-    families.histogram("took", "Took.", (0.5, 1.0), (1, 2, 3), 9.5, api="a")
+    took: Metric[float] = histograms(
+        "took", "Took.", ("api",), (0.5, 1.0), lambda total: [(("a",), (1, 2, 3), total)]
+    )
+    await families.add([took], 9.5)
     text, _ = render(families.collect(), "")
     assert [line for line in text.decode().splitlines() if not line.startswith("#")] == [
         'took_bucket{api="a",le="0.5"} 1.0',

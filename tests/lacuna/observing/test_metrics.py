@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +14,10 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from lacuna.logstore.objects.store import StoreMetrics
-from lacuna.observing.agent import add_store
+from lacuna.observing.agent import STORE
 from lacuna.observing.families import Families
 from lacuna.testing.ports import lasting_ports
 from tests.forked import ForkedCluster
-
-DOCS = Path(__file__).parents[3] / "docs"
 
 #: The value of a sample by its name and labels; 0 if there is none.
 Sample = Callable[..., float]
@@ -83,13 +80,6 @@ def test_merges_are_counted_by_who_does_and_by_who_decides_them(
         assert sample("lacuna_merges_failed_total") == 0
         assert sample("lacuna_replaced_objects") >= 1
         assert sample("lacuna_merge_waiting_aborted_offsets") == 0
-
-
-@pytest.mark.slow
-def test_the_page_of_metrics_is_up_to_date() -> None:
-    """docs/metrics.md: run `python docs/draw_metrics.py` after a change."""
-    drawn = runpy.run_path(str(DOCS / "draw_metrics.py"))
-    assert (DOCS / "metrics.md").read_text(encoding="utf-8") == drawn["page"](drawn["scraped"]())
 
 
 def commit(bootstrap: str, group: str, offset: int) -> None:
@@ -179,11 +169,11 @@ def test_requests_and_errors_are_counted(
 
 
 @pytest.mark.parametrize(("connections", "dollars"), [(1, 0.005), (0, 0.0)])
-def test_only_requests_to_a_bucket_cost_dollars(connections: int, dollars: float) -> None:
+async def test_only_requests_to_a_bucket_cost_dollars(connections: int, dollars: float) -> None:
     metrics = StoreMetrics(connections)
     for _ in range(1000):
         metrics.count_put(1)
     families = Families()
-    add_store(families, metrics)
+    await families.add(STORE, metrics)
     (cost,) = (each for each in families.collect() if each.name == "lacuna_store_cost_dollars")
     assert cost.samples[0].value == pytest.approx(dollars)

@@ -1,0 +1,125 @@
+"""One row for each metric: its kind, name, help text and labels, and how to read its value from what it is a metric of.
+
+    METRICS: Final[tuple[Metric[Agent], ...]] = (
+        gauge("lacuna_connections", "Connections of clients.", lambda agent: agent.metrics.connections_now),
+        counters(
+            "lacuna_connections_closed",
+            "Connections that the agent closed.",
+            ("reason",),
+            lambda agent: (("idle", agent.metrics.idle), ("malformed", agent.metrics.malformed)),
+        ),
+    )
+
+What a process shows follows from the rows, and so does docs/metrics.md. A test looks in the rows for the metrics that
+deploy/prometheus and deploy/grafana name.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+
+S = TypeVar("S")
+
+#: The values of the labels, and then the value.
+Samples: TypeAlias = Iterable[tuple[*tuple[str, ...], float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Generic[S]):
+    """A metric of an S. The `name` is without the suffix that `family`, a class, adds.
+
+    `read` returns what `add_metric` of the family is to be called with. It changes nothing, and waits for nothing.
+    """
+
+    family: type[Any]
+    name: str
+    help_text: str
+    labels: tuple[str, ...]
+    read: Callable[[S], list[tuple[Any, ...]]]
+
+    @property
+    def shown_name(self) -> str:
+        """The name with its suffix."""
+        return self.name + _SUFFIXES.get(self.family, "")
+
+    @property
+    def type(self) -> str:
+        """The type as Prometheus has it, which knows an info as a gauge."""
+        return "gauge" if self.family is InfoMetricFamily else str(self.family(self.name, "").type)
+
+
+_SUFFIXES: Final = {CounterMetricFamily: "_total", InfoMetricFamily: "_info"}
+
+
+def gauge(name: str, help_text: str, value: Callable[[S], float]) -> Metric[S]:
+    """Return the row of a gauge."""
+    return Metric(GaugeMetricFamily, name, help_text, (), lambda source: [((), value(source))])
+
+
+def counter(name: str, help_text: str, value: Callable[[S], float]) -> Metric[S]:
+    """Return the row of a counter."""
+    return Metric(CounterMetricFamily, name, help_text, (), lambda source: [((), value(source))])
+
+
+def gauges(
+    name: str, help_text: str, labels: tuple[str, ...], samples: Callable[[S], Samples]
+) -> Metric[S]:
+    """Return the row of a gauge with labels."""
+    return Metric(
+        GaugeMetricFamily, name, help_text, labels, lambda source: _split(samples(source))
+    )
+
+
+def counters(
+    name: str, help_text: str, labels: tuple[str, ...], samples: Callable[[S], Samples]
+) -> Metric[S]:
+    """Return the row of a counter with labels."""
+    return Metric(
+        CounterMetricFamily, name, help_text, labels, lambda source: _split(samples(source))
+    )
+
+
+def info(
+    name: str, help_text: str, labels: tuple[str, ...], values: Callable[[S], Sequence[str]]
+) -> Metric[S]:
+    """Return the row of what never changes while the process runs: the labels of a metric that is always 1."""
+
+    def read(source: S) -> list[tuple[Any, ...]]:
+        return [(values(source), {})]
+
+    return Metric(InfoMetricFamily, name, help_text, labels, read)
+
+
+def histograms(
+    name: str,
+    help_text: str,
+    labels: tuple[str, ...],
+    bounds: Sequence[float],
+    samples: Callable[[S], Iterable[tuple[tuple[str, ...], Sequence[int], float]]],
+) -> Metric[S]:
+    """Return the row of a histogram with labels.
+
+    A sample is the values of the labels, the counts of all buckets, of which there is one more than `bounds`, and the
+    sum of all that was observed.
+    """
+    ends = (*map(str, bounds), "+Inf")
+
+    def read(source: S) -> list[tuple[Any, ...]]:
+        return [
+            (values, list(zip(ends, accumulate(counts), strict=True)), total)
+            for values, counts, total in samples(source)
+        ]
+
+    return Metric(HistogramMetricFamily, name, help_text, labels, read)
+
+
+def _split(samples: Samples) -> list[tuple[Any, ...]]:
+    return [(each[:-1], each[-1]) for each in samples]
