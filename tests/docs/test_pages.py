@@ -18,6 +18,20 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
     assert (ROOT / "docs" / "states.md").read_text() == made["page"]()
 
 
+def test_the_rooms_are_drawn_from_the_imports() -> None:
+    """docs/architecture.md: run `python docs/draw_rooms.py` after a room imports another one, or no longer does."""
+    made = runpy.run_path(str(ROOT / "docs" / "draw_rooms.py"))
+    assert (ROOT / "docs" / "architecture.md").read_text() == made["page"]()
+
+
+def test_arrows_that_follow_from_others_are_left_out() -> None:
+    arrows = runpy.run_path(str(ROOT / "docs" / "draw_rooms.py"))["arrows"]
+    house = {"ground": set(), "wall": {"ground"}, "stairs": {"ground"}, "roof": {"wall", "ground"}}
+    assert arrows(house) == [("roof", "wall"), ("stairs", "ground"), ("wall", "ground")]
+    with pytest.raises(ValueError, match="a circle of imports"):
+        arrows(house | {"wall": {"roof"}})
+
+
 def test_the_pages_of_commands_are_written_from_them() -> None:
     """docs/commands.md, docs/commands/: run `python docs/draw_commands.py` after a change."""
     pages = runpy.run_path(str(ROOT / "docs" / "draw_commands.py"))["pages"]()
