@@ -111,28 +111,36 @@ WHERE = {
 }
 
 
-@pytest.mark.parametrize("source", ["--set", "environment", "file"])
 @pytest.mark.parametrize(
     ("command", "key"), [(command, key) for command, rows in TABLES.items() for key in rows]
 )
 def test_every_setting_reaches_its_part(
-    command: str, key: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    row = ROWS[key]
-    value = other(row)
-    arguments = list(WHERE[command])
-    if source == "--set":
-        arguments.append(f"--set={key}={as_text(value)}")
-    elif source == "environment":
-        monkeypatch.setenv(row.variable, as_text(value))
-    else:
-        shown = f'"{value}"' if isinstance(value, str) else as_text(value)
-        (tmp_path / "lacuna.toml").write_text(f"{key} = {shown}\n")
-        monkeypatch.setenv("LACUNA_CONFIG", "lacuna.toml")
-    main = started(monkeypatch, command, *arguments)
+    value = other(ROWS[key])
+    main = started(monkeypatch, command, *WHERE[command], f"--set={key}={as_text(value)}")
     defaults = {each: row.default for each, row in TABLES[command].items()}
     assert values_of(parts_of(main, command)) == defaults | {key: value}
+
+
+@pytest.mark.parametrize("source", ["environment", "file"])
+@pytest.mark.parametrize("command", TABLES)
+def test_every_setting_is_read_from_every_source(
+    command: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = {key: other(row) for key, row in TABLES[command].items()}
+    lines = []
+    for key, value in wanted.items():
+        if source == "environment":
+            monkeypatch.setenv(ROWS[key].variable, as_text(value))
+        lines.append(f"{key} = " + (f'"{value}"' if isinstance(value, str) else as_text(value)))
+    if source == "file":
+        (tmp_path / "lacuna.toml").write_text("\n".join(lines))
+        monkeypatch.setenv("LACUNA_CONFIG", "lacuna.toml")
+    main = started(monkeypatch, command, *WHERE[command])
+    assert values_of(parts_of(main, command)) == wanted
 
 
 OPTIONS = {

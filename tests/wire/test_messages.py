@@ -31,7 +31,6 @@ from tests.wire.samples import KAFKAS, MESSAGES, in_kafkas_json, of_struct, vers
 
 Messages = dict[str, Message[Any]]
 few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
-many = settings(few, max_examples=4)
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -42,56 +41,64 @@ def test_what_is_written_is_read(forms: list[Messages], name: str, data: st.Data
     versions = versions_of(MESSAGES[name])
     for version in {versions[0], versions[-1], data.draw(st.sampled_from(versions))}:
         value = data.draw(of_struct(MESSAGES[name].body, version))
+        written = MESSAGES[name].write(value, version)
+        shorter = data.draw(st.integers(0, len(written)))
+        others = data.draw(st.binary(max_size=100))
         for messages in forms:
-            written = messages[name].write(value, version)
-            again = messages[name].read(memoryview(written), version)
+            message = messages[name]
+            assert message.write(value, version) == written
+            again = message.read(memoryview(written), version)
             assert again == value
             assert type(again) is type(value)
-            assert MESSAGES[name].write(value, version) == written
+            _check_what_is_cut_off(message, written, {0, shorter, len(written) - 1}, version)
+            _check_elements_written_beforehand(message, value, written, version)
+        assert len({_outcome(each[name], others, version) for each in (*forms, MESSAGES)}) == 1
+
+
+def _check_what_is_cut_off(
+    message: Message[Any], written: bytes, sizes: set[int], version: int
+) -> None:
+    for size in sizes & set(range(len(written))):
+        with pytest.raises(MalformedMessage):
+            message.read(memoryview(written)[:size], version)
+
+
+def _check_elements_written_beforehand(
+    message: Message[Any], value: Any, written: bytes, version: int
+) -> None:
+    """In parts, and in an array of an element too: the bytes are those of the message written at once."""
+    for field, elements in value._asdict().items():
+        layout = message.body.fields[value._fields.index(field)]
+        is_written = layout.is_array and layout.is_in(version) and layout.tag is None
+        if not is_written or elements is None:
+            continue
+        encoded = message.codec.add_elements(None, (), version, (field,))
+        for element in elements:
+            message.codec.add_elements(encoded, [element], version, (field,))
+        assert encoded.count == len(elements)
+        assert encoded.size == sum(map(len, encoded.buffers))
+        assert message.write(value._replace(**{field: encoded}), version) == written
+
+
+def _outcome(message: Message[Any], body: bytes, version: int) -> str:
+    """What becomes of any bytes."""
+    try:
+        return repr(message.read(memoryview(body), version))
+    except MalformedMessage as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_the_bytes_are_kafkas(messages: Messages, name: str) -> None:
+def test_the_bytes_are_kafkas(forms: list[Messages], name: str) -> None:
     """What Kafka's own classes have written is read as the values that they say, and written as the same bytes."""
-    message = messages[name]
     of = golden.requests if name.endswith("_REQUEST") else golden.responses
-    samples = of(message.api_key)
-    assert {each.version for each in samples} == set(versions_of(message))
+    samples = of(MESSAGES[name].api_key)
+    assert {each.version for each in samples} == set(versions_of(MESSAGES[name]))
     for version, _, body, values in samples:
-        value = message.read(memoryview(body), version)
-        assert in_kafkas_json(message.body, value, version) == values
-        assert message.write(value, version) == body
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-@many
-@given(data=st.data())
-def test_what_is_cut_off_is_malformed(
-    forms: list[Messages], name: str, data: st.DataObject
-) -> None:
-    version = data.draw(st.sampled_from(versions_of(MESSAGES[name])))
-    written = MESSAGES[name].write(data.draw(of_struct(MESSAGES[name].body, version)), version)
-    somewhere = data.draw(st.integers(0, len(written)))
-    for size in {0, somewhere, len(written) - 1} & set(range(len(written))):
-        for messages in forms:
-            with pytest.raises(MalformedMessage):
-                messages[name].read(memoryview(written)[:size], version)
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-@many
-@given(data=st.data(), body=st.binary(max_size=100))
-def test_both_forms_say_the_same_of_any_bytes(
-    forms: list[Messages], name: str, data: st.DataObject, body: bytes
-) -> None:
-    version = data.draw(st.sampled_from(versions_of(MESSAGES[name])))
-    outcomes = []
-    for messages in (*forms, MESSAGES):
-        try:
-            outcomes.append(repr(messages[name].read(memoryview(body), version)))
-        except MalformedMessage as error:
-            outcomes.append(str(error))
-    assert len(set(outcomes)) == 1
+        for message in (each[name] for each in forms):
+            value = message.read(memoryview(body), version)
+            assert in_kafkas_json(message.body, value, version) == values
+            assert message.write(value, version) == body
 
 
 def test_lengths_that_lie_take_no_memory(messages: Messages) -> None:
@@ -346,28 +353,3 @@ def test_each_of_many_structs_may_have_tagged_fields(forms: list[Messages]) -> N
         assert message.codec.elements == 3 * (kernel.MOST_TAGS + 1)
         with pytest.raises(MalformedMessage):
             message.read(written, 17, 3 * kernel.MOST_TAGS)
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-@few
-@given(data=st.data())
-def test_elements_may_be_written_beforehand(
-    forms: list[Messages], name: str, data: st.DataObject
-) -> None:
-    """In parts, and in an array of an element too: the bytes are those of the message written at once."""
-    version = data.draw(st.sampled_from(versions_of(MESSAGES[name])))
-    value = data.draw(of_struct(MESSAGES[name].body, version))
-    for messages in forms:
-        message = messages[name]
-        expected = message.write(value, version)
-        for field, elements in value._asdict().items():
-            layout = message.body.fields[value._fields.index(field)]
-            is_written = layout.is_array and layout.is_in(version) and layout.tag is None
-            if not is_written or elements is None:
-                continue
-            encoded = message.codec.add_elements(None, (), version, (field,))
-            for element in elements:
-                message.codec.add_elements(encoded, [element], version, (field,))
-            assert encoded.count == len(elements)
-            assert encoded.size == sum(map(len, encoded.buffers))
-            assert message.write(value._replace(**{field: encoded}), version) == expected
