@@ -113,7 +113,7 @@ def helm(folder: Path, command: str, values: dict[str, Any], *arguments: str) ->
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=280,
     )
     return done.stdout
 

@@ -209,7 +209,7 @@ def test_our_commands_read_what_the_pods_are_given(
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=280,
         )
         assert done.returncode == 0, done.stderr
         assert 'store = "s3://bucket' in done.stdout

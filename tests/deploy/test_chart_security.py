@@ -184,7 +184,7 @@ class Given:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=280,
         )
 
     @contextmanager

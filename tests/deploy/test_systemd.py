@@ -27,7 +27,7 @@ def analyze(*arguments: str) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=280,
     )
     return done.returncode, done.stdout
 

@@ -157,7 +157,7 @@ def test_a_signal_ends_it_cleanly(
 def test_without_moto_one_line_says_what_to_install(missing: str) -> None:
     code = f"import sys; sys.modules['{missing}'] = None; from lacuna.cli import main; main()"
     command = [sys.executable, "-c", code, "up", "--moto"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 1
     assert done.stderr == (
         "lacuna: --moto needs moto, an S3 server in memory: pip install 'lacuna-log[moto]'\n"
@@ -171,7 +171,7 @@ def test_without_boto3_one_line_says_what_a_bucket_needs(
     code = "import sys; sys.modules['boto3'] = None; from lacuna.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *command, "--bucket", "b", "--listen", "127.0.0.1:0"],
-        capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+        capture_output=True, text=True, timeout=280, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == "lacuna: a bucket needs boto3: pip install 'lacuna-log[s3]'\n"

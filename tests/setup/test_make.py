@@ -52,7 +52,7 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=unasked(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
     )
 
 
@@ -123,7 +123,7 @@ def recipes(folder: Path, *arguments: str) -> str:
     named = (f"VENV={folder}", f"PYTHON={sys.executable}")
     command = ["make", "-n", "-C", str(ROOT), *named, *arguments]
     done = subprocess.run(
-        command, env=unasked(), capture_output=True, text=True, timeout=60, check=True
+        command, env=unasked(), capture_output=True, text=True, timeout=280, check=True
     )
     return done.stdout
 
@@ -155,7 +155,7 @@ def test_set_up_compiles_the_whole_kernel_and_a_run_what_is_older(tmp_path: Path
 def beside(first: str, second: str) -> tuple[int, list[str], str]:
     """The exit code of both commands at a time, what they printed, and what was said at the end."""
     command = [str(ROOT / ".ci" / "beside.sh"), first, "sh", "-c", second]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     return done.returncode, done.stdout.split(), done.stderr
 
 
@@ -193,7 +193,7 @@ def test_temporary_files_are_in_memory_where_there_is_room(
     environment = {**os.environ, "TMPDIR": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(
         [str(ROOT / ".ci" / "in-memory.sh"), "sh", "-c", "echo $TMPDIR"],
-        env=environment, capture_output=True, text=True, timeout=60, check=True,
+        env=environment, capture_output=True, text=True, timeout=280, check=True,
     )  # fmt: skip
     assert done.stdout.startswith("/dev/shm/") == (is_in_memory and os.access("/dev/shm", os.W_OK))
     assert is_in_memory or done.stdout.strip() == given

@@ -343,7 +343,7 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
             while not caplog.records:
                 await workload.step(client)
                 await asyncio.sleep(0)
-        while not Path(snapshots_path(path)).exists():
+        while not rows(snapshots_path(path), "SELECT position FROM snapshots"):
             await workload.step(client)
             await asyncio.sleep(0.01)
     assert re.search(
