@@ -29,7 +29,7 @@ class Sink:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime="0 seconds").start()
 
-    def run(self, frame: DataFrame, seconds: int = 60) -> StreamingQuery:
+    def run(self, frame: DataFrame, seconds: int = 240) -> StreamingQuery:
         """Reads what is there now."""
         query = self.start(frame, is_available_now=True)
         assert query.awaitTermination(seconds)
@@ -44,7 +44,7 @@ class Sink:
             partition[row.offset] = (row.key, row.value)
         return found
 
-    def wait_for_batch(self, query: StreamingQuery, count: int, seconds: float = 60) -> None:
+    def wait_for_batch(self, query: StreamingQuery, count: int, seconds: float = 240) -> None:
         """Until the query has ended `count` batches, of which some may be over already."""
         reached = self._batches_before + count
         end = time.monotonic() + seconds

@@ -263,7 +263,7 @@ def test_the_beginning_is_kept_when_the_first_batch_fails(
     sink.wait_for_batch(query, 1)
     written = transact(cluster, topic, [(True, [(b"k", b"after")])])
     with pytest.raises(StreamingQueryException, match="no"):
-        query.awaitTermination(60)
+        query.awaitTermination(240)
     transact(cluster, topic, [(False, [(b"k", b"v")])])
     sink.run(frame)
     assert sink.records() == {TopicPartition(topic, 0): written.committed}
