@@ -13,7 +13,7 @@ from tests.compat.harness.adapter import Client, Consumer, Message, Producer, Un
 FEEDS = ("start", "middle", "end", "all", "mixed")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 GROUP_RECORDS = 200
-QUIET_SECONDS = 10.0
+QUIET_SECONDS = 20.0
 SETTLE_SECONDS = 60.0
 Records = dict[str, list[str]]
 Answer = tuple[Records, dict[str, Any]]
