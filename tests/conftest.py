@@ -5,12 +5,14 @@ import itertools
 import os
 import signal
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests.shared_moto import Landlord
 from tests.stalled import Watch
 
 # The same examples in every run, however slow the machine, so that a run never fails because of a new random example.
@@ -27,6 +29,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Watch(config))
+
+
+#: Made by the process that starts the workers, where there are any.
+_landlord = cache(Landlord)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells one of pytest-xdist's workers where to ask for the server that it shares with the others."""
+    node.workerinput["moto"] = _landlord().address
 
 
 @pytest.hookimpl(trylast=True)

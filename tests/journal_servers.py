@@ -1,18 +1,19 @@
-"""A PostgreSQL server and an S3 server, started when the first test asks for them. A conftest.py imports them."""
+"""A PostgreSQL server, and buckets of an S3 server, for the conftest.py that imports them."""
 
-import itertools
 from collections.abc import Iterator
 
 import pytest
 
 from lacuna.logstore.objects import ConditionalStore
-from lacuna.operating.moto import CREDENTIALS, MotoServer
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.operating.stores import bucket_url as bucket_url_of
 from lacuna.operating.stores import open_checked
 from tests.postgresql import PostgresqlServer, binaries
+from tests.shared_moto import fresh_bucket, moto_endpoint
+
+__all__ = ["bucket_url", "database", "kept_database", "moto_endpoint", "postgresql", "s3"]
 
 _DATABASE = "test"
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -40,23 +41,15 @@ def database(postgresql: PostgresqlServer, kept_database: str) -> Iterator[str]:
     postgresql.clear_database(_DATABASE)
 
 
-@pytest.fixture(scope="session")
-def moto_endpoint() -> Iterator[str]:
-    with MotoServer() as server:
-        yield server.endpoint
-
-
 @pytest.fixture
 def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
     """An empty bucket."""
     # boto3 takes a third of a second to import
     from lacuna.logstore.objects.s3 import S3Store
 
-    bucket = f"journal-{next(_numbers)}"
-
     # Patient, unlike that of a journal: on a busy machine, the server can be without CPU for seconds.
     store = S3Store(
-        bucket,
+        fresh_bucket(),
         "cluster",
         endpoint=moto_endpoint,
         access_key_id="test",
@@ -72,6 +65,6 @@ def bucket_url(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an empty bucket, which this process and those that it starts can use."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    url = bucket_url_of(f"journal-{next(_numbers)}/cluster", moto_endpoint)
+    url = bucket_url_of(f"{fresh_bucket()}/cluster", moto_endpoint)
     open_checked(url, create_bucket=True).close()
     return url

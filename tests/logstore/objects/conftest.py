@@ -1,6 +1,5 @@
-"""An S3 server of moto, one a session, and a store of every kind."""
+"""A store of every kind."""
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,22 +9,16 @@ from lacuna.logstore.objects import DirectoryStore, MemoryStore, ObjectStore
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.objects.s3 import S3Store, ServerSideEncryption
-from lacuna.operating.moto import MotoServer
 from tests.doubles.keys import some_keys
+from tests.shared_moto import fresh_bucket, moto_endpoint
 
-_buckets = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def moto_endpoint() -> Iterator[str]:
-    with MotoServer() as server:
-        yield server.endpoint
+__all__ = ["moto_endpoint"]
 
 
 @pytest.fixture
 def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
     """Opens stores on a fresh bucket of this test's, each under the prefix it is given."""
-    bucket = f"bucket-{next(_buckets)}"
+    bucket = fresh_bucket()
     stores: list[S3Store] = []
 
     def open_one(

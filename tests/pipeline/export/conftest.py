@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
-from lacuna.operating.moto import CREDENTIALS, MotoServer
+from lacuna.operating.moto import CREDENTIALS
+from lacuna.operating.stores import bucket_url, open_checked
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.opening import open_destination
@@ -23,6 +24,9 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.pipeline.export import dying
+from tests.shared_moto import fresh_bucket, moto_endpoint
+
+__all__ = ["moto_endpoint"]
 
 #: partition, offset, timestamp in ms, key, value, headers
 Row: TypeAlias = tuple[int, int, int | None, Any, Any, Any]
@@ -110,12 +114,12 @@ def rows_of(table: Any) -> list[Row]:
 
 
 @pytest.fixture(scope="session")
-def moto() -> Iterator[str]:
+def moto(moto_endpoint: str) -> str:
     """The URL of an S3 bucket."""
     os.environ.update(CREDENTIALS)
-    with MotoServer() as server:
-        server.open_store().close()
-        yield server.url
+    url = bucket_url(fresh_bucket(), moto_endpoint)
+    open_checked(url, create_bucket=True).close()
+    return url
 
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])

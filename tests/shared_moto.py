@@ -1,0 +1,59 @@
+"""One S3 server of moto for all processes of a test run, which starts when a test first asks for it.
+
+Each server takes a second of CPU to start, and each of pytest-xdist's workers had one for each folder with a conftest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from multiprocessing.connection import Client, Listener
+
+import pytest
+
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+_numbers = itertools.count(1)
+
+
+class Landlord:
+    """Tells each process that connects to `address` the URL of the one server.
+
+    Thread and server end with the process that made this, which is the one that started pytest-xdist's workers.
+    """
+
+    def __init__(self) -> None:
+        self._listener = Listener(family="AF_UNIX")
+        self.address = str(self._listener.address)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        from lacuna.operating.moto import MotoServer  # every pytest process imports this module
+
+        # Where the server does not start, those that ask get an EOFError.
+        with self._listener, self._listener.accept() as first, MotoServer() as server:
+            first.send(server.endpoint)
+            while True:
+                with self._listener.accept() as another:
+                    another.send(server.endpoint)
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of an S3 server. A conftest.py imports this."""
+    address = getattr(request.config, "workerinput", {}).get("moto")
+    if address is None:
+        from lacuna.operating.moto import MotoServer
+
+        with MotoServer() as server:
+            yield server.endpoint
+        return
+    with Client(address) as asking:
+        endpoint = asking.recv()
+    yield endpoint
+
+
+def fresh_bucket() -> str:
+    """The name of a bucket that no other test has."""
+    return f"bucket-{_WORKER}-{next(_numbers)}"
