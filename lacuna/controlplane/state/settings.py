@@ -36,9 +36,11 @@ MAX_NEW_PARTITIONS: Final = 10_000  # in one command, as in Kafka
 MAX_TOPIC_NAME: Final = 249
 MOST_PARTITIONS: Final = 200_000  # in a cluster
 
-#: The bytes of all transactional ids, each with what is kept of it, and the groups of one transaction.
+#: The bytes of all transactional ids, each with the groups and partitions of its transaction.
 MOST_TRANSACTIONAL_ID_BYTES: Final = 256 << 20
 MOST_GROUPS_OF_TRANSACTION: Final = 1_000
+#: The partitions of one transaction, and the offsets staged in it. Its end is one step, which takes some 50 ms then.
+MOST_OF_TRANSACTION: Final = 20_000
 
 #: How long a replaced object is kept for fetches that were planned before, and after how long an ended lease is swept;
 #: it is longer than any PUT takes.

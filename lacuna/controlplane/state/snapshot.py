@@ -361,6 +361,7 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     for each in message.partitions:
         found.partitions[key_of(each.partition)] = array("q", each.ranges)
     state.add_transactional_id(found, message.principal)
+    state.charge_partitions(found, len(found.partitions))
     for group_id in found.group_ids:
         state.id_owners.charge(found.transactional_id, size_of_group_of_transaction(group_id))
     state.producers[found.producer_id] = found

@@ -14,17 +14,24 @@ from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.id_ages import IdAges
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.merges_under_way import MergesUnderWay
-from lacuna.controlplane.state.owners import Owners
+from lacuna.controlplane.state.owners import NOBODY, Owners
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.rewriting import Rewriting
 from lacuna.controlplane.state.segments import SegmentTable
-from lacuna.controlplane.state.settings import LEASE_DURATION_MS
+from lacuna.controlplane.state.settings import (
+    LEASE_DURATION_MS,
+    MOST_OF_TRANSACTION,
+    MOST_TRANSACTIONAL_ID_BYTES,
+)
 from lacuna.controlplane.state.shares import Shares
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.state.windows import Windows
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
+
+#: About how many bytes a partition of an open transaction takes.
+SIZE_OF_PARTITION_OF_TRANSACTION: Final = 256
 
 #: How many commits of a lease are remembered with their answers, for retries.
 REMEMBERED_COMMITS: Final = 64
@@ -178,6 +185,35 @@ class State:
         """Remove one that is there, and return it."""
         self.id_owners.charge(transactional_id, -size_of_transactional_id(transactional_id))
         return self.transactional_ids.pop(transactional_id)
+
+    def charge_partitions(self, found: TransactionalId, count: int) -> None:
+        """Note that so many partitions, or fewer, are in the open transaction of a transactional id."""
+        size = count * SIZE_OF_PARTITION_OF_TRANSACTION
+        self.id_owners.charge(found.transactional_id, size)
+
+    def has_room_for_ids(self, transactional_id: str, principal: str, more: int) -> bool:
+        """Whether `principal` can leave so many bytes more with a transactional id."""
+        owners = self.id_owners
+        if owners.size + more > MOST_TRANSACTIONAL_ID_BYTES:
+            return False
+        payer = owners.payer(transactional_id, principal)
+        share = self.groups.settings.share_of(MOST_TRANSACTIONAL_ID_BYTES)
+        return owners.has_share(payer, more, share)
+
+    def has_room_for_partitions(self, found: TransactionalId, more: int, others: int = 0) -> bool:
+        """Whether so many partitions more can join the transaction of a transactional id.
+
+        `others` partitions are about to join other transactions, whoever is charged for them.
+        """
+        size = (more + others) * SIZE_OF_PARTITION_OF_TRANSACTION
+        return len(found.partitions) + more <= MOST_OF_TRANSACTION and self.has_room_for_ids(
+            found.transactional_id, NOBODY, size
+        )
+
+    def may_lack_room_for_partitions(self, more: int) -> bool:
+        """Whether there may be a transaction that so many partitions more cannot join, for its principal's bytes."""
+        share = self.groups.settings.share_of(MOST_TRANSACTIONAL_ID_BYTES)
+        return self.id_owners.size + more * SIZE_OF_PARTITION_OF_TRANSACTION > share
 
     def give_producer_id(self, producer_id: int, now_ms: int) -> None:
         """Note that a producer id is given out now, if it is a new one."""

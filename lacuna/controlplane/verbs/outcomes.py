@@ -216,6 +216,7 @@ def flip(
             delta.dead = to_little_endian(killed)
     if found.group_ids:
         state.groups.end_transaction(producer_id, committed)
+    state.charge_partitions(found, -len(found.partitions))
     found.partitions = {}
     size = sum(map(size_of_group_of_transaction, found.group_ids))
     state.id_owners.charge(found.transactional_id, -size)

@@ -7,7 +7,6 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import (
     MAX_PER_TICK,
-    MOST_TRANSACTIONAL_ID_BYTES,
     TRANSACTION_MAX_TIMEOUT_MS,
 )
 from lacuna.controlplane.state.state import State, size_of_transactional_id
@@ -74,7 +73,7 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
     found = state.transactional_ids.get(command.transactional_id)
     if found is None:
         size = size_of_transactional_id(command.transactional_id)
-        if not has_room_for_ids(turn, command.transactional_id, size):
+        if not state.has_room_for_ids(command.transactional_id, turn.principal, size):
             raise Refused(ErrorCode.POLICY_VIOLATION)
         record.principal = turn.principal
         _fill(record, state.next_producer_id, 0, NO_PRODUCER_EPOCH, NO_PRODUCER_ID)
@@ -83,16 +82,6 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
     else:
         _bump(state, found, record, last_producer_epoch=NO_PRODUCER_EPOCH)
     return record
-
-
-def has_room_for_ids(turn: Turn, transactional_id: str, more: int) -> bool:
-    """Whether the principal that asks can leave so many bytes more with a transactional id."""
-    owners = turn.state.id_owners
-    if owners.size + more > MOST_TRANSACTIONAL_ID_BYTES:
-        return False
-    payer = owners.payer(transactional_id, turn.principal)
-    share = turn.groups.settings.share_of(MOST_TRANSACTIONAL_ID_BYTES)
-    return owners.has_share(payer, more, share)
 
 
 def _reinitialize(

@@ -28,6 +28,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import EXTENT_ROW, LARGEST_EXTENT_BYTES
 from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.state.partition import BATCH_NUMBERS, REMEMBERED_BATCHES
+from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.state.transactional import LAST_EPOCH
 from lacuna.controlplane.state.windows import MINUTE_MS
 from lacuna.controlplane.verbs.refusals import MalformedCommand
@@ -50,6 +51,7 @@ _LARGEST_EXTENT = cython.declare(cython.longlong, LARGEST_EXTENT_BYTES)
 _LAST_SEQUENCE = cython.declare(cython.longlong, 2**31 - 1)
 _NO_PRODUCER = cython.declare(cython.longlong, -1)
 _LAST_EPOCH = cython.declare(cython.longlong, LAST_EPOCH)
+_MOST_OF_TRANSACTION = cython.declare(cython.Py_ssize_t, MOST_OF_TRANSACTION)
 
 _LOG_APPEND_TIME = cython.declare(cython.longlong, FLAG_LOG_APPEND_TIME)
 _FOLLOWS = cython.declare(cython.longlong, FLAG_FOLLOWS)
@@ -68,6 +70,7 @@ _FENCED = cython.declare(cython.longlong, int(ErrorCode.INVALID_PRODUCER_EPOCH))
 _MAPPING = cython.declare(cython.longlong, int(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
 _OUT_OF_ORDER = cython.declare(cython.longlong, int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
 _UNKNOWN_PRODUCER = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_PRODUCER_ID))
+_POLICY = cython.declare(cython.longlong, int(ErrorCode.POLICY_VIOLATION))
 _TXN_STATE = cython.declare(cython.longlong, int(ErrorCode.INVALID_TXN_STATE))
 _UNKNOWN_ID = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_ID))
 _UNKNOWN = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -396,6 +399,10 @@ class _Draft:
     seen: set
     started: dict  # producer id -> serial number of the transaction that this segment starts (TV2)
     joined: dict  # producer id -> partitions that join its transaction although their batches are refused (TV2)
+    most_added: cython.Py_ssize_t  # no more partitions than that join transactions in this segment
+    lacks_room: cython.bint  # there may be no room for so many
+    added: dict  # producer id -> partitions that join its transaction, noted where there may be no room
+    added_count: cython.Py_ssize_t
     # Neighbours are mostly of one producer, so what was found for the last one is kept:
     checked_id: cython.longlong  # it may write to any partition, in this epoch and with these flags
     checked_epoch: cython.longlong
@@ -426,6 +433,7 @@ class _Draft:
         sequence: cython.longlong,
         object_size: cython.longlong,
         transactional_ids: tuple,
+        most_added: cython.Py_ssize_t,
     ) -> None:
         self.state = state
         self.producers = state.producers
@@ -436,6 +444,10 @@ class _Draft:
         self.seen = set()
         self.started = {}
         self.joined = {}
+        self.most_added = most_added
+        self.lacks_room = state.may_lack_room_for_partitions(most_added)
+        self.added = {}
+        self.added_count = 0
         self.checked_id = self.owner_id = _NO_PRODUCER
         self.checked_epoch = self.checked_flags = self.owned_transaction = 0
         self.recorded = _Target()
@@ -605,6 +617,8 @@ class _Draft:
         if batch.producer_epoch != found.producer_epoch or batch.producer_epoch == _LAST_EPOCH:
             return _FENCED
         if batch.flags & _ADDS_PARTITION:
+            if self.lacks_room or len(found.partitions) + self.most_added > _MOST_OF_TRANSACTION:
+                return 0 if self.has_room(found, batch.producer_id) else _POLICY
             self.checked_id = batch.producer_id
             self.checked_epoch = batch.producer_epoch
             self.checked_flags = batch.flags
@@ -614,6 +628,21 @@ class _Draft:
         if not self.is_alone and batch.producer_id in self.transactional:
             return 0
         return _TXN_STATE
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def has_room(self, found: object, producer_id: cython.longlong) -> cython.bint:
+        """Whether the partition is in the producer's transaction or can join it, which is noted."""
+        key = self.partition.key
+        added: dict = self.added.setdefault(producer_id, {})
+        if key in found.partitions or key in added:
+            return True
+        more: cython.Py_ssize_t = len(added) + 1
+        if not self.state.has_room_for_partitions(found, more, self.added_count + 1 - more):
+            return False
+        added[key] = None
+        self.added_count += 1
+        return True
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -845,7 +874,8 @@ def decide_slices(
     source = _Source(slices)
     inner = _Source(slices)
     partitions = _Partitions(state.topics, source)
-    draft = _Draft(state, lease_id, sequence, object_size, tuple(transactional_ids))
+    most_added = len(slices) // _BATCH_SIZE
+    draft = _Draft(state, lease_id, sequence, object_size, tuple(transactional_ids), most_added)
     named_first: cython.Py_ssize_t
     named_last: cython.Py_ssize_t
     first: cython.Py_ssize_t
@@ -983,10 +1013,13 @@ class _Replay:
         base_offset: cython.longlong,
         next_offset: cython.longlong,
     ) -> cython.int:
-        partitions: dict = self.producers[producer_id].partitions
+        found = self.producers[producer_id]
+        partitions: dict = found.partitions
         key = partition.key
         ranges = partitions.get(key)
         if not ranges:
+            if ranges is None:
+                self.state.charge_partitions(found, 1)
             partitions[key] = array("q", (base_offset, next_offset))
             partition.ongoing[producer_id] = base_offset
         elif number_at(ranges, len(ranges) - 1) == base_offset:

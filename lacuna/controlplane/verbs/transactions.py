@@ -21,7 +21,6 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 )
 from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
 from lacuna.controlplane.verbs.needs import Need, of_transaction, on_topics
-from lacuna.controlplane.verbs.producers import has_room_for_ids
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -55,7 +54,10 @@ def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
             for key in keys
         ]
         return _added(ErrorCode.NONE, codes)
-    if not (found.is_ongoing and found.partitions.keys() >= set(keys)):
+    new = set(keys) - found.partitions.keys()
+    if new and not state.has_room_for_partitions(found, len(new)):
+        return _added(_NONE, [ErrorCode.POLICY_VIOLATION] * len(keys))
+    if new or not found.is_ongoing:
         join_partitions(turn, found.producer_id, _serial(state, found), command.partitions)
     return _added(_NONE, [_NONE] * len(keys))
 
@@ -113,7 +115,7 @@ def _has_room_for_group(turn: Turn, found: TransactionalId, group_id: str) -> bo
     if len(found.group_ids) >= MOST_GROUPS_OF_TRANSACTION:
         return False
     size = size_of_group_of_transaction(group_id)
-    return has_room_for_ids(turn, found.transactional_id, size)
+    return turn.state.has_room_for_ids(found.transactional_id, turn.principal, size)
 
 
 def _join_group(turn: Turn, found: TransactionalId, group_id: str) -> None:
@@ -168,8 +170,10 @@ def replay_transaction_joined(state: State, record: TransactionJoined, now_ms: i
     else:
         start_transaction(state, found, record.transaction, now_ms)
     found.last_update_ms = now_ms
+    before = len(found.partitions)
     for partition in record.partitions:
         found.partitions.setdefault(key_of(partition), array("q"))
+    state.charge_partitions(found, len(found.partitions) - before)
     if record.group_id and record.group_id not in found.group_ids:
         found.group_ids[record.group_id] = None
         size = size_of_group_of_transaction(record.group_id)

@@ -11,6 +11,7 @@ from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.offsets import OffsetsOfGroup, size_of_offset
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -158,7 +159,7 @@ def _sort_out(
 ) -> tuple[list[CommittedOffset], list[int]]:
     """Return the offsets that can be stored, and an error code for each offset that was sent."""
     offsets = command.offsets
-    has_room = turn.groups.has_room(command.group_id, _growth(turn, command), turn.principal)
+    has_room = _has_room(turn, command)
     error_codes = [_find_offset_error(turn, offset, has_room=has_room) for offset in offsets]
     written = [
         CommittedOffset(
@@ -174,9 +175,26 @@ def _sort_out(
     return written, [int(error_code) for error_code in error_codes]
 
 
+def _replaced(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> OffsetsOfGroup:
+    """Return the offsets among which those of the command are stored: what is staged stays apart until it commits."""
+    offsets = turn.groups.offsets
+    if isinstance(command, TxnOffsetCommit):
+        return offsets.pending.get(command.producer_id, {}).get(command.group_id, {})
+    return offsets.committed.get(command.group_id, {})
+
+
+def _has_room(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> bool:
+    if isinstance(command, TxnOffsetCommit):
+        staged = turn.groups.offsets.pending.get(command.producer_id, {}).values()
+        new = {key_of(each.partition) for each in command.offsets} - _replaced(turn, command).keys()
+        if sum(map(len, staged)) + len(new) > MOST_OF_TRANSACTION:
+            return False
+    return turn.groups.has_room(command.group_id, _growth(turn, command), turn.principal)
+
+
 def _growth(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> int:
-    """Return how many bytes the offsets take more than those that they replace, or would replace."""
-    kept = turn.groups.offsets.committed.get(command.group_id, {})
+    """Return how many bytes the offsets take more than those that they replace."""
+    kept = _replaced(turn, command)
     replaced = (kept.get(key_of(each.partition)) for each in command.offsets)
     before = sum(each.size for each in replaced if each is not None)
     return sum(map(size_of_offset, command.offsets)) - before

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state import state as state_module
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.v1.cluster_pb2 import (
@@ -30,7 +31,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     SyncGroup,
 )
 from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn, InitProducerId
-from lacuna.controlplane.verbs import producers, topics, transactions
+from lacuna.controlplane.verbs import topics, transactions
 from tests.controlplane.verbs.cluster import Cluster
 
 MOST = 1 << 20
@@ -211,7 +212,7 @@ def init(transactional_id: str) -> InitProducerId:
 
 def test_transactional_ids_of_a_principal_are_bounded() -> None:
     cluster = Cluster()
-    with mock.patch.object(producers, "MOST_TRANSACTIONAL_ID_BYTES", 5_000):
+    with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", 5_000):
         codes = []
         for principal in ("User:alice", "User:bob"):
             cluster.principal = principal
@@ -233,7 +234,7 @@ def test_groups_of_transactions_count_with_their_transactional_ids() -> None:
     cluster.principal = "User:alice"
     producer_id = cluster.do("init_producer_id", init("x")).producer_id
     codes = []
-    with mock.patch.object(producers, "MOST_TRANSACTIONAL_ID_BYTES", 8_000):
+    with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", 8_000):
         for name in ("a", "b"):
             command = AddOffsetsToTxn(
                 transactional_id="x",
@@ -267,7 +268,7 @@ def test_offsets_that_are_there_can_be_committed_again_when_all_is_full() -> Non
 
 def test_transactional_ids_are_bounded() -> None:
     cluster = Cluster()
-    with mock.patch.object(producers, "MOST_TRANSACTIONAL_ID_BYTES", 5_000):
+    with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", 5_000):
         codes = [
             cluster.do(
                 "init_producer_id",
