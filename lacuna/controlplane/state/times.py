@@ -13,21 +13,14 @@ def leap(state: State, by_ms: int) -> None:
     state.lease_deadlines = Deadlines()  # the next tick gives each lease its full duration
     state.absences = Deadlines()
     state.merge_horizons, state.compaction_horizons = Horizons(), Horizons()
-    _shift_groups(state, by_ms)
+    state.groups.live.moved_ms += by_ms
 
 
 def pause(state: State, by_ms: int) -> None:
     """Add a time in which nothing could be heard to what ends by silence. Changes nothing durable."""
     for deadlines in (state.lease_deadlines, state.absences, state.transaction_deadlines):
         deadlines.shift(by_ms)
-    _shift_groups(state, by_ms)
-
-
-def _shift_groups(state: State, by_ms: int) -> None:
-    for group in state.groups.live.groups.values():
-        group.shift(by_ms)
-    for consumers in state.groups.live_consumers.values():
-        consumers.shift(by_ms)
+    state.groups.live.moved_ms += by_ms
 
 
 def hold_back(state: State, now_ms: int) -> None:

@@ -1,14 +1,22 @@
 """A time that is in doubt, and one that an operator sets (ADR 53)."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
 from google.protobuf.message import Message
 
 from lacuna.controlplane import machine
+from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
+from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
+from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat, DeleteOffsets
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, JoinGroup, OffsetCommit
 from lacuna.controlplane.v1.log_pb2 import PinReads, PlanCollection, PlanCompaction
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
+from lacuna.controlplane.verbs.groups import deadlines
+from lacuna.controlplane.verbs.groups.consumer import operators
 from tests.controlplane.verbs.cluster import Cluster
 from tests.controlplane.verbs.script import run
 
@@ -175,3 +183,72 @@ def test_a_pause_is_added_to_what_ends_by_silence() -> None:
     assert cluster.tick(1) == ["pins_ended"]
     assert cluster.tick(39_999) == []
     assert cluster.tick(1) == ["transaction_ended"]
+
+
+def test_a_pause_moves_the_deadlines_of_no_group() -> None:
+    """They follow when the groups are next used or due, so that the step costs the same with any number of groups."""
+    cluster = Cluster()
+    for number in range(20):
+        join_both(cluster, number)
+    cluster.tick()
+    with counted() as moved:
+        cluster.now_ms += 60_000
+        cluster.decide(machine.pause(cluster.state, cluster.context(), 60_000))
+        assert cluster.tick() == []
+        assert not moved
+        with (
+            mock.patch.object(deadlines, "GROUPS_PER_TICK", 5),
+            mock.patch.object(operators, "GROUPS_PER_TICK", 5),
+        ):
+            cluster.tick(50_000)
+            assert len(moved) == 10
+    groups = cluster.state.groups
+    assert sum(not each.members for each in groups.live.groups.values()) == 5
+    assert sum(not each.members for each in groups.consumers.values()) == 5
+
+
+def test_what_is_heard_after_a_pause_counts_from_then() -> None:
+    cluster = Cluster()
+    join_both(cluster, 0)
+    cluster.now_ms += 60_000
+    cluster.decide(machine.pause(cluster.state, cluster.context(), 60_000))
+    cluster.now_ms += 5_000
+    join_both(cluster, 0)
+    assert cluster.tick(4_999) == []
+    assert cluster.tick(1) == ["group"], "the classic member was last heard before the pause"
+    assert "group" not in cluster.tick(39_999)
+    assert "group" in cluster.tick(1)
+
+
+def join_both(cluster: Cluster, number: int) -> None:
+    """A member joins a classic group, and one a consumer group."""
+    join = JoinGroup(group_id=f"classic {number}", protocol_type="consumer", client_id="c")
+    join.session_timeout_ms = join.rebalance_timeout_ms = 10_000
+    join.protocols.add(name="range")
+    if f"classic {number}" not in cluster.state.groups.live.groups:
+        cluster.reply("join_group", join)
+    heartbeat = ConsumerGroupHeartbeat(group_id=f"consumers {number}", member_id="m")
+    found = cluster.state.groups.consumers.get(heartbeat.group_id)
+    if found is None:
+        heartbeat.rebalance_timeout_ms = 10_000
+        heartbeat.has_owned = heartbeat.has_topic_names = True
+        heartbeat.topic_names.append("t")
+    else:
+        heartbeat.member_epoch = found.members["m"].current.member_epoch
+    assert not cluster.do("consumer_group_heartbeat", heartbeat).error_code
+
+
+@contextmanager
+def counted() -> Iterator[list[object]]:
+    """The groups whose deadlines are moved meanwhile."""
+    moved: list[object] = []
+    with ExitStack() as stack:
+        for kind in (LiveGroup, LiveConsumerGroup):
+            shift = kind._shift
+
+            def counting(self: object, by_ms: int, shift: Callable[..., None] = shift) -> None:
+                moved.append(self)
+                shift(self, by_ms)
+
+            stack.enter_context(mock.patch.object(kind, "_shift", counting))
+        yield moved

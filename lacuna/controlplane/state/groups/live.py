@@ -83,6 +83,8 @@ class LiveGroup:
     is_emptied: bool = False
     # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
     due_ms: int | None = None
+    # How much of `LiveGroups.moved_ms` is in the deadlines.
+    moved_ms: int = 0
 
     def transition_to(self, target: GroupState) -> None:
         """Change the state. Raises IllegalTransitionError if the table does not allow it."""
@@ -199,8 +201,17 @@ class LiveGroup:
         )
         self.due_ms = min(deadlines, default=None)
 
-    def shift(self, by_ms: int) -> None:
-        """Move all deadlines, as the time has leapt."""
+    def is_due(self, now_ms: int, moved_ms: int) -> bool:
+        """Whether a deadline may have passed, once they are settled."""
+        return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
+
+    def settle(self, moved_ms: int) -> None:
+        """Move all deadlines by what they have not been moved of `moved_ms` (`LiveGroups`)."""
+        if by_ms := moved_ms - self.moved_ms:
+            self.moved_ms = moved_ms
+            self._shift(by_ms)
+
+    def _shift(self, by_ms: int) -> None:
         for member in self.members.values():
             if member.session_deadline_ms is not None:
                 member.session_deadline_ms += by_ms
@@ -262,6 +273,9 @@ class LiveGroups:
     sizes: dict[str, int] = field(default_factory=dict)
     size: int = 0
     owners: Owners[str] = field(default_factory=Owners)
+    #: By how much pauses and leaps of the time have moved all deadlines, of consumer groups too. A group's own follow
+    #: when it is next used, so that a pause costs the same with any number of groups.
+    moved_ms: int = 0
     next_expiry_check_ms: int | None = None  # None before the first tick
     expiring: list[str] = field(
         default_factory=list

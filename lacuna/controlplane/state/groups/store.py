@@ -160,10 +160,10 @@ class Groups:
 
     def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
         """Return a classic group, loading it from its generation if necessary; None if there is no such group."""
-        group = self.live.groups.get(group_id)
-        if group is None and group_id not in self.consumers and self.exists(group_id):
+        is_live = group_id in self.live.groups
+        if is_live or (group_id not in self.consumers and self.exists(group_id)):
             return self.open(group_id, now_ms)
-        return group
+        return None
 
     def open(self, group_id: str, now_ms: int) -> LiveGroup:
         """Return a classic group, loading it from its generation or creating it if necessary."""
@@ -174,9 +174,11 @@ class Groups:
                 group = LiveGroup(group_id=group_id)
             else:
                 group = LiveGroup.from_generation(generation, now_ms)
+            group.moved_ms = self.live.moved_ms
             self.live.groups[group_id] = group
             self.live.owners.own(group_id, self.owners.of.get(group_id, NOBODY))
             self.live.asleep.discard(group_id)
+        group.settle(self.live.moved_ms)
         return group
 
     def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
@@ -185,7 +187,9 @@ class Groups:
         if live is None:
             timeout_ms = self.consumer_session_timeout_ms(group.group_id)
             live = LiveConsumerGroup.wake(group, timeout_ms, now_ms)
+            live.moved_ms = self.live.moved_ms
             self.live_consumers[group.group_id] = live
+        live.settle(self.live.moved_ms)
         return live
 
     def consumer_session_timeout_ms(self, group_id: str) -> int:

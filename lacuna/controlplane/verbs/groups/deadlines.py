@@ -31,11 +31,10 @@ def tick_groups(turn: Turn) -> None:
     live = turn.groups.live
     for group_id in nsmallest(MAX_PER_TICK, live.asleep):
         turn.groups.open(group_id, turn.now_ms)
-    now_ms = turn.now_ms
-    are_due = (
-        each for each in live.groups.values() if each.due_ms is not None and each.due_ms <= now_ms
-    )
+    now_ms, moved_ms = turn.now_ms, live.moved_ms
+    are_due = (each for each in live.groups.values() if each.is_due(now_ms, moved_ms))
     for group in list(islice(are_due, GROUPS_PER_TICK)):
+        group.settle(moved_ms)
         _end_in_group(turn, group)
         group.refresh_due()
         drop_if_nothing(turn, group)

@@ -31,6 +31,8 @@ class LiveConsumerGroup:
     answered_over: dict[str, int] = field(default_factory=dict)
     # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
     due_ms: int | None = None
+    # How much of `LiveGroups.moved_ms` is in the deadlines.
+    moved_ms: int = 0
     # The version of the cluster's topics against which the group's epoch was last checked; None if never.
     topics_version: int | None = None
 
@@ -99,8 +101,17 @@ class LiveConsumerGroup:
         due = [(at_ms, key) for key, at_ms in self.deadlines.items() if at_ms <= now_ms]
         return (key for _, key in sorted(due))
 
-    def shift(self, by_ms: int) -> None:
-        """Move all deadlines, as the time has leapt."""
+    def is_due(self, now_ms: int, moved_ms: int) -> bool:
+        """Whether a deadline may have passed, once they are settled."""
+        return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
+
+    def settle(self, moved_ms: int) -> None:
+        """Move all deadlines by what they have not been moved of `moved_ms` (`LiveGroups`)."""
+        if by_ms := moved_ms - self.moved_ms:
+            self.moved_ms = moved_ms
+            self._shift(by_ms)
+
+    def _shift(self, by_ms: int) -> None:
         self.deadlines = {key: at_ms + by_ms for key, at_ms in self.deadlines.items()}
         self.refresh_due()
 

@@ -85,7 +85,8 @@ def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
     if step is not None:
         turn.journal_group(GroupRecord(consumer_group_step=step))
     if draft.base is None:
-        live = turn.groups.live_consumers.setdefault(draft.group_id, LiveConsumerGroup())
+        new = LiveConsumerGroup(moved_ms=turn.groups.live.moved_ms)
+        live = turn.groups.live_consumers[draft.group_id] = new
     else:
         # After a restart this may be the first use of the group, which begins the sessions of all its members.
         live = turn.groups.open_consumer(draft.base, turn.now_ms)

@@ -121,6 +121,7 @@ def downgrade(turn: Turn, draft: Draft, *, rebalances: bool) -> None:
         state=GroupState.STABLE,
         generation_id=draft.group_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
+        moved_ms=turn.groups.live.moved_ms,
     )
     for member in draft.members.values():
         group.add(_to_classic(turn, member))

@@ -68,15 +68,20 @@ def _describe_member(member: Member) -> DescribedConsumerMember:
 
 
 def end_overdue_consumers(turn: Turn) -> None:
-    """Remove members with a deadline that has passed; a group restored from the journal gets full deadlines first."""
+    """Remove members with a deadline that has passed; a group restored from the journal gets full deadlines first.
+
+    The next tick continues after GROUPS_PER_TICK groups.
+    """
+    groups, moved_ms = turn.groups, turn.groups.live.moved_ms
     left = GROUPS_PER_TICK
-    for group_id, group in list(turn.groups.consumers.items()):
-        live = turn.groups.open_consumer(group, turn.now_ms)
-        if live.due_ms is None or live.due_ms > turn.now_ms:
+    for group_id, group in list(groups.consumers.items()):
+        known = groups.live_consumers.get(group_id)
+        if known is not None and not known.is_due(turn.now_ms, moved_ms):
             continue
         left -= 1
         if left < 0:
             return
+        live = groups.open_consumer(group, turn.now_ms)
         overdue = {member_id for member_id, _ in live.overdue(turn.now_ms)}
         present = overdue & group.members.keys()
         if present:
