@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 
-import pytest
-
 from lacuna.agent.registry import response_header_version
 from tests.wire.samples import MESSAGES
 
@@ -19,21 +17,20 @@ BY_KEY = {
     for name, message in MESSAGES.items()
     if name.endswith("_REQUEST")
 }
-NAMED = [f"{row[0]}-v{row[2]}-at-{row[3]}" for row in INDEX]
 
 
-@pytest.mark.parametrize("row", INDEX, ids=NAMED)
-def test_request(row: Row) -> None:
-    _, key, version, at, size, _, _ = row
-    request, _ = BY_KEY[key]
-    client_id_size = int.from_bytes(FRAMES[at + 8 : at + 10], "big")
-    body = FRAMES[at + 10 + client_id_size + request.is_flexible(version) : at + size]
-    assert request.write(request.read(memoryview(body), version), version) == body
+def test_requests() -> None:
+    for name, key, version, at, size, _, _ in INDEX:
+        request, _ = BY_KEY[key]
+        client_id_size = int.from_bytes(FRAMES[at + 8 : at + 10], "big")
+        body = FRAMES[at + 10 + client_id_size + request.is_flexible(version) : at + size]
+        read = request.read(memoryview(body), version)
+        assert request.write(read, version) == body, (name, version, at)
 
 
-@pytest.mark.parametrize("row", INDEX, ids=NAMED)
-def test_response(row: Row) -> None:
-    _, key, version, _, _, at, size = row
-    _, answer = BY_KEY[key]
-    body = FRAMES[at + 4 + response_header_version(key, version) : at + size]
-    assert answer.write(answer.read(memoryview(body), version), version) == body
+def test_responses() -> None:
+    for name, key, version, _, _, at, size in INDEX:
+        _, answer = BY_KEY[key]
+        body = FRAMES[at + 4 + response_header_version(key, version) : at + size]
+        read = answer.read(memoryview(body), version)
+        assert answer.write(read, version) == body, (name, version, at)

@@ -19,11 +19,11 @@ def test_damage_names_verify() -> None:
     assert told(KafkaError(KafkaError._INVALID_ARG)) == "Invalid argument or configuration"
 
 
-@pytest.mark.parametrize("code", [each for each in ErrorCode if each is not ErrorCode.NONE])
-def test_no_code_is_told_as_bare_words(code: ErrorCode) -> None:
-    with pytest.raises(UserError) as raised:
-        check(code, "it")
-    assert str(raised.value) != f"it: {code.name.lower().replace('_', ' ')}"
+def test_no_code_is_told_as_bare_words() -> None:
+    for code in set(ErrorCode) - {ErrorCode.NONE}:
+        with pytest.raises(UserError) as raised:
+            check(code, "it")
+        assert str(raised.value) != f"it: {code.name.lower().replace('_', ' ')}"
 
 
 def test_errors_of_the_system_are_told_without_numbers() -> None:

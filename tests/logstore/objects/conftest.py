@@ -50,10 +50,9 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
 KINDS = ["memory", "directory", "directory-packs", "s3"]
 
 
-@pytest.fixture(
-    params=[*KINDS, *(f"encrypted {kind}" for kind in KINDS), "encrypted s3 with plaintext"]
-)
+@pytest.fixture(params=[*KINDS, "encrypted memory", "encrypted s3 with plaintext"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    """Encryption asks of what is below it no more than what each kind does alike."""
     kind = request.param.removeprefix("encrypted ")
     opened: ObjectStore
     if kind == "memory":

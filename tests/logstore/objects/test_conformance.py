@@ -110,27 +110,23 @@ def test_many_reads_go_where_they_belong_and_fail_alone(store: ObjectStore) -> N
     assert store.get_into([], buffer) == []
 
 
-@pytest.mark.parametrize(("position", "size"), [(0, 1), (0, 10), (3, 4), (9, 1)])
-def test_a_range_is_read_exactly(store: ObjectStore, position: int, size: int) -> None:
+def test_a_range_is_read_exactly(store: ObjectStore) -> None:
     store.put("k", [b"0123456789"])
-    data = store.get("k", position, size)
-    assert isinstance(data, bytearray)
-    assert data == b"0123456789"[position : position + size]
+    for position, size in ((0, 1), (0, 10), (3, 4), (9, 1)):
+        data = store.get("k", position, size)
+        assert isinstance(data, bytearray)
+        assert data == b"0123456789"[position : position + size]
 
 
-@pytest.mark.parametrize(
-    ("position", "size", "expected"), [(0, 10, b"0123456789"), (2, 3, b"234"), (8, 500, b"89")]
-)
-def test_up_to_a_size_is_read_as_far_as_the_object_goes(
-    store: ObjectStore, position: int, size: int, expected: bytes
-) -> None:
+def test_up_to_a_size_is_read_as_far_as_the_object_goes(store: ObjectStore) -> None:
     store.put("k", [b"0123456789"])
-    before = store.metrics.gets, store.metrics.bytes_read
-    data = store.get_up_to("k", position, size)
-    assert isinstance(data, bytearray)
-    assert data == expected
-    assert store.metrics.gets == before[0] + 1
-    assert store.metrics.bytes_read == before[1] + len(expected)
+    for position, size, expected in ((0, 10, b"0123456789"), (2, 3, b"234"), (8, 500, b"89")):
+        before = store.metrics.gets, store.metrics.bytes_read
+        data = store.get_up_to("k", position, size)
+        assert isinstance(data, bytearray)
+        assert data == expected
+        assert store.metrics.gets == before[0] + 1
+        assert store.metrics.bytes_read == before[1] + len(expected)
 
 
 def test_up_to_a_size_is_not_read_beyond_the_end(store: ObjectStore) -> None:
@@ -141,25 +137,21 @@ def test_up_to_a_size_is_not_read_beyond_the_end(store: ObjectStore) -> None:
         store.get_up_to("none", 0, 5)
 
 
-@pytest.mark.parametrize(
-    ("position", "size", "available"), [(0, 11, 10), (9, 2, 1), (10, 1, 0), (500, 5, 0)]
-)
-def test_a_range_beyond_the_end_is_an_error(
-    store: ObjectStore, position: int, size: int, available: int
-) -> None:
+def test_a_range_beyond_the_end_is_an_error(store: ObjectStore) -> None:
     store.put("k", [b"0123456789"])
-    with pytest.raises(ShortReadError) as caught:
-        store.get("k", position, size)
-    error = caught.value
-    assert (error.key, error.position, error.size) == ("k", position, size)
-    assert error.available == available
+    for position, size, available in ((0, 11, 10), (9, 2, 1), (10, 1, 0), (500, 5, 0)):
+        with pytest.raises(ShortReadError) as caught:
+            store.get("k", position, size)
+        error = caught.value
+        assert (error.key, error.position, error.size) == ("k", position, size)
+        assert error.available == available
 
 
-@pytest.mark.parametrize(("position", "size"), [(-1, 1), (0, 0), (0, -1)])
-def test_what_is_no_range_is_refused(store: ObjectStore, position: int, size: int) -> None:
+def test_what_is_no_range_is_refused(store: ObjectStore) -> None:
     store.put("k", [b"0123456789"])
-    with pytest.raises(ValueError, match="is not a valid range"):
-        store.get("k", position, size)
+    for position, size in ((-1, 1), (0, 0), (0, -1)):
+        with pytest.raises(ValueError, match="is not a valid range"):
+            store.get("k", position, size)
 
 
 def test_what_is_not_there_is_not_found(store: ObjectStore) -> None:
@@ -229,19 +221,19 @@ def test_a_listing_of_several_pages(store: ObjectStore, monkeypatch: pytest.Monk
     assert listed(store) == []
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["", "/a", "a/", "a//b", ".a", "a/../b", "a/.tmp", "ä", "a b", "a\n", "x" * 901, "y" * 201],
-)
-def test_keys_that_not_every_store_can_hold_are_refused(store: ObjectStore, key: str) -> None:
-    with pytest.raises(InvalidKeyError):
-        store.put(key, [b"x"])
-    with pytest.raises(InvalidKeyError):
-        store.get(key, 0, 1)
-    with pytest.raises(InvalidKeyError):
-        store.size(key)
-    with pytest.raises(InvalidKeyError):
-        store.delete([key])
+NOT_EVERYWHERE = ["", "/a", "a/", "a//b", ".a", "a/../b", "a/.tmp", "ä", "a b", "a\n"]
+
+
+def test_keys_that_not_every_store_can_hold_are_refused(store: ObjectStore) -> None:
+    for key in (*NOT_EVERYWHERE, "x" * 901, "y" * 201):
+        with pytest.raises(InvalidKeyError):
+            store.put(key, [b"x"])
+        with pytest.raises(InvalidKeyError):
+            store.get(key, 0, 1)
+        with pytest.raises(InvalidKeyError):
+            store.size(key)
+        with pytest.raises(InvalidKeyError):
+            store.delete([key])
 
 
 def test_prefixes_of_no_key_are_refused(store: ObjectStore) -> None:

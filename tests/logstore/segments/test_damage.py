@@ -47,12 +47,12 @@ def opened(data: bytes, key: str = KEY) -> object:
     return open_segment(store, key)
 
 
-@pytest.mark.parametrize("size", range(0, len(DATA), 7))
-def test_a_truncated_object_is_found(size: int) -> None:
-    with pytest.raises(CorruptSegmentError):
-        check_segment(KEY, DATA[:size])
-    with pytest.raises(CorruptSegmentError):
-        opened(DATA[:size])
+def test_a_truncated_object_is_found() -> None:
+    for size in range(0, len(DATA), 7):
+        with pytest.raises(CorruptSegmentError):
+            check_segment(KEY, DATA[:size])
+        with pytest.raises(CorruptSegmentError):
+            opened(DATA[:size])
 
 
 def test_an_object_that_ends_before_its_known_size_is_found() -> None:
