@@ -35,6 +35,10 @@ DROP SCHEMA IF EXISTS lacuna, lacuna_kept_1, lacuna_kept_2, public CASCADE;
 CREATE SCHEMA public;
 """
 
+#: Stops the server of a folder, and takes that away, once the process that has started it closes this one's input or
+#: has ended, however it did.
+_KEEPER = 'read _; "$0" stop -D data -m immediate -t "$1"; rm -r "$PWD"'
+
 
 def binaries() -> str | None:
     """The folder of the newest server's binaries, or None if there is none here."""
@@ -57,6 +61,7 @@ class PostgresqlServer:
         self._configuration = configuration
         self.folder = Path(tempfile.mkdtemp(prefix="lacuna-postgresql-", dir="/tmp"))
         self._user = "postgres" if os.getuid() == 0 else None
+        self._keeper: subprocess.Popen[bytes] | None = None
         if self._user is not None:
             shutil.chown(self.folder, self._user, self._user)
 
@@ -81,6 +86,16 @@ class PostgresqlServer:
         with open(data / "postgresql.conf", "a") as file:
             file.write(self._configuration.format(folder=self.folder))
         (data / "pg_hba.conf").write_text(_ACCESS)
+        self._keeper = subprocess.Popen(
+            ["sh", "-c", _KEEPER, *self.command("pg_ctl", str(SECONDS))],
+            cwd=self.folder,
+            user=self._user,
+            group=self._user,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for others
+        )
         self._control("start", "-l", "log")
 
     @property
@@ -93,10 +108,11 @@ class PostgresqlServer:
         self._control("restart", "-m", "immediate", "-l", "log")
 
     def stop(self) -> None:
-        try:
-            self._control("stop", "-m", "immediate")
-        finally:
+        if self._keeper is None:
             shutil.rmtree(self.folder)
+            return
+        self._keeper.communicate(timeout=2 * SECONDS)
+        assert self._keeper.returncode == 0, f"the server of {self.folder} did not stop"
 
     def url(
         self, database: str, *, user: str = "lacuna", password: str = PASSWORD, folder: str = ""
