@@ -5,13 +5,12 @@ decided again.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lacuna.controlplane import machine
-from lacuna.controlplane.client.repeating import NOT_REPEATED, may_be_repeated
+from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
@@ -401,12 +400,3 @@ def test_a_member_whose_heartbeat_is_repeated_is_told_all(
         assert again.assignment == members[message.member_id].assignment
         assert (again.error_code, again.member_epoch) == (0, first.member_epoch)
         assert _effect(scene, "consumer_group_heartbeat") == done
-
-
-def test_the_page_says_what_becomes_of_each_verb() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
-    repeated = [f"`{verb}`" for verb in VERBS if verb not in NOT_REPEATED]
-    rows = [f"| {', '.join(repeated)} | nothing more happens, and the reply is the same |"]
-    rows += [f"| `{verb}` | {reason} |" for verb, reason in NOT_REPEATED.items()]
-    table = page.partition("| verbs | the second time |")[2].partition("\n\n")[0].splitlines()[2:]
-    assert [row.rpartition("|")[0].rpartition("|")[0] + "|" for row in table] == rows

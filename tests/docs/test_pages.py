@@ -18,14 +18,14 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
     assert (ROOT / "docs" / "states.md").read_text() == made["page"]()
 
 
-def test_the_rooms_are_drawn_from_the_imports() -> None:
-    """docs/architecture.md: run `python docs/draw_rooms.py` after a room imports another one, or no longer does."""
-    made = runpy.run_path(str(ROOT / "docs" / "draw_rooms.py"))
+def test_the_rooms_and_the_verbs_are_drawn_from_the_code() -> None:
+    """docs/architecture.md: run `python docs/draw_architecture.py` after a room imports another one, or for a verb."""
+    made = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))
     assert (ROOT / "docs" / "architecture.md").read_text() == made["page"]()
 
 
 def test_arrows_that_follow_from_others_are_left_out() -> None:
-    arrows = runpy.run_path(str(ROOT / "docs" / "draw_rooms.py"))["arrows"]
+    arrows = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))["arrows"]
     house = {"ground": set(), "wall": {"ground"}, "stairs": {"ground"}, "roof": {"wall", "ground"}}
     assert arrows(house) == [("roof", "wall"), ("stairs", "ground"), ("wall", "ground")]
     with pytest.raises(ValueError, match="a circle of imports"):

@@ -1,18 +1,21 @@
-"""Draws the rooms of the package in docs/architecture.md from what they import: `python docs/draw_rooms.py`.
+"""Draws in docs/architecture.md the rooms of the package and the table of verbs: `python docs/draw_architecture.py`.
 
-Text between `<!-- generated: rooms -->` and `<!-- end -->` is generated; the rest is written by hand. A test checks
-that the page is up to date.
+Text between `<!-- generated: NAME -->` and `<!-- end -->` is generated; the rest is written by hand. A test checks that
+the page is up to date.
 """
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from lacuna.controlplane.client.repeating import NOT_REPEATED
+from lacuna.controlplane.v1.control_pb2 import Command
+
 PAGE: Final = Path(__file__).with_name("architecture.md")
 PACKAGE: Final = PAGE.parents[1] / "lacuna"
-_SECTION: Final = re.compile(r"(<!-- generated: rooms -->\n).*?(<!-- end -->)", re.DOTALL)
+_SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def imports(package: Path = PACKAGE) -> dict[str, set[str]]:
@@ -63,12 +66,30 @@ def _below(room: str, rooms: Mapping[str, set[str]], above: tuple[str, ...]) -> 
     return found
 
 
+def _rooms() -> Iterator[str]:
+    yield "```mermaid"
+    yield "flowchart TD"
+    for room, each in arrows(imports()):
+        yield f"    {room} --> {each}"
+    yield "```"
+
+
+def _verbs() -> Iterator[str]:
+    """What becomes of each verb if its reply is lost: the options of its line in control.proto."""
+    verbs = [field.name for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields]
+    repeated = ", ".join(f"`{verb}`" for verb in verbs if verb not in NOT_REPEATED)
+    yield "| verbs | the second time | so the client |"
+    yield "|---|---|---|"
+    yield f"| {repeated} | nothing more happens, and the reply is the same | sends them again, three times at most |"
+    for verb, effect in NOT_REPEATED.items():
+        yield f"| `{verb}` | {effect} | fails the call with ControlPlaneUnavailable |"
+
+
 def page() -> str:
-    """The whole page with its drawing made anew."""
-    lines = [f"    {room} --> {each}" for room, each in arrows(imports())]
-    drawn = "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
+    """The whole page with its drawings made anew."""
+    made = {"rooms": "\n".join(_rooms()), "verbs": "\n".join(_verbs())}
     return _SECTION.sub(
-        lambda match: f"{match[1]}{drawn}\n{match[2]}", PAGE.read_text(encoding="utf-8")
+        lambda match: f"{match[1]}{made[match[2]]}\n{match[3]}", PAGE.read_text(encoding="utf-8")
     )
 
 
