@@ -30,9 +30,10 @@ from lacuna.controlplane.journal.moving.copying import copy_journal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
+from lacuna.logstore.objects import bucket_url
 from lacuna.operating.journals import SharedJournalOptions, journal_source, journal_target
 from lacuna.operating.moto import CREDENTIALS, MotoServer
-from lacuna.operating.stores import bucket_url, open_checked
+from lacuna.operating.stores import open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
 BUCKET: Final = "bucket"
@@ -97,7 +98,7 @@ def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
     else:
         print(f"{POSTGRESQL} is left out: there is none here (apt-get install postgresql)")
     endpoint = stack.enter_context(MotoServer()).endpoint
-    urls = [bucket_url(f"standby/{name}", endpoint) for name in ("one", "other")]
+    urls = [bucket_url(f"standby/{name}", endpoint=endpoint) for name in ("one", "other")]
     open_checked(urls[0], create_bucket=True).close()
     yield Place(BUCKET, "bucket", urls[0]), Place(BUCKET, "bucket", urls[1])
 

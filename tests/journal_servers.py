@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from lacuna.logstore.objects import ConditionalStore
+from lacuna.logstore.objects import bucket_url as bucket_url_of
 from lacuna.operating.moto import CREDENTIALS
-from lacuna.operating.stores import bucket_url as bucket_url_of
 from lacuna.operating.stores import open_checked
 from tests.postgresql import PostgresqlServer, binaries
 from tests.shared_moto import fresh_bucket, moto_endpoint
@@ -65,6 +65,6 @@ def bucket_url(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an empty bucket, which this process and those that it starts can use."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    url = bucket_url_of(f"{fresh_bucket()}/cluster", moto_endpoint)
+    url = bucket_url_of(f"{fresh_bucket()}/cluster", endpoint=moto_endpoint)
     open_checked(url, create_bucket=True).close()
     return url

@@ -53,7 +53,7 @@ def report_of(
         connections_left_out=len(peers) - sum(each.connections for each in clients),
         merges=None if housekeeping is None else _merge_counts(housekeeping),
         clock_ms=context.clock.now_ms(),
-        store_clock_ms=context.store.metrics.clock_ms(),
+        store_clock_ms=context.store.metrics.sent.clock_ms(),
     )
 
 
@@ -89,7 +89,8 @@ def _store_counts(metrics: StoreMetrics) -> StoreCounts:
         deletes=metrics.deletes,
         bytes_written=metrics.bytes_written,
         bytes_read=metrics.bytes_read,
-        is_bucket=metrics.is_bucket,
+        dollars=metrics.dollars(),
+        prices="" if metrics.sent.prices is None else metrics.sent.prices.source,
     )
 
 

@@ -55,12 +55,13 @@ from lacuna.cli.options import (
 from lacuna.cli.running import READY, TEXT, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings
+from lacuna.logstore.objects import bucket_url, folder_url
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
 from lacuna.operating.agents import start_agent
 from lacuna.operating.control import client_of, until_answered
-from lacuna.operating.stores import bucket_url, claim, folder_url, open_when_there
+from lacuna.operating.stores import claim, open_when_there
 
 
 def agent(
@@ -125,7 +126,7 @@ def agent(
     if s3_sse and not bucket:
         fail("--s3-sse needs --bucket: with --store, write ?sse=… into its URL")
     url = store or (
-        bucket_url(bucket, endpoint, s3_sse, s3_sse_kms_key_id)
+        bucket_url(bucket, endpoint=endpoint, sse=s3_sse, sse_kms_key_id=s3_sse_kms_key_id)
         if bucket
         else folder_url(objects or Path())
     )

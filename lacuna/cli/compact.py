@@ -121,8 +121,8 @@ PriceFile = Annotated[
     Path | None,
     option(
         "--prices",
-        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Default: Amazon's prices for a "
-        "bucket, and none for a folder.",
+        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Default: the list prices of the "
+        "service, and none for a folder.",
         panel=_REPORT,
     ),
 ]
@@ -161,6 +161,7 @@ def compact(
     """
     from lacuna.cli.compaction import show_plan, show_report, watching
     from lacuna.cli.progress import bytes_done
+    from lacuna.logstore.objects import kind_of
     from lacuna.logstore.objects.prices import Prices
     from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.control import ControlPlane
@@ -172,10 +173,11 @@ def compact(
     )
     settings = replace(settings, rewrites_all=rewrite_all, threshold=threshold)
     check_report_file("--json", json)
-    table = Prices.load(prices)
     spark = asked_for_spark(context, spark, conf)
     location = locate(data, control, store, encryption_keys)
-    has_prices = prices is not None or location.store.startswith("s3://")
+    table = kind_of(location.store).prices
+    if prices is not None:
+        table = Prices.load(prices, table)
     with job_errors(), ExitStack() as stack:
         _interrupt_on_sigterm()
         progress = stack.enter_context(bytes_done(lambda size: f"rewriting {show_size(size)}"))
@@ -193,7 +195,7 @@ def compact(
         is_well = True
         for report in reports:
             progress.end()
-            show_report(report, table if has_prices else None, json)
+            show_report(report, table, json)
             is_well = not report.failed
     if not is_well:
         raise click.exceptions.Exit(1)

@@ -24,10 +24,11 @@ from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
+from lacuna.logstore.objects import kind_of
 
 Settings = TypeVar("Settings")
 
-S3_FLUSH_INTERVAL_MS: Final = 250
+PAID_FLUSH_INTERVAL_MS: Final = 250
 _DEFAULT: Final = "default"
 
 
@@ -58,11 +59,11 @@ class Configuration:
             raise UserError(str(error)) from error
 
     def on(self, store_url: str) -> "Configuration":
-        """The same with the defaults for a store: each PUT to S3 costs money, so a flush waits for records."""
+        """The same with the defaults for a store: where each PUT costs money, a flush waits for records."""
         key = "produce.flush.interval.ms"
-        if not store_url.startswith("s3://") or not self.chosen[key].is_default:
+        if kind_of(store_url).prices is None or not self.chosen[key].is_default:
             return self
-        return replace(self, chosen={**self.chosen, key: Chosen(S3_FLUSH_INTERVAL_MS, _DEFAULT)})
+        return replace(self, chosen={**self.chosen, key: Chosen(PAID_FLUSH_INTERVAL_MS, _DEFAULT)})
 
     def service(self) -> ServiceSettings:
         """The settings of the control plane's service; those of the state machine are made separately."""

@@ -54,6 +54,7 @@ from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_sh
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from lacuna.logstore.objects.url import JOURNAL_FORMS
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.operating.embedded import make_folder, state_settings
@@ -94,7 +95,7 @@ def controlplane(
         option(
             "--store",
             key="store",
-            help="With --journal: the cluster's bucket as a URL, s3://BUCKET/PREFIX?endpoint=URL. It holds the "
+            help=f"With --journal: the cluster's bucket as a URL, {JOURNAL_FORMS}. It holds the "
             "journal's snapshots, and with bucket all of the journal.",
         ),
     ] = None,

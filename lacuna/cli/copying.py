@@ -7,7 +7,7 @@ from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.options import LEASE_MS, LeaseMs
 from lacuna.controlplane.journal.kinds import forms
 from lacuna.controlplane.journal.moving.copying import copy_journal
-from lacuna.logstore.objects.url import with_keys
+from lacuna.logstore.objects.url import JOURNAL_FORMS, with_keys
 from lacuna.operating.journals import journal_source, journal_target
 
 
@@ -22,7 +22,7 @@ async def copy(
         option(
             "--store",
             key="store",
-            help="The cluster's bucket, s3://BUCKET/PREFIX?endpoint=URL: for a journal in the bucket, and for one in "
+            help=f"The cluster's bucket, {JOURNAL_FORMS}: for a journal in the bucket, and for one in "
             "PostgreSQL whose control planes have a --store.",
         ),
     ] = None,

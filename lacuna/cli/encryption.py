@@ -8,7 +8,8 @@ import click
 from lacuna.cli.errors import fail
 from lacuna.cli.options import is_typed
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
-from lacuna.logstore.objects.url import KEYS_OPTION, has_keys, keys_option, with_options
+from lacuna.logstore.objects.kind import KEYS_OPTION
+from lacuna.logstore.objects.url import has_keys, keys_option, with_options
 
 
 def with_given_keys(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
+from lacuna.logstore.objects.url import EXPORT_FORMS
 
 if TYPE_CHECKING:
     from lacuna.pipeline.export.job import ExportSettings
@@ -23,8 +24,8 @@ To = Annotated[
     str,
     option(
         "--to",
-        help="Where to write: a folder or s3://BUCKET/PREFIX?endpoint=URL; for Iceberg, the warehouse. "
-        "S3 credentials come from the environment.",
+        help=f"Where to write: a folder, or a URL ({EXPORT_FORMS}); for Iceberg, the warehouse. "
+        "Credentials come from the environment.",
     ),
 ]
 Format = Annotated[
@@ -247,7 +248,7 @@ def make_settings(**values: Any) -> "ExportSettings":
             "--catalog, --catalog-uri and --table are only for Iceberg: add --format iceberg, or leave them out"
         )
     if settings.format != ICEBERG and not settings.to:
-        raise UserError("no destination was given: name a folder or s3://BUCKET/PREFIX with --to")
+        raise UserError("no destination was given: name a folder or the URL of a bucket with --to")
     check_settings(settings)
     return settings
 

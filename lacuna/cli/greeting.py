@@ -7,9 +7,9 @@ from lacuna.agent.security.listeners import Protocol
 from lacuna.cli.agent_options import AgentOptions
 from lacuna.cli.options import DEFAULT_BOOTSTRAP
 from lacuna.cli.running import READY
+from lacuna.logstore.objects import folder_url
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.moto import CREDENTIALS
-from lacuna.operating.stores import folder_url
 
 #: What the file is called in the lines for those who have to log in.
 _CLIENT: Final = "client.properties"

@@ -14,6 +14,7 @@ from lacuna.cli.command_line import Described, Settings, option
 from lacuna.cli.running import JSON, TEXT
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
 from lacuna.controlplane.journal.kinds import SHARED_KINDS, forms
+from lacuna.logstore.objects.url import SHARED_FORMS
 from lacuna.operating.kafka import Agents
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
@@ -231,7 +232,7 @@ Store = Annotated[
         "--store",
         key="store",
         callback=_typed_first,
-        help="Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER.",
+        help=f"Or the URL of an object store: {SHARED_FORMS}.",
         panel=_RECORDS,
     ),
 ]

@@ -10,7 +10,7 @@ from lacuna.cli.options import DEFAULT_DATA, LEASE_MS, LeaseMs, folder
 from lacuna.controlplane import machine
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.kinds import SHARED_KINDS, forms
-from lacuna.logstore.objects.url import with_keys
+from lacuna.logstore.objects.url import JOURNAL_FORMS, with_keys
 from lacuna.operating.journals import journal_source
 
 
@@ -30,7 +30,7 @@ async def set_time(
         option(
             "--store",
             key="store",
-            help="With --journal: the cluster's bucket, s3://BUCKET/PREFIX?endpoint=URL.",
+            help=f"With --journal: the cluster's bucket, {JOURNAL_FORMS}.",
         ),
     ] = None,
     lease_ms: LeaseMs = LEASE_MS,

@@ -73,6 +73,7 @@ from lacuna.controlplane.journal.kinds import shared_kind_of
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
+from lacuna.logstore.objects import bucket_url, folder_url
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
@@ -80,7 +81,6 @@ from lacuna.observing.traces import traced
 from lacuna.operating.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
 from lacuna.operating.journals import SharedJournalOptions
-from lacuna.operating.stores import bucket_url, folder_url
 
 
 def up(
@@ -152,7 +152,7 @@ def up(
         elif s3_sse and not bucket:
             fail("--s3-sse needs --bucket: only S3 encrypts by itself")
         url = (
-            bucket_url(bucket, endpoint, s3_sse, s3_sse_kms_key_id)
+            bucket_url(bucket, endpoint=endpoint, sse=s3_sse, sse_kms_key_id=s3_sse_kms_key_id)
             if bucket
             else folder_url(data / "objects")
         )

@@ -9,11 +9,10 @@ from starlette.responses import RedirectResponse, Response
 from lacuna.console.site import Site, rights_of
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
-from lacuna.controlplane.v1.reports_pb2 import AgentReport, StoreCounts
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
-from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
 
-_PRICES = Prices()
+_SUMMED = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "dollars")
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -50,8 +49,6 @@ async def page(site: Site, request: Request) -> Response:
         index=described,
         load=load_of(each.report for each in described.agents if each.HasField("report")),
         silent=sum(not each.HasField("report") for each in described.agents),
-        dollars=dollars,
-        priced=_PRICES.source,
     )
 
 
@@ -61,14 +58,7 @@ def load_of(reports: Iterable[AgentReport]) -> AgentReport:
     for each in reports:
         for name in ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups"):
             setattr(load, name, getattr(load, name) + getattr(each, name))
-        for name in ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read"):
+        for name in _SUMMED:
             setattr(load.store, name, getattr(load.store, name) + getattr(each.store, name))
-        load.store.is_bucket |= each.store.is_bucket
+        load.store.prices = load.store.prices or each.store.prices
     return load
-
-
-def dollars(store: StoreCounts) -> float:
-    """What these requests to a store would cost."""
-    return _PRICES.of(
-        {PUT: store.puts, GET: store.gets + store.heads, LIST: store.lists, DELETE: store.deletes}
-    )

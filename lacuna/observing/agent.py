@@ -12,7 +12,6 @@ from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.registry import api_names
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.compiled import interpreted
-from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
 from lacuna.logstore.objects.store import StoreMetrics
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
@@ -413,20 +412,6 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
     ),
 )
 
-_PRICES: Final = Prices()
-
-
-def _dollars(store: StoreMetrics) -> float:
-    if not store.is_bucket:
-        return 0.0
-    counts = {
-        PUT: store.puts,
-        GET: store.gets + store.sizes,
-        LIST: store.lists,
-        DELETE: store.deletes,
-    }
-    return _PRICES.of(counts)
-
 
 STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     counters(
@@ -455,22 +440,22 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     counter(
         "lacuna_store_second_attempts",
         "Requests repeated over a new connection because the first one got no answer in time.",
-        lambda store: store.second_attempts,
+        lambda store: store.sent.second_attempts,
     ),
     gauge(
         "lacuna_store_connections_in_use",
         "Connections to the object store that carry a request.",
-        lambda store: store.connections_in_use,
+        lambda store: store.sent.connections_in_use,
     ),
     gauge(
         "lacuna_store_connections_limit",
         "How many connections stay open for the next request; 0 for a store without connections.",
-        lambda store: store.connections_kept,
+        lambda store: store.sent.connections_kept,
     ),
     counter(
         "lacuna_store_cost_dollars",
-        f"What these requests to a bucket would cost ({_PRICES.source}); 0 for a folder.",
-        _dollars,
+        "What these requests cost at the service's list prices; 0 for a folder.",
+        StoreMetrics.dollars,
     ),
 )
 

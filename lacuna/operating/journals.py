@@ -15,6 +15,7 @@ from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.place import Place
 from lacuna.controlplane.journal.places import opened_store
 from lacuna.controlplane.service import new_cluster_id
+from lacuna.logstore.objects.url import JOURNAL_FORMS, holds_journals
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,9 @@ def journal_target(address: str, store_url: str) -> Iterator[Target]:
 
 
 def _check(kind: JournalKind, place: Place) -> None:
-    if kind.is_in_bucket and not place.store_url.startswith("s3://"):
+    if kind.is_in_bucket and not holds_journals(place.store_url):
         raise UserError(
-            f"--journal {place.url} keeps the journal in an S3 bucket: name it with --store s3://BUCKET/PREFIX"
+            f"--journal {place.url} keeps the journal in the cluster's bucket: name it with --store {JOURNAL_FORMS}"
         )
 
 

@@ -12,10 +12,9 @@ from io import BytesIO
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Self
-from urllib.parse import urlencode
 
 from lacuna.base.errors import UserError
-from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.objects import ObjectStore, bucket_url
 
 BUCKET = "lacuna"
 #: moto accepts any credentials, but boto3 refuses to go without.
@@ -70,8 +69,8 @@ class MotoServer:
     @property
     def url(self) -> str:
         """The bucket's URL for `open_store`; whoever opens it needs CREDENTIALS in the environment."""
-        query = urlencode({"endpoint": self.endpoint, "region": CREDENTIALS["AWS_DEFAULT_REGION"]})
-        return f"s3://{BUCKET}?{query}"
+        region = CREDENTIALS["AWS_DEFAULT_REGION"]
+        return bucket_url(BUCKET, endpoint=self.endpoint, region=region)
 
     def open_store(self) -> ObjectStore:
         """Opens the bucket, which is created first if it is missing."""

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-from pathlib import Path
-from urllib.parse import quote, urlencode
 
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlClient
@@ -16,11 +14,9 @@ from lacuna.logstore.objects import (
     ObjectStore,
     StoreMisconfiguredError,
     StoreUnavailableError,
-    check_url,
     open_store,
 )
 from lacuna.logstore.objects.encrypted import EncryptedStore
-from lacuna.logstore.objects.url import with_options
 from lacuna.logstore.segments import (
     JournalEnd,
     LaterSegment,
@@ -46,26 +42,6 @@ class StoreAheadError(UserError):
             f"written {reached}: the journal was damaged, cut short, restored from an older copy, or copied to another "
             f"place where the cluster went on. {REMEDY}"
         )
-
-
-def bucket_url(
-    bucket: str, endpoint: str | None, sse: str | None = None, sse_kms_key_id: str | None = None
-) -> str:
-    """The s3:// URL of BUCKET or BUCKET/PREFIX, at the S3 service `endpoint` if one is given.
-
-    Raises StoreMisconfiguredError for an encryption that S3 does not have.
-    """
-    url = f"s3://{quote(bucket.removeprefix('s3://'))}"
-    if endpoint:
-        url += f"?{urlencode({'endpoint': endpoint})}"
-    url = with_options(url, sse=sse or "", sse_kms_key_id=sse_kms_key_id or "")
-    check_url(url)
-    return url
-
-
-def folder_url(folder: Path) -> str:
-    """The file:// URL of a folder."""
-    return f"file://{quote(str(folder.resolve()))}"
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import quote
 
 from lacuna.controlplane.client import ControlPlace, control_tls_settings
-from lacuna.logstore.objects import StoreMisconfiguredError, check_url
-from lacuna.logstore.objects.url import KEYS_OPTION, keys_option, with_options
+from lacuna.logstore.objects import StoreMisconfiguredError, check_url, folder_url
+from lacuna.logstore.objects.kind import KEYS_OPTION
+from lacuna.logstore.objects.url import SHARED_FORMS, keys_option, with_options
 from lacuna.pipeline.errors import PipelineError
 
 DATA_VARIABLE: Final = "LACUNA_DATA"
@@ -77,7 +77,7 @@ def find_cluster(
     if store is None:
         raise PipelineError(
             "no bucket was named: give the data folder of a running `lacuna up` (data=FOLDER, --data), "
-            "or the URL of the bucket (store=s3://BUCKET/PREFIX or file:///FOLDER, --store)"
+            f"or the URL of the bucket (store=URL, --store: {SHARED_FORMS})"
         )
     if keys:
         store = with_options(store, **{KEYS_OPTION: keys_option(keys, "")})
@@ -104,4 +104,4 @@ def _read(path: Path) -> str | None:
 
 def _objects_url(folder: Path) -> str | None:
     objects = folder / _OBJECTS_NAME
-    return f"file://{quote(str(objects))}" if objects.is_dir() else None
+    return folder_url(objects) if objects.is_dir() else None

@@ -5,10 +5,9 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError, open_store
-from lacuna.logstore.objects.url import with_keys
+from lacuna.logstore.objects.url import folder_of, with_keys
 from lacuna.logstore.segments import read_marker
 from lacuna.logstore.segments.marker import check_marker
 from lacuna.pipeline.errors import PipelineError
@@ -39,8 +38,8 @@ def shared_store(url: str) -> ObjectStore:
 
 def _open_existing(url: str) -> ObjectStore:
     """Opens a store, but raises PipelineError for a missing folder: opening it would create it, which no job should."""
-    parts = urlsplit(url)
-    if parts.scheme == "file" and not (folder := Path(unquote(parts.path))).is_dir():
+    folder = folder_of(url)
+    if folder is not None and not Path(folder).is_dir():
         raise PipelineError(
             f"the bucket {url} does not exist: there is no folder {folder} on this machine; check the "
             "name, and if Spark runs on several machines, mount it on each"

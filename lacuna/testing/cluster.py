@@ -16,13 +16,13 @@ from lacuna.agent.eager import start
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.objects import ObjectStore, folder_url
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.operating.explained import Explanation
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.moto import CREDENTIALS, MotoServer
-from lacuna.operating.stores import folder_url, open_checked
+from lacuna.operating.stores import open_checked
 from lacuna.testing.clock import AdjustableClock
 from lacuna.testing.ports import lasting_ports
 

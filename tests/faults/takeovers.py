@@ -28,8 +28,9 @@ from typing import Final
 from uuid import uuid4
 
 from lacuna.controlplane.shared_service import ask_status
+from lacuna.logstore.objects import bucket_url
 from lacuna.operating.moto import CREDENTIALS, MotoServer
-from lacuna.operating.stores import bucket_url, open_checked
+from lacuna.operating.stores import open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
 from .asking import Asking
@@ -66,7 +67,7 @@ def deployment(kind: str, folder: Path) -> Iterator[Deployment]:
         else:
             moto = stack.enter_context(MotoServer())
             os.environ.update(CREDENTIALS)
-            store = bucket_url(f"lacuna/{uuid4()}", moto.endpoint)
+            store = bucket_url(f"lacuna/{uuid4()}", endpoint=moto.endpoint)
             open_checked(store, create_bucket=True).close()
             journal = ["--journal=bucket", f"--store={store}"]
         made = Deployment(

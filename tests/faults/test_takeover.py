@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 
 from lacuna.controlplane.shared_service import ask_status
+from lacuna.logstore.objects import bucket_url
 from lacuna.operating.moto import CREDENTIALS
-from lacuna.operating.stores import bucket_url, open_checked
+from lacuna.operating.stores import open_checked
 
 from .asking import Asking
 from .checked_load import Load
@@ -32,7 +33,7 @@ def cluster(
         journal = [f"--journal={request.getfixturevalue('database')}"]
     else:
         endpoint = request.getfixturevalue("moto_endpoint")
-        store = bucket_url(f"lacuna/{uuid4()}", endpoint)
+        store = bucket_url(f"lacuna/{uuid4()}", endpoint=endpoint)
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name, value)
         open_checked(store, create_bucket=True).close()

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lacuna.logstore.objects import DirectoryStore, open_store
+from lacuna.logstore.objects import DirectoryStore, folder_url, open_store
 from lacuna.logstore.objects.cells import is_encrypted
 from lacuna.logstore.objects.s3 import S3Store
 from lacuna.logstore.objects.url import with_options
 from lacuna.operating.moto import CREDENTIALS
-from lacuna.operating.stores import folder_url
 from lacuna.testing import Cluster, ProcessFailedError
 from tests.doubles.keys import write_keys
 from tests.forked import ForkedCluster

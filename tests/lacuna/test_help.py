@@ -45,7 +45,16 @@ def test_the_list_imports_none_of_the_commands() -> None:
     )
     imported = set(json.loads(done.stdout.splitlines()[-1]))
     slow = {f"lacuna.{room}" for room in ("agent", "controlplane", "logstore", "pipeline", "wire")}
-    slow |= {"grpc", "boto3", "botocore", "confluent_kafka", "pyspark", "pyarrow", "pandas", "numpy"}
+    slow |= {
+        "grpc",
+        "boto3",
+        "botocore",
+        "confluent_kafka",
+        "pyspark",
+        "pyarrow",
+        "pandas",
+        "numpy",
+    }
     assert not imported & slow
 
 

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lacuna.agent.settings import AgentSettings
+from lacuna.logstore.objects import folder_url
 from lacuna.operating.agents import AgentParts
-from lacuna.operating.stores import folder_url
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
 from tests.forked import ForkedCluster, Started, start_process
 from tests.lacuna.conftest import without_warnings

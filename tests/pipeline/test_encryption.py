@@ -10,9 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lacuna.cli.app import app
-from lacuna.logstore.objects import DirectoryStore
+from lacuna.logstore.objects import DirectoryStore, folder_url
 from lacuna.logstore.objects.url import with_options
-from lacuna.operating.stores import folder_url
 from lacuna.pipeline.audit import AuditOptions, audit
 from lacuna.pipeline.location import find_cluster
 from lacuna.testing import Cluster

@@ -9,6 +9,7 @@ from lacuna.controlplane.journal.kinds.kind import Setup, SharedKind
 from lacuna.controlplane.journal.place import Place
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.logstore.objects import ConditionalStore, open_conditional_store
+from lacuna.logstore.objects.url import holds_journals
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def opened_store(place: Place) -> Iterator[ConditionalStore | None]:
     Raises StoreMisconfiguredError.
     """
     kind = kind_of(place.url)
-    has_snapshots = isinstance(kind, SharedKind) and place.store_url.startswith("s3://")
+    has_snapshots = isinstance(kind, SharedKind) and holds_journals(place.store_url)
     if not (kind.is_in_bucket or has_snapshots):
         yield None
         return

@@ -33,7 +33,7 @@ class AgentReport(_message.Message):
     def __init__(self, connections: _Optional[int] = ..., requests: _Optional[int] = ..., requests_failed: _Optional[int] = ..., cache_hits: _Optional[int] = ..., cache_lookups: _Optional[int] = ..., store: _Optional[_Union[StoreCounts, _Mapping]] = ..., clients: _Optional[_Iterable[_Union[ConnectedClients, _Mapping]]] = ..., connections_left_out: _Optional[int] = ..., merges: _Optional[_Union[MergeCounts, _Mapping]] = ..., clock_ms: _Optional[int] = ..., store_clock_ms: _Optional[int] = ...) -> None: ...
 
 class StoreCounts(_message.Message):
-    __slots__ = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "is_bucket")
+    __slots__ = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "dollars", "prices")
     PUTS_FIELD_NUMBER: _ClassVar[int]
     GETS_FIELD_NUMBER: _ClassVar[int]
     HEADS_FIELD_NUMBER: _ClassVar[int]
@@ -41,7 +41,8 @@ class StoreCounts(_message.Message):
     DELETES_FIELD_NUMBER: _ClassVar[int]
     BYTES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     BYTES_READ_FIELD_NUMBER: _ClassVar[int]
-    IS_BUCKET_FIELD_NUMBER: _ClassVar[int]
+    DOLLARS_FIELD_NUMBER: _ClassVar[int]
+    PRICES_FIELD_NUMBER: _ClassVar[int]
     puts: int
     gets: int
     heads: int
@@ -49,8 +50,9 @@ class StoreCounts(_message.Message):
     deletes: int
     bytes_written: int
     bytes_read: int
-    is_bucket: bool
-    def __init__(self, puts: _Optional[int] = ..., gets: _Optional[int] = ..., heads: _Optional[int] = ..., lists: _Optional[int] = ..., deletes: _Optional[int] = ..., bytes_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., is_bucket: _Optional[bool] = ...) -> None: ...
+    dollars: float
+    prices: str
+    def __init__(self, puts: _Optional[int] = ..., gets: _Optional[int] = ..., heads: _Optional[int] = ..., lists: _Optional[int] = ..., deletes: _Optional[int] = ..., bytes_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., dollars: _Optional[float] = ..., prices: _Optional[str] = ...) -> None: ...
 
 class ConnectedClients(_message.Message):
     __slots__ = ("name", "version", "connections", "client_ids", "hosts", "has_more_ids", "has_more_hosts")

@@ -9,8 +9,9 @@ from lacuna.logstore.objects.conditional import (
     ConditionFailedError,
     VersionedObject,
 )
-from lacuna.logstore.objects.directory import DirectoryStore
+from lacuna.logstore.objects.directory import DirectoryStore, folder_url
 from lacuna.logstore.objects.memory import MemoryStore
+from lacuna.logstore.objects.s3_kind import bucket_url
 from lacuna.logstore.objects.store import (
     BucketMissingError,
     DamagedObjectError,
@@ -27,7 +28,7 @@ from lacuna.logstore.objects.store import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from lacuna.logstore.objects.url import check_url, open_conditional_store, open_store
+from lacuna.logstore.objects.url import check_url, kind_of, open_conditional_store, open_store
 
 __all__ = [
     "BucketMissingError",
@@ -49,7 +50,10 @@ __all__ = [
     "StoreMisconfiguredError",
     "StoreUnavailableError",
     "VersionedObject",
+    "bucket_url",
     "check_url",
+    "folder_url",
+    "kind_of",
     "open_conditional_store",
     "open_store",
 ]

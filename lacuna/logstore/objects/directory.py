@@ -14,11 +14,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
+from urllib.parse import quote, unquote
 
 from lacuna.logstore.objects.directories import DurableDirectories
 from lacuna.logstore.objects.directory_errors import NOT_THERE, store_error
 from lacuna.logstore.objects.filesystem import FileSystem, OsFileSystem
+from lacuna.logstore.objects.kind import KEYS_OPTION, StoreKind
 from lacuna.logstore.objects.pack_folder import PackFolder
 from lacuna.logstore.objects.pack_index import Place
 from lacuna.logstore.objects.pack_puts import PackLimits, PackPuts
@@ -340,3 +342,18 @@ def _may_hold(directory: str, prefix: str) -> bool:
 def _wholly_before(directory: str, key: str) -> bool:
     """Whether every key in `directory` (which ends with a slash) is at most `key`."""
     return directory < key and not key.startswith(directory)
+
+
+def folder_url(folder: str | Path) -> str:
+    """Return the URL of a folder."""
+    return f"{DIRECTORY.scheme}://{quote(str(Path(folder).resolve()))}"
+
+
+DIRECTORY: Final = StoreKind(
+    scheme="file",
+    form="file:///FOLDER",
+    is_store=lambda parts: not parts.netloc and len(parts.path) > 1,
+    open=lambda parts, _: DirectoryStore(unquote(parts.path)),
+    options=(KEYS_OPTION,),
+    folder=lambda parts: unquote(parts.path),
+)

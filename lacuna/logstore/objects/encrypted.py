@@ -85,7 +85,7 @@ class EncryptedStore(Generic[Inner]):
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.inner = inner
-        self.metrics = StoreMetrics()
+        self.metrics = StoreMetrics(sent=inner.metrics)
         self.keys = keys
         self.read_gap = inner.read_gap
         self.reads_at_once = inner.reads_at_once

@@ -4,8 +4,10 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from typing import Final
 
 from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
+from lacuna.logstore.objects.kind import StoreKind
 from lacuna.logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
@@ -149,3 +151,12 @@ class MemoryStore:
 def _etag(payload: bytes) -> str:
     """As on S3, an object that is written with earlier bytes has the earlier ETag again."""
     return f'"{blake2b(payload, digest_size=16).hexdigest()}"'
+
+
+MEMORY: Final = StoreKind(
+    scheme="memory",
+    form="memory:",
+    is_store=lambda parts: not (parts.netloc or parts.path.strip("/")),
+    open=lambda _, __: MemoryStore(),
+    is_shared=False,
+)

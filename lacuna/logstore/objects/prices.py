@@ -1,8 +1,8 @@
-"""The prices of an object store for requests and storage: a built-in table, which a file may override."""
+"""The prices of an object store for requests and storage: those of its kind, which a file may override."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,21 +18,19 @@ DELETE: Final = "DELETE"
 class Prices:
     """Prices in dollars, per thousand requests and per GiB and month; `source` says where they come from."""
 
-    source: str = "Amazon S3 Standard, us-east-1, 2025; dollars"
-    put_per_1000: float = 0.005
-    get_per_1000: float = 0.0004
-    list_per_1000: float = 0.005
+    source: str
+    put_per_1000: float = 0.0
+    get_per_1000: float = 0.0
+    list_per_1000: float = 0.0
     delete_per_1000: float = 0.0
-    gib_month: float = 0.023
+    gib_month: float = 0.0
 
     @classmethod
-    def load(cls, path: Path | None) -> "Prices":
-        """The built-in prices, with those that the JSON file at `path` names replaced.
+    def load(cls, path: Path, usual: "Prices | None") -> "Prices":
+        """The prices `usual`, with those that the JSON file at `path` names replaced.
 
         Raises UserError if the file cannot be read or has other names or values.
         """
-        if path is None:
-            return cls()
         try:
             given = json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -43,7 +41,7 @@ class Prices:
                 f"{path} is not a table of prices: write a JSON object of numbers not below 0, with "
                 f"some of {', '.join(names[1:])}, and a text as source"
             )
-        return cls(**{**asdict(cls()), "source": str(path), **given})
+        return replace(usual or cls(source=""), **{"source": str(path), **given})
 
     def of(self, counts: Mapping[str, int]) -> float:
         """Dollars for these numbers of requests by kind (PUT, GET, LIST, DELETE)."""
@@ -58,6 +56,15 @@ class Prices:
     def of_a_month(self, size: int) -> float:
         """Dollars for storing `size` bytes for a month."""
         return size / (1 << 30) * self.gib_month
+
+
+AMAZON_S3: Final = Prices(
+    source="Amazon S3 Standard, us-east-1, 2025; dollars",
+    put_per_1000=0.005,
+    get_per_1000=0.0004,
+    list_per_1000=0.005,
+    gib_month=0.023,
+)
 
 
 def _is_table(given: Mapping[str, object], names: list[str]) -> bool:

@@ -34,6 +34,7 @@ from botocore.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
+from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.objects.s3_client import CONNECTIONS, s3_clients
 from lacuna.logstore.objects.second_attempts import SecondAttempts
 from lacuna.logstore.objects.store import (
@@ -136,7 +137,7 @@ class S3Store:
         encryption: ServerSideEncryption | None = None,
         is_impatient: bool = False,
     ) -> None:
-        self.metrics = StoreMetrics(connections)
+        self.metrics = StoreMetrics(connections, AMAZON_S3)
         self._encryption = encryption
         self.read_gap = read_gap
         self._readers = ThreadPoolExecutor(READS_AT_ONCE, "s3-read")

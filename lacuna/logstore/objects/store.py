@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
 
+from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
+
 Part: TypeAlias = bytes | bytearray | memoryview
 WritableBuffer: TypeAlias = bytearray | memoryview
 
@@ -209,16 +211,26 @@ class StoreMetrics:
     `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
     that lay between the parts of a `RangeRead`, so that nobody wanted them. `connections_in_use` carry a
     request now, and at most `connections_kept` stay open without one. `second_attempts` counts requests
-    that were made again since the first one was not answered in time.
+    that were made again since the first one was not answered in time. `prices` is None for a store whose requests cost
+    nothing. If the store encrypts what is in another one, `sent` are the metrics of that one, else these.
     """
 
     __slots__ = (
         "_clock_ahead_ms", "_lock", "bytes_between", "bytes_read", "bytes_written",
-        "connections_in_use", "connections_kept", "deletes", "gets", "lists", "puts", "second_attempts", "sizes",
+        "connections_in_use", "connections_kept", "deletes", "gets", "lists", "prices", "puts",
+        "second_attempts", "sent", "sizes",
     )  # fmt: skip
 
-    def __init__(self, connections_kept: int = 0) -> None:
+    def __init__(
+        self,
+        connections_kept: int = 0,
+        prices: Prices | None = None,
+        *,
+        sent: "StoreMetrics | None" = None,
+    ) -> None:
         self._lock = threading.Lock()
+        self.sent = sent or self
+        self.prices = prices
         self.connections_kept = connections_kept
         self.connections_in_use = 0
         self.puts = 0
@@ -241,10 +253,13 @@ class StoreMetrics:
         ahead_ms = self._clock_ahead_ms
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
-    @property
-    def is_bucket(self) -> bool:
-        """Whether requests go to a service over connections, and may cost money."""
-        return self.connections_kept > 0
+    def dollars(self) -> float:
+        """Return what the requests that were sent cost."""
+        sent = self.sent
+        if sent.prices is None:
+            return 0.0
+        gets = sent.gets + sent.sizes
+        return sent.prices.of({PUT: sent.puts, GET: gets, LIST: sent.lists, DELETE: sent.deletes})
 
     @contextmanager
     def connection(self) -> Iterator[None]:

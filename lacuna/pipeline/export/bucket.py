@@ -1,7 +1,7 @@
-"""An S3 prefix as a destination.
+"""A prefix of a bucket as a destination.
 
-State is written through our own object store (create-if-absent), data files through pyarrow. S3 cannot rename, so a run
-is published by copying its files within the service, one by one.
+State is written through our own object store (create-if-absent), data files through pyarrow. A bucket cannot rename, so
+a run is published by copying its files within the service, one by one.
 """
 
 import threading
@@ -15,8 +15,13 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from lacuna.logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore, open_store
-from lacuna.logstore.objects.url import KEYS_OPTION
+from lacuna.logstore.objects import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    ObjectStore,
+    kind_of,
+    open_store,
+)
 from lacuna.pipeline.export.destination import Move
 from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 
@@ -32,16 +37,15 @@ class BucketDestination:
     beat_seconds = 5.0
 
     def __init__(self, url: str) -> None:
+        kind = kind_of(url)
+        assert kind.others is not None
         parts = urlsplit(url)
-        if "sse" in (options := dict(parse_qsl(parts.query))) or KEYS_OPTION in options:
-            raise DestinationError(
-                f"{url}: exported files are for other programs, and are not encrypted here: leave sse and "
-                f"{KEYS_OPTION} out, and set the default encryption of the bucket"
-            )
         self._url = url
+        self._scheme = kind.scheme
+        self._others = kind.others
         self._store: ObjectStore = open_store(url)
         self._root = "/".join(filter(None, (parts.netloc, parts.path.strip("/"))))
-        self._options = options
+        self._options = dict(parse_qsl(parts.query))
         self._files: pafs.FileSystem | None = None
 
     @property
@@ -52,16 +56,24 @@ class BucketDestination:
     def files(self) -> pafs.FileSystem:
         """pyarrow's view of the service. It is made at its first use, and so after any fork of a worker."""
         if self._files is None:
-            endpoint = self._options.get("endpoint")
-            region = self._options.get("region") or ("us-east-1" if endpoint else None)
-            self._files = pafs.S3FileSystem(endpoint_override=endpoint, region=region)
+            self._files = self._others.arrow(self._options)
         return self._files
+
+    @property
+    def catalog(self) -> dict[str, str]:
+        names = self._others.catalog
+        options = {names[name]: value for name, value in self._options.items() if name in names}
+        return {"warehouse": f"{self._scheme}://{self._root}", **options}
+
+    @property
+    def own_catalog(self) -> None:
+        return None
 
     def check(self) -> None:
         self._store.check()
 
     def uri(self, name: str) -> str:
-        return f"s3://{self._root}/{name}"
+        return f"{self._scheme}://{self._root}/{name}"
 
     def put_new(self, name: str, data: bytes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The interface of places that exported files go to: a directory or an S3 prefix.
+"""The interface of places that exported files go to: a directory or a prefix of a bucket.
 
 Names are `/`-separated and relative to the destination. Spark, Hive, Trino and pyarrow ignore names that begin with
 `_`, so state is under `_lacuna/` and unfinished files are under `_staging/`.
@@ -27,12 +27,22 @@ class Destination(Protocol):
         """The complete URL, with which executors call `open_destination`."""
         ...
 
+    @property
+    def catalog(self) -> dict[str, str]:
+        """pyiceberg's properties of a catalog whose warehouse is the destination."""
+        ...
+
+    @property
+    def own_catalog(self) -> str | None:
+        """The URI of a catalog in the destination itself, or None if there can be none."""
+        ...
+
     def check(self) -> None:
         """Checks that the destination can be written to; creates a missing folder."""
         ...
 
     def uri(self, name: str) -> str:
-        """The full name: an absolute path, or s3://BUCKET/KEY."""
+        """The full name: an absolute path, or the URL of an object."""
         ...
 
     def put_new(self, name: str, data: bytes) -> None:

@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 
+from lacuna.logstore.objects.directory import DIRECTORY, folder_url
 from lacuna.logstore.objects.filesystem import sync
 from lacuna.pipeline.export.destination import Move
 from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
@@ -26,7 +26,15 @@ class FolderDestination:
 
     @property
     def url(self) -> str:
-        return f"file://{quote(str(self.root))}"
+        return folder_url(self.root)
+
+    @property
+    def catalog(self) -> dict[str, str]:
+        return {"warehouse": f"{DIRECTORY.scheme}://{self.root}"}
+
+    @property
+    def own_catalog(self) -> str:
+        return f"sqlite:///{self.root}/catalog.db"
 
     def check(self) -> None:
         with _errors(self.root):

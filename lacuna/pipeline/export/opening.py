@@ -2,31 +2,41 @@
 
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
+from lacuna.logstore.objects.kind import KEYS_OPTION
+from lacuna.logstore.objects.url import EXPORT_FORMS, KINDS
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.errors import DestinationError
 from lacuna.pipeline.export.folder import FolderDestination
 
-FORMS = "a folder, file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=NAME"
-
 
 @lru_cache(maxsize=8)
 def open_destination(url: str) -> Destination:
-    """The destination that `url`, in one of the `FORMS`, names; a process uses the same object for the same URL.
+    """The destination that `url`, in one of the `EXPORT_FORMS` or the path of a folder, names.
 
-    S3 credentials come from the environment. Does not access the destination. Raises DestinationError for other forms.
+    A process uses the same object for the same URL. Credentials come from the environment. Does not access the
+    destination. Raises DestinationError for other forms.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "s3" and parts.netloc:
-        return BucketDestination(url)
-    if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
-        return _folder(Path(unquote(parts.path)))
     if url and "://" not in url:
-        return _folder(Path(url))
-    raise DestinationError(f"{url!r} is not a destination: write {FORMS}")
+        return _folder(url)
+    parts = urlsplit(url)
+    kind = KINDS.get(parts.scheme)
+    if kind is None or not kind.takes_exports or not kind.is_store(parts):
+        raise DestinationError(
+            f"{url!r} is not a destination: write a folder, or one of {EXPORT_FORMS}"
+        )
+    encrypting = {*kind.encrypting, KEYS_OPTION} & dict(parse_qsl(parts.query)).keys()
+    if encrypting:
+        raise DestinationError(
+            f"{url}: exported files are for other programs, and are not encrypted here: leave "
+            f"{' and '.join(sorted(encrypting))} out, and set the default encryption of the bucket"
+        )
+    if kind.folder is not None:
+        return _folder(kind.folder(parts))
+    return BucketDestination(url)
 
 
-def _folder(path: Path) -> Destination:
-    return FolderDestination(path.resolve())
+def _folder(path: str) -> Destination:
+    return FolderDestination(Path(path).resolve())

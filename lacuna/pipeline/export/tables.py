@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,8 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import DayTransform, HourTransform
 from pyiceberg.types import NestedField
 
+from lacuna.logstore.objects.directory import DIRECTORY
+from lacuna.logstore.objects.url import EXPORT_FORMS, KINDS
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
@@ -282,17 +284,15 @@ def has_files_of(table: Table, token: str) -> bool:
 def destination_of(table: Table) -> Destination:
     """The destination for the table's files. Raises DestinationError if they are in no bucket or folder."""
     location = table.location()
-    if urlsplit(location).scheme not in ("s3", "file", ""):
+    kind = KINDS.get(urlsplit(location).scheme or DIRECTORY.scheme)
+    if kind is None or not kind.takes_exports:
         raise DestinationError(
-            f"the table's files are at {location}: an export can write only to s3:// and file://"
+            f"the table's files are at {location}: an export can write only to {EXPORT_FORMS}"
         )
     known = table.io.properties
-    options = {
-        name: str(known[f"s3.{name}"]) for name in ("endpoint", "region") if f"s3.{name}" in known
-    }
-    if location.startswith("s3://") and options:
-        location = f"{location}?{urlencode(options)}"
-    return open_destination(location)
+    names = kind.others.catalog.items() if kind.others else ()
+    options = urlencode({name: str(known[there]) for name, there in names if there in known})
+    return open_destination(location + f"?{options}" * bool(options))
 
 
 def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -304,22 +304,16 @@ def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
     if not to:
         return dict(given)
     destination = open_destination(to)
-    parts = urlsplit(destination.url)
-    root = destination.uri("").rstrip("/")
-    has_catalog = "uri" in given or "type" in given
-    if parts.scheme == "s3":
-        if not has_catalog:
-            raise PipelineError(
-                "an Iceberg table in a bucket needs a catalog: name one with --catalog-uri, a REST "
-                "catalog's URL or sqlite:////PATH"
-            )
-        options = {f"s3.{name}": value for name, value in parse_qsl(parts.query)}
-        return {"warehouse": root, **options, **given}
-    found = {"warehouse": f"file://{root}", **given}
-    if not has_catalog:
-        destination.check()
-        found["uri"] = f"sqlite:///{root}/catalog.db"
-    return found
+    properties = {**destination.catalog, **given}
+    if "uri" in given or "type" in given:
+        return properties
+    if destination.own_catalog is None:
+        raise PipelineError(
+            "an Iceberg table in a bucket needs a catalog: name one with --catalog-uri, a REST "
+            "catalog's URL or sqlite:////PATH"
+        )
+    destination.check()
+    return {**properties, "uri": destination.own_catalog}
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 from lacuna.logstore.objects.store import StoreMetrics
 from lacuna.observing.agent import STORE
 from lacuna.observing.families import Families
@@ -168,9 +169,11 @@ def test_requests_and_errors_are_counted(
     )
 
 
-@pytest.mark.parametrize(("connections", "dollars"), [(1, 0.005), (0, 0.0)])
-async def test_only_requests_to_a_bucket_cost_dollars(connections: int, dollars: float) -> None:
-    metrics = StoreMetrics(connections)
+@pytest.mark.parametrize(("prices", "dollars"), [(AMAZON_S3, 0.005), (None, 0.0)])
+async def test_only_requests_that_have_prices_cost_dollars(
+    prices: Prices | None, dollars: float
+) -> None:
+    metrics = StoreMetrics(prices=prices)
     for _ in range(1000):
         metrics.count_put(1)
     families = Families()

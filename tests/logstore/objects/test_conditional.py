@@ -17,6 +17,7 @@ from lacuna.logstore.objects import (
 )
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
 from lacuna.logstore.objects.s3 import S3Store
+from lacuna.logstore.objects.url import holds_journals
 from tests.doubles.keys import some_keys
 
 
@@ -93,11 +94,12 @@ def test_of_several_at_a_time_one_succeeds(store: ConditionalStore) -> None:
 
 
 def test_a_conditional_store_by_its_url() -> None:
-    assert isinstance(open_conditional_store("memory:"), MemoryStore)
     bucket = open_conditional_store("s3://bucket/prefix?endpoint=http://127.0.0.1:1")
     assert isinstance(bucket, S3Store)
     config = bucket._client.meta.config
     assert (config.retries["total_max_attempts"], config.read_timeout) == (1, 3)
     bucket.close()
-    with pytest.raises(StoreMisconfiguredError, match=r"is a directory.*needs s3://bucket"):
-        open_conditional_store("file:///data")
+    for url in ("file:///data", "memory:"):
+        assert not holds_journals(url)
+        with pytest.raises(StoreMisconfiguredError, match=r"several machines.*needs s3://BUCKET"):
+            open_conditional_store(url)

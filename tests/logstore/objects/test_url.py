@@ -42,11 +42,10 @@ def test_a_directory_needs_no_boto3(tmp_path: Path, command: str) -> None:
 
 
 def test_memory_is_stamped_by_the_clock_that_is_handed_in() -> None:
-    store = open_store("memory:", now_ms=lambda: 17)
-    assert isinstance(store, MemoryStore)
+    assert isinstance(open_store("memory:"), MemoryStore)
+    store = MemoryStore(lambda: 17)
     store.put("k", [b"x"])
     assert next(store.list()).modified_ms == 17
-    store.close()
 
 
 def test_a_bucket(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +64,7 @@ def test_a_bucket(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ["", "data", "/data", "file:", "file://host/dir", "memory://x", "s3:///x", "http://h/", "s3:b"],
 )
 def test_any_other_url_is_refused_with_the_forms_there_are(url: str) -> None:
-    with pytest.raises(StoreMisconfiguredError, match="file:///directory, memory:, s3://bucket"):
+    with pytest.raises(StoreMisconfiguredError, match="file:///FOLDER, memory:, s3://BUCKET"):
         open_store(url)
 
 

@@ -13,7 +13,7 @@ from lacuna.base.errors import UserError
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable, fence_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import CompactionRange
-from lacuna.logstore.objects.prices import GET, PUT, Prices
+from lacuna.logstore.objects.prices import AMAZON_S3, GET, PUT, Prices
 from lacuna.pipeline.compaction.planning import (
     LEAST_TASK_BYTES,
     WANTED_TASKS,
@@ -264,10 +264,11 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, int], reason: s
 def test_prices_are_one_table_that_a_file_replaces(tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
     file.write_text('{"put_per_1000": 1.0}')
-    prices = Prices.load(file)
+    prices = Prices.load(file, AMAZON_S3)
     assert prices.of({PUT: 2000, GET: 1000}) == 2.0004
+    assert Prices.load(file, None).of({PUT: 2000, GET: 1000}) == 2.0
     assert prices.source == str(file)
     for wrong in ("[]", "{", '{"put": 1}', '{"put_per_1000": -1}', '{"put_per_1000": "x"}'):
         file.write_text(wrong)
         with pytest.raises(UserError, match=str(file)):
-            Prices.load(file)
+            Prices.load(file, None)

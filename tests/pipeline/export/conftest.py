@@ -13,8 +13,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
+from lacuna.logstore.objects import bucket_url
 from lacuna.operating.moto import CREDENTIALS
-from lacuna.operating.stores import bucket_url, open_checked
+from lacuna.operating.stores import open_checked
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.opening import open_destination
@@ -117,7 +118,7 @@ def rows_of(table: Any) -> list[Row]:
 def moto(moto_endpoint: str) -> str:
     """The URL of an S3 bucket."""
     os.environ.update(CREDENTIALS)
-    url = bucket_url(fresh_bucket(), moto_endpoint)
+    url = bucket_url(fresh_bucket(), endpoint=moto_endpoint)
     open_checked(url, create_bucket=True).close()
     return url
 

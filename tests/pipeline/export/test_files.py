@@ -18,6 +18,7 @@ from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.files import FileSettings, FileWriter
 from lacuna.pipeline.export.folder import FolderDestination
 from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.rows import RowMaker
 from lacuna.pipeline.export.runs import RunLog, RunRecord
 
@@ -201,9 +202,14 @@ def test_who_asks_for_the_files_of_all_runs_meets_the_end_of_one(tmp_path: Path)
     assert len(FolderDestination(tmp_path).names("_lacuna")) == 1
 
 
-@pytest.mark.parametrize("option", ["sse=AES256", "encryption_keys=/keys"])
-def test_exported_files_are_not_encrypted_here(option: str) -> None:
-    with pytest.raises(
-        DestinationError, match="are not encrypted here: leave sse and encryption_keys out"
-    ):
-        BucketDestination(f"s3://bucket/prefix?{option}")
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("s3://bucket/prefix?sse=AES256&region=r", "sse"),
+        ("s3://bucket/prefix?sse=aws:kms&encryption_keys=/keys", "encryption_keys and sse"),
+        ("file:///folder?encryption_keys=/keys", "encryption_keys"),
+    ],
+)
+def test_exported_files_are_not_encrypted_here(url: str, options: str) -> None:
+    with pytest.raises(DestinationError, match=f"are not encrypted here: leave {options} out"):
+        open_destination(url)

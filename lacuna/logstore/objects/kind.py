@@ -1,0 +1,62 @@
+"""The row of a kind of object store. All that depends on where objects are is read from it.
+
+A new kind is a module with its store and its `StoreKind`, and its place in `KINDS` (url.py).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import SplitResult
+
+from lacuna.logstore.objects.conditional import ConditionalStore
+from lacuna.logstore.objects.prices import Prices
+from lacuna.logstore.objects.store import ObjectStore
+
+Options: TypeAlias = Mapping[str, str]
+
+KEYS_OPTION: Final = "encryption_keys"
+"""The option that names the cluster's keys, for each kind whose objects may be encrypted (url.py)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherClients:
+    """How other libraries reach the stores of a kind; exported files are written through them.
+
+    `arrow` returns pyarrow's file system for the options of a URL. `catalog` has pyiceberg's name of each option that
+    it needs.
+    """
+
+    arrow: Callable[[Options], Any]
+    catalog: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreKind:
+    """A kind of object store, by the scheme of its URLs.
+
+    `form` shows users how to write its URLs. `is_store` says whether a URL of the scheme names a store. `open` and
+    `open_for_journal` make a store from a URL and its options; they raise StoreMisconfiguredError, and send no request.
+    """
+
+    scheme: str
+    form: str
+    is_store: Callable[[SplitResult], bool]
+    open: Callable[[SplitResult, Options], ObjectStore]
+    #: Whether other processes find the objects.
+    is_shared: bool = True
+    #: None if several machines cannot write to a store under a condition, as a journal must.
+    open_for_journal: Callable[[SplitResult, Options], ConditionalStore] | None = None
+    #: What may follow "?" in a URL, and which of it has the service encrypt objects.
+    options: tuple[str, ...] = ()
+    encrypting: frozenset[str] = frozenset()
+    #: For stores in a folder of this machine: returns its path.
+    folder: Callable[[SplitResult], str] | None = None
+    #: None if requests and storage cost nothing.
+    prices: Prices | None = None
+    #: None if other libraries cannot reach a store, unless it is in a folder.
+    others: OtherClients | None = None
+
+    @property
+    def takes_exports(self) -> bool:
+        """Whether exported files can be written to a store of this kind."""
+        return self.folder is not None or self.others is not None
