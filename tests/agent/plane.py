@@ -19,6 +19,7 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from tests.agent.harness import make_context, make_server
 from tests.doubles.journal import MemoryJournal
+from tests.leases import lengthen
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ async def cluster(
     server = make_server(context)
     await server.start()
     await context.lease.start(*server.ports)
+    await lengthen(plane, [context.lease])
     yield Cluster(plane, control, context, server)
     await context.lease.stop_renewing()
     await server.stop()

@@ -18,6 +18,7 @@ from lacuna.agent.apis import discover
 from lacuna.testing import Cluster
 from tests.agent.harness import encode_request
 from tests.agent.requests import requests
+from tests.clients.hurry import keep_leases
 from tests.clients.wire import ClosedError, Connection
 from tests.golden import messages as golden
 from tests.messages import REQUESTS, encode_body
@@ -41,6 +42,7 @@ def _bodies(api_key: int, version: int) -> st.SearchStrategy[bytes]:
 def cluster() -> Iterator[Cluster]:
     """One agent, and the topic that arbitrary requests like to name."""
     with Cluster() as running:
+        keep_leases(running)
         running.create_topic("t", 2)
         yield running
 

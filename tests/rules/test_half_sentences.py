@@ -23,6 +23,7 @@ from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlic
 from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, InitProducerId
 from lacuna.testing import Cluster
 from tests.clients.batch import batch, headers_of
+from tests.clients.hurry import keep_leases
 from tests.clients.probing import Producer, Target
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL
 from tests.controlplane.verbs.cluster import Cluster as Machine
@@ -35,6 +36,7 @@ MOST_RECORDS = 2**31 - 1
 def cluster() -> Iterator[Cluster]:
     """Two agents, so that one may not know what the other did."""
     with Cluster(agents=2) as running:
+        keep_leases(running)
         yield running
 
 

@@ -23,6 +23,7 @@ from tests.agent.harness import encode_request, read_answer
 from tests.agent.requests import requests
 from tests.agent.test_every_api import APIS as OTHERS
 from tests.clients.batch import batch
+from tests.clients.hurry import keep_leases
 from tests.clients.wire import ClosedError, Connection
 from tests.messages import REQUESTS, encode_body, names, nested, request
 from tests.rules.longest import LONG, LONGEST
@@ -41,6 +42,7 @@ REPOSITORY = Path(__file__).parents[2]
 def cluster() -> Iterator[Cluster]:
     """One agent, the topic t that arbitrary requests like to name, and one of a thousand partitions."""
     with Cluster() as running:
+        keep_leases(running)
         running.create_topic("t", 2, KEEP)
         running.create_topic("wide", 1000, KEEP)
         yield running
