@@ -54,6 +54,18 @@ def moto_endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
     yield endpoint
 
 
+def moto_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty bucket on that server, whose credentials this process and its children have from now on."""
+    from lacuna.logstore.objects import bucket_url
+    from lacuna.operating.moto import CREDENTIALS
+    from lacuna.operating.stores import open_checked
+
+    os.environ.update(CREDENTIALS)
+    url = bucket_url(fresh_bucket(), endpoint=request.getfixturevalue("moto_endpoint"))
+    open_checked(url, create_bucket=True).close()
+    return url
+
+
 def fresh_bucket() -> str:
     """The name of a bucket that no other test has."""
     return f"bucket-{_WORKER}-{next(_numbers)}"

@@ -54,21 +54,23 @@ def test_the_examples_without_pytest() -> None:
 
 def test_the_plugin_imports_nothing_until_it_is_asked(pytester: pytest.Pytester) -> None:
     """Else it would cost every pytest run, and coverage would miss what was imported before it."""
-    pytester.makepyfile(
+    pytester.makeconftest(
         """
         import sys
 
-        def test_nothing_of_ours_is_here(request):
-            assert request.config.pluginmanager.has_plugin("lacuna")
+        def pytest_collection():
             ours = {"lacuna.agent", "lacuna.controlplane", "lacuna.logstore", "grpc", "uvloop"}
             assert not ours & set(sys.modules)
         """
     )
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+    pytester.makepyfile(
+        """
+        import lacuna.logstore.segments.paths
 
-
-def test_coverage_sees_the_first_line(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import lacuna.logstore.segments.paths\n\ndef test_it(): pass\n")
+        def test_the_plugin_is_here(request):
+            assert request.config.pluginmanager.has_plugin("lacuna")
+        """
+    )
     result = pytester.runpytest_subprocess(
         "--cov=lacuna.logstore.segments.paths", "--cov-report=term"
     )

@@ -15,6 +15,9 @@ from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.session import spark_session
 from lacuna.testing import Cluster
 from tests.pipeline.forked_python import forked_python
+from tests.shared_moto import moto_endpoint, moto_url
+
+__all__ = ["moto_endpoint"]
 
 #: Agents that do not merge by themselves, so that extents stay as written however long Spark takes to start.
 UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40))
@@ -73,7 +76,8 @@ def active_session(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="module", params=["directory"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster for the tests of a module. Parametrize it indirectly with "moto" to use S3."""
-    with Cluster(moto=request.param == "moto", parts=UNMERGED) as running:
+    store = moto_url(request) if request.param == "moto" else ""
+    with Cluster(store=store, parts=UNMERGED) as running:
         yield running
 
 

@@ -1,7 +1,6 @@
 """A cluster with everything in it that an audit looks at, and the audit of it in this process."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -14,12 +13,12 @@ from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.logstore.objects import ObjectStore, open_store
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.agents import AgentParts
-from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.audit import AuditOptions, Report, audit
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import ClusterLocation, find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.testing import Cluster
+from tests.shared_moto import moto_url
 
 NEVER = 1 << 40
 PARTS = AgentParts(
@@ -149,9 +148,8 @@ def fill(bucket: Bucket) -> None:
 @pytest.fixture(scope="module", params=["directory"])
 def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
     """Parametrize it indirectly with "moto" for S3; leave it as it was."""
-    os.environ.update(CREDENTIALS)
     with (
-        Cluster(moto=request.param == "moto", parts=PARTS) as cluster,
+        Cluster(store=moto_url(request) if request.param == "moto" else "", parts=PARTS) as cluster,
         open_bucket(cluster) as bucket,
     ):
         fill(bucket)

@@ -13,6 +13,7 @@ from lacuna.pipeline.extents import PartitionLog
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Compactor, read_partition
 from tests.pipeline.conftest import UNMERGED
+from tests.shared_moto import moto_url
 
 PRODUCERS = 24
 RECORDS = [b"x" * 1000] * 20
@@ -22,7 +23,8 @@ SHARING = replace(UNMERGED, produce=ProduceSettings(flush_interval_ms=250))
 
 @pytest.fixture(scope="module", params=["directory"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with Cluster(moto=request.param == "moto", parts=SHARING) as running:
+    store = moto_url(request) if request.param == "moto" else ""
+    with Cluster(store=store, parts=SHARING) as running:
         yield running
 
 

@@ -1,7 +1,6 @@
 """Exports of real topics, and what readers find."""
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,9 +12,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
-from lacuna.logstore.objects import bucket_url
-from lacuna.operating.moto import CREDENTIALS
-from lacuna.operating.stores import open_checked
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.opening import open_destination
@@ -25,9 +21,7 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.pipeline.export import dying
-from tests.shared_moto import fresh_bucket, moto_endpoint
-
-__all__ = ["moto_endpoint"]
+from tests.shared_moto import moto_url
 
 #: partition, offset, timestamp in ms, key, value, headers
 Row: TypeAlias = tuple[int, int, int | None, Any, Any, Any]
@@ -115,12 +109,9 @@ def rows_of(table: Any) -> list[Row]:
 
 
 @pytest.fixture(scope="session")
-def moto(moto_endpoint: str) -> str:
+def moto(request: pytest.FixtureRequest) -> str:
     """The URL of an S3 bucket."""
-    os.environ.update(CREDENTIALS)
-    url = bucket_url(fresh_bucket(), endpoint=moto_endpoint)
-    open_checked(url, create_bucket=True).close()
-    return url
+    return moto_url(request)
 
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
