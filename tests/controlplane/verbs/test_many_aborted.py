@@ -84,7 +84,7 @@ def _sizes(cluster: Quick) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("aborted", [20_000, pytest.param(200_000, marks=LONG)])
+@pytest.mark.parametrize("aborted", [5_000, pytest.param(200_000, marks=LONG)])
 def test_s14_aborted_transactions_leave_what_none_leave(aborted: int) -> None:
     none, many = _cluster(), _cluster()
     _transact(none, 35, 0, committed=True)
