@@ -374,16 +374,29 @@ class Runtime:
         """Show sessions the partitions that they wait for, as long as there is time."""
         while self._unshown and self._has_time():
             session, key = self._unshown.popleft()
-            if key in session.unshown:
-                session.unshown.remove(key)
-                held = Held(self._position, session)
-                held.partitions.append(self._shown(session, key))
-                self._hold((held,))
+            delta = self._next_shown(session, key)
+            if delta is None:
+                continue
+            if delta.older_below:
+                session.older[key] = delta.older_below
+                self._unshown.append((session, key))
+            held = Held(self._position, session)
+            held.partitions.append(delta)
+            self._hold((held,))
         if self._unshown:
             self._go_on_soon()
 
+    def _next_shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta | None:
+        """Return what a session is shown next of a partition; None if it is shown all."""
+        below = session.older.pop(key, 0)
+        if key in session.unshown:
+            session.unshown.remove(key)
+            return self._shown(session, key)
+        partition = self._state.partitions.get(key)
+        return partition.older_delta(below) if below and partition is not None else None
+
     def _shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta:
-        """Subscribe a session to a partition, and return what it is shown of it."""
+        """Subscribe a session to a partition, and return what it is shown of it first."""
         if session.rights is not None and (why := session.rights.refusal(key[0])):
             self.unsubscribe(session, (key,))
             return _refused(key, why)
@@ -397,6 +410,7 @@ class Runtime:
         """Stop delivering deltas of these partitions."""
         for key in keys:
             session.unshown.discard(key)
+            session.older.pop(key, None)
             if key not in session.keys:
                 continue
             session.keys.remove(key)

@@ -57,6 +57,7 @@ class PlaneSession:
         "is_cluster",
         "keys",
         "number",
+        "older",
         "parked",
         "receiver",
         "rights",
@@ -82,6 +83,8 @@ class PlaneSession:
         self.keys: set[PartitionKey] = set()
         #: Partitions that it is to be shown as soon as there is time.
         self.unshown: set[PartitionKey] = set()
+        #: Partitions of which it is to be shown more: the extents that begin below this offset.
+        self.older: dict[PartitionKey, int] = {}
         #: Tokens of parked commands, each with its command id.
         self.parked: dict[int, int] = {}
 

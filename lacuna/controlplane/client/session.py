@@ -248,9 +248,9 @@ class SessionClient:
         try:
             while True:
                 await self._wake.wait()
-                # The commands of a burst share a message.
+                # The commands and wishes of a burst share a message.
                 burst = Burst(_MAX_ITERATIONS)
-                while burst.goes_on(len(self._unsent)):
+                while burst.goes_on(len(self._unsent) + len(self._wishes)):
                     await asyncio.sleep(0)
                 await stream.write(self._next_request())
         except StreamBroken:

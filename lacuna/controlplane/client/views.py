@@ -4,13 +4,14 @@ A view changes only by deltas, each applied in order and in one step, so a reade
 """
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Protocol
 
-from lacuna.controlplane.shared.extents import EXTENT_ROW, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.extents import COLUMNS, EXTENT_ROW, DeadRanges, ExtentTable
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
-from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.log_pb2 import Extents, ExtentSwap, PartitionDelta
 
 Listener = Callable[[], None]
 
@@ -98,7 +99,9 @@ class PartitionView:
     __slots__ = (
         "__weakref__",
         "_feed",
+        "_is_filling",
         "_listeners",
+        "_older_below",
         "_ready",
         "_users",
         "dead",
@@ -126,7 +129,10 @@ class PartitionView:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.is_deleted = False
-        #: False until the first snapshot, and while a version may have been missed.
+        #: Of a snapshot that has parts, those with the extents that begin below this offset are missing.
+        self._older_below = 0
+        self._is_filling = False
+        #: False until the first snapshot is complete, and while a version may have been missed.
         self.is_current = False
         #: Whether it was current when the last session ended, and so shows the partition as it was then.
         self.is_as_left = False
@@ -161,7 +167,7 @@ class PartitionView:
     @property
     def has_been_current(self) -> bool:
         """Whether it shows the partition at some version, since which it is subscribed."""
-        return self.version >= 0
+        return self.version >= 0 and not self._older_below
 
     @property
     def is_in_use(self) -> bool:
@@ -173,11 +179,16 @@ class PartitionView:
         if delta.is_snapshot:
             self.extents = ExtentTable.from_columns(delta.extents)
             self.dead = DeadRanges.from_pairs(delta.dead)
-        elif not self.is_current:
+            self._older_below = delta.older_below
+        elif not (self.is_current or self._is_filling):
             return True
         elif delta.from_version != self.version:
-            self.is_current = False
+            self.is_current = self._is_filling = False
             return False
+        elif delta.is_older:
+            self.extents.prepend(delta.extents)
+            self.dead.add_pairs(delta.dead)
+            self._older_below = delta.older_below
         else:
             self._apply_changes(delta)
         self.version = delta.version
@@ -186,20 +197,22 @@ class PartitionView:
         self.last_stable_offset = delta.last_stable_offset
         self.vacated_to = delta.vacated_to
         self.is_deleted = delta.is_deleted
-        self.is_current = True
         self.is_as_left = False
-        self._ready.settle()
-        self._listeners.notify()
+        self._is_filling = self._older_below > 0
+        self.is_current = not self._is_filling
+        if self.is_current:
+            self._ready.settle()
+            self._listeners.notify()
         return True
 
     def leave(self) -> None:
         """Note that the session has ended: from now on versions may be missed."""
         self.is_as_left = self.is_as_left or self.is_current
-        self.is_current = False
+        self.is_current = self._is_filling = False
 
     def forget(self) -> None:
         """Note that the view is not subscribed any more."""
-        self.is_current = self.is_as_left = False
+        self.is_current = self.is_as_left = self._is_filling = False
         self.version = -1
 
     def _use(self) -> None:
@@ -219,11 +232,22 @@ class PartitionView:
         if pairs := delta.dead:
             self.dead.add_pairs(pairs)
         for swap in delta.swaps:
-            self.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
+            self._swap(swap)
             self.dead.remove(swap.first_offset, swap.end_offset)
         if below := delta.dropped_below:
             self.extents.drop_below(below)
             self.dead.drop_below(below)
+
+    def _swap(self, swap: ExtentSwap) -> None:
+        """Replace extents, except those of missing parts, which come as they are after the swap."""
+        first_offset, extents = swap.first_offset, swap.extents
+        if first_offset < self._older_below:
+            first_offset = self._older_below
+            start = bisect_left(extents.base_offsets, first_offset)
+            extents = Extents(
+                **{name: getattr(extents, name)[start:] for name in COLUMNS},
+            )
+        self.extents.replace(first_offset, max(first_offset, swap.end_offset), extents)
 
     def fail(self, error: Exception) -> None:
         """Raise `error` in everyone who waits in `ready`, since no snapshot comes."""

@@ -163,6 +163,11 @@ class ExtentTable:
         """Return the digest `fence_of` of the extents with index in [start, stop)."""
         return fence_of(self.columns(start, stop))
 
+    def prepend(self, columns: ExtentColumns) -> None:
+        """Add the extents that `columns` returned before all others."""
+        for name, typecode in COLUMNS.items():
+            getattr(self, name)[:0] = from_little_endian(typecode, getattr(columns, name))
+
     def first_ending_after(self, offset: int) -> int:
         """Return the index of the first extent whose next_offset is greater than `offset` (len(self) if none)."""
         return bisect_right(self.next_offsets, offset)

@@ -1,5 +1,6 @@
 """The durable state of a partition: offsets, extents, dead ranges, idempotence windows, ongoing transactions."""
 
+import sys
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -8,6 +9,7 @@ from typing import Final
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.state.settings import SHOWN_EXTENTS
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
@@ -154,12 +156,27 @@ class Partition:
         )
 
     def snapshot_delta(self) -> PartitionDelta:
-        """Return a delta with the whole partition, which replaces everything that a watcher has."""
-        delta = self.delta()
+        """Return a delta with the newest extents, which replaces everything that a watcher has."""
+        delta = self._part(len(self.extents), sys.maxsize)
         delta.from_version = 0
         delta.is_snapshot = True
-        delta.extents.CopyFrom(self.extents.columns())
-        delta.dead = self.dead.pairs()
+        return delta
+
+    def older_delta(self, below: int) -> PartitionDelta:
+        """Return a delta with the newest extents that begin below an offset, for a watcher that has all others."""
+        delta = self._part(self.extents.first_at_or_after(below), below)
+        delta.from_version = delta.version
+        delta.is_older = True
+        return delta
+
+    def _part(self, stop: int, below: int) -> PartitionDelta:
+        """Return a delta with SHOWN_EXTENTS extents at most, up to the index `stop`, and the dead ranges there."""
+        start = max(0, stop - SHOWN_EXTENTS)
+        delta = self.delta()
+        if start:
+            delta.older_below = self.extents.base_offsets[start]
+        delta.extents.CopyFrom(self.extents.columns(start, stop))
+        delta.dead = self.dead.within(delta.older_below, below).pairs()
         return delta
 
 

@@ -82,6 +82,9 @@ MERGE_PARTITIONS: Final = 1_000
 #: How many extents one DescribeMerges looks at, which takes about 10 ms.
 DESCRIBED_EXTENTS: Final = 65_536
 
+#: How many extents of a partition one delta shows to a new watcher, which takes about 10 ms. The next one continues.
+SHOWN_EXTENTS: Final = 65_536
+
 #: Reports of agents that have more bytes are dropped.
 MAX_REPORT_BYTES: Final = 65_536
 

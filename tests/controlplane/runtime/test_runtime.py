@@ -16,6 +16,7 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state import partition as partitions
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS, SESSION_GRACE_MS
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent, RenewLease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
@@ -337,6 +338,35 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
     rig.memory.release()
     assert len(await asyncio.gather(*calls)) == 4
     await rig.plane.close()
+
+
+async def test_a_large_partition_is_shown_in_parts_that_leave_time_for_others(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the clock finds 60 ms passed, so an iteration of the event loop shows one part."""
+    monkeypatch.setattr(partitions, "SHOWN_EXTENTS", 2)
+    client = rig.client()
+    topic_id = await created(client)
+    lease_id = (await client.call(open_lease())).lease_opened.lease_id
+    for sequence in range(7):
+        command = commit(topic_id, 0)
+        command.commit_segment.segment.lease_id = lease_id
+        command.commit_segment.segment.sequence = sequence
+        await client.call(command)
+    rig.clock.pace_ms = 60
+    view = client.partition(topic_id, 0)
+    session = next(
+        each for each in rig.plane._sessions if (topic_id, 0) in each.unshown | each.keys
+    )
+    seen = []
+    while not view.is_current:
+        seen.append(session.older.get((topic_id, 0)))
+        await asyncio.sleep(0)
+    assert len({each for each in seen if each}) >= 3
+    assert list(view.extents.base_offsets) == list(
+        rig.state.partitions[topic_id, 0].extents.base_offsets
+    )
+    assert not session.older
 
 
 async def test_many_commands_and_subscriptions_leave_time_for_others(

@@ -1,14 +1,20 @@
 """S3: versioned deltas, and what a watcher's replica becomes by applying them."""
 
 import struct
+from unittest import mock
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.extents import EXTENT_ROW, DeadRanges, ExtentTable
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state import partition as partitions
 from lacuna.controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster
 from tests.controlplane.verbs.script import run
-from tests.controlplane.verbs.test_merging import merge
+from tests.controlplane.verbs.test_merging import _plan, merge
 
 
 class Replica:
@@ -170,3 +176,73 @@ def test_s14_a_replica_follows_a_merge_and_a_log_start_inside_an_extent() -> Non
     assert replica.same_as(cluster, "a-0")
     assert list(replica.extents.base_offsets) == [4]
     assert len(replica.dead) == 0
+
+
+class Unwanted:
+    """The feed of a view whose deltas a test brings."""
+
+    def want(self, view: PartitionView) -> None: ...
+
+    def want_cluster(self) -> None: ...
+
+    def note_use(self, view: PartitionView) -> None: ...
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(["put", "begin", "abort", "commit"]), max_size=14),
+    st.lists(
+        st.sampled_from(["part", "put", "begin", "abort", "commit", "merge", "delete"]), max_size=14
+    ),
+    st.integers(1, 4),
+)
+def test_s3_a_view_is_shown_many_extents_in_parts(
+    before: list[str], meanwhile: list[str], most: int
+) -> None:
+    """Whatever changes between the parts: each has few extents, and all together are the partition."""
+    cluster = run("topic a 1\ninit x\ninit y")
+    for step in before:
+        _change(cluster, step)
+    key = key_of(cluster.partition("a-0"))
+    view = PartitionView(*key, Unwanted())
+    with mock.patch.object(partitions, "SHOWN_EXTENTS", most):
+        below = _show(view, _watch(cluster, "a-0"), most)
+        cluster.state.take_changes()
+        for step in [*meanwhile, *["part"] * 30]:
+            if step != "part":
+                _change(cluster, step)
+                assert all(map(view.apply, _deltas(cluster)))
+            elif below:
+                below = _show(view, cluster.found("a-0").older_delta(below), most)
+            assert view.is_current == view.has_been_current == (not below)
+    found = cluster.found("a-0")
+    assert view.version == found.version
+    assert view.extents.columns() == found.extents.columns()
+    assert view.dead.pairs() == found.dead.pairs()
+
+
+def _show(view: PartitionView, part: PartitionDelta, most: int) -> int:
+    """Applies a part; returns where the next one begins."""
+    assert len(ExtentTable.from_columns(part.extents)) <= most
+    assert view.apply(part)
+    return part.older_below
+
+
+def _change(cluster: Cluster, step: str) -> None:
+    """Changes the partition, if that is possible now."""
+    found = cluster.found("a-0")
+    x = cluster.state.transactional_ids["x"]
+    match step:
+        case "put":
+            cluster.put("a-0", 2)
+        case "begin":
+            flags = TRANSACTIONAL | ADDS_PARTITION
+            cluster.put(
+                "a-0", 2, producer=(x.producer_id, x.producer_epoch), sequence=0, flags=flags
+            )
+        case "abort" | "commit":
+            run(f"end2 x {x.producer_id}/{x.producer_epoch} {step}", cluster)
+        case "merge" if _plan(cluster, min_extents=2):
+            merge(cluster, min_extents=2)
+        case "delete":
+            run(f"delete-records a-0 {found.last_stable_offset // 2}", cluster)
