@@ -1,24 +1,17 @@
-"""Fetch's messages, in both directions and at every version that its batches have."""
+"""Fetch's answers at every version that its batches have."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lacuna.agent.api import MalformedRequest
 from lacuna.agent.apis import k01_fetch as fetch
 from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, failed, no_aborted
-from lacuna.agent.fetch.sessions import FINAL_EPOCH, NO_SESSION
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
     FETCH_RESPONSE,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    ForgottenTopic,
     PartitionData,
 )
 from tests.agent.fetch.log import call_of
@@ -26,74 +19,6 @@ from tests.messages import read_exactly
 
 VERSIONS = range(4, fetch.API.max_version + 1)
 TOPIC_ID = bytes(range(16))
-
-
-def request_body(version: int) -> bytes:
-    """Two partitions of one topic, and one that is forgotten."""
-    partitions = [
-        FetchPartition(
-            index,
-            current_leader_epoch=7,
-            fetch_offset=1000 + index,
-            last_fetched_epoch=8,
-            log_start_offset=9,
-            partition_max_bytes=4096,
-            replica_directory_id=TOPIC_ID if index == 1 else ZERO_UUID,
-        )
-        for index in (0, 1)
-    ]
-    request = FetchRequest(
-        replica_id=-1,
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        isolation_level=READ_COMMITTED,
-        session_id=12,
-        session_epoch=3,
-        topics=[FetchTopic("orders", TOPIC_ID, partitions)],
-        forgotten_topics_data=[ForgottenTopic("orders", TOPIC_ID, [5, 6])],
-        rack_id="a",
-    )
-    return FETCH_REQUEST.write(request, version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_decode_reads_what_a_client_writes(version: int) -> None:
-    request = fetch.API.read(memoryview(request_body(version)), version)
-    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (500, 1, 1 << 20)
-    assert request.isolation_level == READ_COMMITTED
-    expected = (12, 3) if version >= 7 else (NO_SESSION, FINAL_EPOCH)
-    assert (request.session_id, request.session_epoch) == expected
-    name, topic_id = ("", TOPIC_ID) if version >= 13 else ("orders", ZERO_UUID)
-    (topic,) = request.topics
-    assert (topic.topic, topic.topic_id) == (name, topic_id)
-    epoch = 7 if version >= 9 else -1
-    assert [
-        (each.partition, each.fetch_offset, each.partition_max_bytes, each.current_leader_epoch)
-        for each in topic.partitions
-    ] == [(0, 1000, 4096, epoch), (1, 1001, 4096, epoch)]
-    forgotten = [(name, topic_id, (5, 6))] if version >= 7 else []
-    assert list(request.forgotten_topics_data) == forgotten
-    assert request.rack_id == ("a" if version >= 11 else "")
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_truncation_is_a_malformed_request(version: int) -> None:
-    body = request_body(version)
-    for size in range(len(body)):
-        with pytest.raises(MalformedRequest):
-            fetch.API.read(memoryview(body[:size]), version)
-    with pytest.raises(MalformedRequest):
-        fetch.API.read(memoryview(body + b"\x00"), version)
-
-
-@given(data=st.binary(max_size=80), version=st.sampled_from(VERSIONS))
-def test_any_bytes_are_decoded_or_refused(data: bytes, version: int) -> None:
-    try:
-        request = fetch.API.read(memoryview(data), version)
-    except MalformedRequest:
-        return
-    assert type(request) is FetchRequest
 
 
 def answer(isolation_level: int) -> FetchResponse:

@@ -188,13 +188,13 @@ def test_nothing_holds_no_batch() -> None:
     assert list(read_batches(b"")) == []
 
 
-@pytest.mark.parametrize("position", range(21, len(EXACT)))
-def test_any_changed_byte_under_the_checksum_is_corrupt(position: int) -> None:
-    data = bytearray(BATCH.encode())
-    data[position] ^= 0x01
-    with pytest.raises(CorruptBatchError, match="CRC-32C"):
-        list(read_batches(data))
-    assert next(read_batches(data, verify=False)).data == data
+def test_any_changed_byte_under_the_checksum_is_corrupt() -> None:
+    for position in range(21, len(EXACT)):
+        data = bytearray(BATCH.encode())
+        data[position] ^= 0x01
+        with pytest.raises(CorruptBatchError, match="CRC-32C"):
+            list(read_batches(data))
+        assert next(read_batches(data, verify=False)).data == data
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 255])
