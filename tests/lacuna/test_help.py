@@ -16,17 +16,12 @@ from lacuna.cli.entries import ENTRIES
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-CLUSTER = ["demo", "up", "status", "console", "topics", "produce", "consume"]
-SHOWING = ["time-travel", "groups", "transactions", "acls", "users", "explain", "doctor"]
-JOBS = ["compact", "export", "verify", "metadata"]
-NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "config", "completion"]
-
 
 def test_the_list_of_commands(lacuna: Command) -> None:
     ran = lacuna("--help", columns=120)
     assert ran.code == 0
     listed = [line.split()[1] for line in ran.out.splitlines() if re.match("│ [-a-z]", line)]
-    assert listed == ["--config", "--version", "--help", *NAMES]
+    assert listed == ["--config", "--version", "--help", *ENTRIES]
     assert "lacuna demo" in ran.out
 
 
@@ -68,7 +63,7 @@ def test_the_version(lacuna: Command) -> None:
     assert lacuna("--version").out.startswith("lacuna 0.")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ENTRIES)
 def test_every_command_explains_itself_as_the_list_does(lacuna: Command, name: str) -> None:
     ran = lacuna(name, "--help", columns=200)
     assert ran.code == 0
@@ -82,7 +77,7 @@ def test_h_is_help(lacuna: Command, words: tuple[str, ...]) -> None:
     assert ran == lacuna(*words, "--help")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ENTRIES)
 def test_every_option_has_help(name: str) -> None:
     found = ENTRIES[name].load(name)
     for command in getattr(found, "commands", {name: found}).values():
