@@ -25,7 +25,7 @@ from lacuna.console import (
     transactions,
 )
 from lacuna.console.logins import Logins
-from lacuna.console.rights import NotAllowed, RightsOfUsers
+from lacuna.console.rights import NotAllowed, Rights, RightsOfUsers
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
 from lacuna.console.site import (
@@ -45,18 +45,18 @@ from lacuna.console.sources import Sources
 from lacuna.observing.endpoint import Shown
 
 _PAGES: Final = (
-    Page("/", cluster.page, leaves_out),
-    Page("/topics", topics.page, leaves_out),
+    Page("/", cluster.page, leaves_out, "Cluster", link_needs=describes_cluster),
+    Page("/topics", topics.page, leaves_out, "Topics"),
     Page("/topics/{topic}", topics.topic_page, leaves_out),
     Page("/topics/{topic}/{partition:int}", partition.page, reads_topic),
     Page("/topics/{topic}/{partition:int}/messages", messages.page, reads_topic),
-    Page("/groups", groups.page, leaves_out),
+    Page("/groups", groups.page, leaves_out, "Groups"),
     Page("/groups/group", groups.group_page, leaves_out),
-    Page("/transactions", transactions.page, leaves_out),
+    Page("/transactions", transactions.page, leaves_out, "Transactions"),
     Page("/transactions/abort", transactions.abort_page, aborts),
     Page("/transactions/abort", transactions.abort, aborts, method="POST"),
-    Page("/merges", merges.page, describes_cluster),
-    Page("/clients", connected.page, describes_cluster),
+    Page("/merges", merges.page, describes_cluster, "Merges"),
+    Page("/clients", connected.page, describes_cluster, "Clients"),
 )
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _STATIC: Final = ("console.css", "console.js", "icon.svg")
@@ -84,6 +84,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         rights=RightsOfUsers(sources.seconds, has_acls=sources.has_acls),
         may_write=may_write,
         templates=templates(),
+        links=_links,
     )
     turns = Turns()
     streams = live.Streams(site)
@@ -122,6 +123,10 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
     nothing = Page("/{path:path}", _nothing, leaves_out)
     routes.append(Route(nothing.path, answering(nothing.answer)))
     return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
+
+
+def _links(rights: Rights) -> list[tuple[str, str]]:
+    return [(each.path, each.title) for each in _PAGES if each.is_linked_for(rights)]
 
 
 def _observed(site: Site, shown: Shown) -> list[Route]:

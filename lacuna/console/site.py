@@ -1,7 +1,7 @@
 """What all pages share: where they come from, how they are rendered, and what they may cost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
@@ -42,6 +42,8 @@ class Site:
     logins: Logins | None
     may_write: bool
     templates: jinja2.Environment
+    #: Returns the addresses and titles of the pages that the head of each page links for a user with these rights.
+    links: Callable[[Rights], Sequence[tuple[str, str]]]
 
     def agents(self, request: Request) -> Agents:
         """Return how to connect to the agents for who sends a request. Raises UserError if nobody has logged in."""
@@ -63,7 +65,7 @@ class Site:
             request_path=request.url.path,
             cluster_id=self.sources.control.cluster.cluster_id,
             may_write=self.may_write and rights.may_abort,
-            sees_cluster=rights.sees_cluster,
+            links=self.links(rights),
             user=login.user if login is not None else "",
             now_ms=self.sources.now_ms(),
             token_for=lambda action: self.tokens.token(browser, action),
@@ -83,13 +85,26 @@ Needs = Callable[[Rights, Mapping[str, Any]], None]
 class Page:
     """What answers at an address, and what its user must be allowed: a row of the table in app.py.
 
-    There is no page without `needs`. One that shows each user what that user may describe has `leaves_out`.
+    There is no page without `needs`. One that shows each user what that user may describe has `leaves_out`. A page with
+    a `title` is linked in the head of all pages, for users that have what it needs, or what its link needs.
     """
 
     path: str
     handler: Handler
     needs: Needs
+    title: str = ""
+    link_needs: Needs | None = None
     method: str = "GET"
+
+    def is_linked_for(self, rights: Rights) -> bool:
+        """Whether users with these rights see a link to the page in the head of all pages."""
+        if not self.title:
+            return False
+        try:
+            (self.link_needs or self.needs)(rights, {})
+        except NotAllowed:
+            return False
+        return True
 
     async def answer(self, site: Site, request: Request) -> Response:
         """Answer, once the user's rights are known and suffice."""
