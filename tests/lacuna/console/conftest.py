@@ -168,8 +168,10 @@ def filled() -> Iterator[Cluster]:
         cluster.create_topic("orders", 2)
         cluster.create_topic("compacted", 1, {"cleanup.policy": "compact"})
         cluster.create_topic("empty")
-        plain = Producer({"bootstrap.servers": cluster.bootstrap})
-        done = transactional(cluster, "done")
+        # Each `flush` sends one batch, however slow the machine is.
+        at_once = {"linger.ms": 30_000}
+        plain = Producer({"bootstrap.servers": cluster.bootstrap, **at_once})
+        done = transactional(cluster, "done", **at_once)
         for count, end in ((10, done.commit_transaction), (5, done.abort_transaction)):
             done.begin_transaction()
             for number in range(count):
@@ -185,7 +187,7 @@ def filled() -> Iterator[Cluster]:
         plain.flush()
         read(cluster, "billing", "orders", 12)
         read(cluster, HOSTILE, "orders", 15)
-        holder = transactional(cluster, HOSTILE)
+        holder = transactional(cluster, HOSTILE, **at_once)
         holder.begin_transaction()
         for number in range(3):
             holder.produce("orders", value=f"open {number}", partition=0)
