@@ -96,7 +96,7 @@ class Bucket:
             {
                 "bootstrap.servers": self.cluster.bootstrap,
                 "transactional.id": f"to-{topic}",
-                "linger.ms": 0,
+                "linger.ms": 30_000,  # so that `flush` sends each transaction at once
             }
         )
         producer.init_transactions(60)
@@ -134,7 +134,7 @@ def fill(bucket: Bucket) -> None:
             {
                 "bootstrap.servers": cluster.bootstrap,
                 "compression.type": codec,
-                "linger.ms": 100,
+                "linger.ms": 30_000,
                 "enable.idempotence": codec != "gzip",
             }
         )
