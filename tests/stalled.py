@@ -17,7 +17,7 @@ class Watch:
     The process that deals tests out hears of one within `silence` seconds.
     """
 
-    def __init__(self, config: pytest.Config, *, grace: float = 60, silence: float = 1_500) -> None:
+    def __init__(self, config: pytest.Config, *, grace: float = 60, silence: float = 2_400) -> None:
         self._limit = float(config.getini("timeout"))
         self._grace = grace
         self._silence = silence
