@@ -27,7 +27,7 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path, usual: "Prices | None") -> "Prices":
-        """The prices `usual`, with those that the JSON file at `path` names replaced.
+        """The prices `usual`, or Amazon's, with those that the JSON file at `path` names replaced.
 
         Raises UserError if the file cannot be read or has other names or values.
         """
@@ -41,7 +41,7 @@ class Prices:
                 f"{path} is not a table of prices: write a JSON object of numbers not below 0, with "
                 f"some of {', '.join(names[1:])}, and a text as source"
             )
-        return replace(usual or cls(source=""), **{"source": str(path), **given})
+        return replace(usual or AMAZON_S3, **{"source": str(path), **given})
 
     def of(self, counts: Mapping[str, int]) -> float:
         """Dollars for these numbers of requests by kind (PUT, GET, LIST, DELETE)."""
