@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, cycle, islice
 from typing import Any
 
 import pytest
@@ -38,6 +38,8 @@ FETCH, PRODUCE = 1, 0
 #: Its first error stands for all that it was asked.
 OFFSET_DELETE = 47
 Path = tuple[str, ...]
+#: So many elements of a large array differ, since each takes long to make: more than two pieces have.
+UNLIKE = 2 * MOST_OF_PIECE + 1
 
 
 def arrays(struct: Struct, version: int) -> Iterator[Path]:
@@ -86,7 +88,8 @@ def filled(struct: Struct, version: int, path: Path, count: int, number: int = 1
         inner = filled(field.kind, version, tuple(rest), count, number)
         value: Any = (inner,) if field.is_array else inner
     else:
-        value = tuple(value_of(field.kind, version, each) for each in range(1, count + 1))
+        unlike = [value_of(field.kind, version, each) for each in range(1, min(count, UNLIKE) + 1)]
+        value = tuple(islice(cycle(unlike), count))
     return value_of(struct, version, number)._replace(**{name: value})
 
 
@@ -104,7 +107,7 @@ async def test_no_handler_is_given_many_elements(key: int, version: int, path: P
         return api.refuse(call, asked, ErrorCode.INVALID_REQUEST)
 
     context, registry = make_context(ScriptedControl()), Registry([replace(api, handle=handle)])
-    count = 2 * MOST_OF_PIECE + 1 if is_cut(api, path) else api.most_elements + 1
+    count = UNLIKE if is_cut(api, path) else api.most_elements + 1
     if not is_cut(api, path) and api.pieces:
         count = MOST_WHOLE + 1
     if key in (FETCH, PRODUCE):
