@@ -14,6 +14,7 @@ from lacuna.testing import Cluster
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(900),
     pytest.mark.parametrize("place", ["folder"], indirect=True),
 ]
 
@@ -51,7 +52,7 @@ def test_a_command_that_is_killed_while_spark_writes(
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     waiting = threading.Event()
     try:
-        for _ in range(2000):
+        for _ in range(5600):  # 280 s, as for the commands that run to their end
             if place.names("_staging"):
                 break
             assert process.poll() is None, process.communicate()
