@@ -1,6 +1,6 @@
-"""How one Kafka API is described, and what its handler is given.
+"""The description of one Kafka API, and the context that its handler receives.
 
-A module in `agent/apis/` that defines `API` is served; nothing else needs to be edited:
+A module in `agent/apis/` that defines `API` is served. No other file needs to be edited:
 
     \"\"\"EndTxn v0-v5. <behaviour, KIPs>\"\"\"
 
@@ -20,9 +20,9 @@ A module in `agent/apis/` that defines `API` is served; nothing else needs to be
         guard=guard,
     )
 
-Messages are lacuna.wire's: one class for all versions. A field that a version lacks has its default in the request, and
-is left out of the response. A handler closes the connection by raising MalformedRequest. One that must wait before it
-does something whose order matters adds itself to `call.peer.arrival_order` at its beginning (agent/arrival_order.py).
+Messages come from lacuna.wire, which has one class for all versions. A field that a version lacks has its default in
+the request and is omitted from the response. To close the connection, a handler raises MalformedRequest. A handler that
+must wait before a step whose order matters first adds itself to `call.peer.arrival_order` (agent/arrival_order.py).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -61,16 +61,16 @@ class Call(NamedTuple):
     version: int
 
     def command(self, **verb: Any) -> Command:
-        """Return a command that names the client's principal, for what clients leave in the control plane's state."""
+        """Return a command that names the client's principal, for state that clients leave in the control plane."""
         principal = self.peer.session.principal
         return Command(principal="" if principal == ANONYMOUS else str(principal), **verb)
 
 
 class Pieces(NamedTuple):
-    """How a request is cut into pieces (agent/pieces.py), each of at most `most` elements.
+    """How a request is cut into pieces (agent/pieces.py) of at most `most` elements each.
 
-    `asked` has the names of the array that may be cut, and of those in its elements; `answered` those of the answer's
-    arrays, which have as many elements. Each element is answered for itself.
+    `asked` names the array that may be cut and the arrays inside its elements. `answered` names the corresponding
+    arrays of the answer, which have the same number of elements. Each element is answered independently.
     """
 
     asked: tuple[str, ...]
@@ -159,7 +159,7 @@ class Api(Generic[Q, R]):
 
     @property
     def most_elements(self) -> int:
-        """How many elements the arrays of a request have at most."""
+        """The most elements that the arrays of a request may have."""
         return MOST_ELEMENTS if self.pieces else self.most_whole
 
     def read(self, body: memoryview, version: int) -> Q:

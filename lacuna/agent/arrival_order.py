@@ -1,4 +1,4 @@
-"""Lets requests of a connection be prepared concurrently, and go on in the order in which they arrived (S12)."""
+"""Prepares requests of a connection concurrently, and lets them proceed in the order of their arrival (S12)."""
 
 import asyncio
 
@@ -12,19 +12,19 @@ class ArrivalOrder:
         self._last: asyncio.Future[None] | None = None
 
     def add(self) -> "Arrival":
-        """Return the arrival of a request after all those added before. The caller must `end` it."""
+        """Return the arrival of a request that follows all those added before. The caller must `end` it."""
         before, self._last = self._last, asyncio.get_running_loop().create_future()
         return Arrival(self, before, self._last)
 
     def ended(self, done: asyncio.Future[None]) -> None:
-        """End an arrival, so that the one that waits for it goes on. Called by `Arrival`."""
+        """End an arrival, so that the next one proceeds. Called by `Arrival`."""
         done.set_result(None)
         if self._last is done:
             self._last = None
 
 
 class Arrival:
-    """One request's place in the order."""
+    """A request's place in the order."""
 
     __slots__ = ("_before", "_done", "_order")
 
@@ -41,7 +41,9 @@ class Arrival:
             await asyncio.shield(self._before)
 
     def end(self) -> None:
-        """Let the next request go on, in a later iteration of the event loop, once all earlier ones have ended too."""
+        """Let the next request proceed, in a later iteration of the event loop, once all earlier ones have
+        ended too.
+        """
         if self._before is None or self._before.done():
             self._order.ended(self._done)
         else:

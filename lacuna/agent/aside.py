@@ -1,8 +1,8 @@
-"""Serves no clients while a control plane leads that this agent cannot reach (adr/0031).
+"""Stops serving clients while a control plane that this agent cannot reach leads (adr/0031).
 
-The control plane of a `lacuna up` is reached by its own process only. If a second one has taken the journal over, the
-agents of the first could neither write nor read anything new, and their clients would stay with them. A client that
-cannot connect here goes to the other address that it was given.
+The control plane of `lacuna up` can be reached only by its own process. If a second one has taken over the journal, the
+agents of the first can neither write nor read new records, and their clients would stay with them. A client that cannot
+connect here uses the other address that it was given.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Aside:
-    """Looks twice a second whether a control plane leads that cannot be reached."""
+    """Checks twice a second whether a control plane that cannot be reached leads."""
 
     def __init__(self, control: ControlClient, server: AgentServer) -> None:
         self._control = control
@@ -27,11 +27,9 @@ class Aside:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="aside")
 
     async def stop(self) -> None:
-        """Look no more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -46,11 +44,14 @@ class Aside:
 
     def _step_aside(self) -> None:
         log.warning(
-            "another control plane leads, and it cannot be reached from here: serving no clients until it has ended"
+            "another control plane leads and cannot be reached from here: this agent serves no "
+            "clients until that control plane ends"
         )
         self._server.suspend()
-        # Its clients may ask for the same elsewhere before there is a session here again.
-        self._control.give_up_unsent("clients were sent away, as another control plane leads")
+        # Its clients may repeat their requests elsewhere before this agent has a session again.
+        self._control.give_up_unsent(
+            "clients were disconnected, because another control plane leads"
+        )
 
     async def _come_back(self) -> None:
         try:
@@ -58,7 +59,7 @@ class Aside:
         except OSError as error:
             if str(error) != self._last_error:
                 self._last_error = str(error)
-                log.warning("cannot serve clients again, trying until it can: %s", error)
+                log.warning("cannot listen for clients again, retrying: %s", error)
             return
         self._last_error = ""
         log.warning(

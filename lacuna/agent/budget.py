@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 
 class ByteBudget:
-    """Counts the bytes that connections hold, and calls waiters back in order once there is room.
+    """Counts the bytes that connections hold, and calls waiters in order once there is room.
 
-    `take` never refuses, so what has been read already may exceed the limit; callers stop reading while `is_full`.
+    `take` never fails, so bytes already read may exceed the limit. Callers stop reading while `is_full`.
     """
 
     __slots__ = ("_limit", "_taken", "_waiting")
@@ -24,15 +24,15 @@ class ByteBudget:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit is reached, so that nobody should take more."""
+        """Whether the limit is reached, so that callers should take no more."""
         return self._taken >= self._limit
 
     def take(self, count: int) -> None:
-        """Count `count` more bytes, even if the budget is full: they are in memory already."""
+        """Count `count` more bytes, even beyond the limit, since they are already in memory."""
         self._taken += count
 
     def give_back(self, count: int) -> None:
-        """Release `count` bytes, and call waiters back in order while there is room."""
+        """Release `count` bytes, and call waiters in order while there is room."""
         self._taken -= count
         while self._waiting and not self.is_full:
             self._waiting.popleft()()
@@ -42,6 +42,6 @@ class ByteBudget:
         self._waiting.append(callback)
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Stop waiting: `callback` is not called any more. Does nothing if it is not waiting."""
+        """Stop waiting: `callback` will not be called. Does nothing if it is not waiting."""
         if callback in self._waiting:
             self._waiting.remove(callback)

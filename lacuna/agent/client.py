@@ -1,4 +1,4 @@
-"""The client at the other end of a connection: where it is, who it is, and what it says of its software."""
+"""The client at the other end of a connection: its address, identity and software."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,7 +10,7 @@ _MOST_OF_NAME: Final = 100
 
 
 class Once:
-    """Whether something is still to be done, once for each connection."""
+    """Whether a step is still to be done, once for each connection."""
 
     __slots__ = ("is_due",)
 
@@ -18,12 +18,12 @@ class Once:
         self.is_due = True
 
     def done(self) -> None:
-        """Note that it was done."""
+        """Record that the step is done."""
         self.is_due = False
 
 
 class Software:
-    """What a client says that it is (ApiVersions v3+, KIP-511): a name and a version, both "" if it says nothing."""
+    """The name and version of a client's software (ApiVersions v3+, KIP-511), both "" if it does not give them."""
 
     __slots__ = ("name", "version")
 
@@ -31,12 +31,12 @@ class Software:
         self.name = self.version = ""
 
     def is_called(self, name: str, version: str) -> None:
-        """Note what the client says; what is too long for a name is cut."""
+        """Record the client's name and version. Values that are too long are cut."""
         self.name, self.version = name[:_MOST_OF_NAME], version[:_MOST_OF_NAME]
 
     @property
     def is_librdkafka(self) -> bool:
-        """Whether it is librdkafka, or a client of another language that contains it."""
+        """Whether the client is librdkafka, or a client of another language that contains it."""
         names_it = "rdkafka" in self.name or "rdkafka" in self.version
         return names_it or self.name.startswith("confluent-kafka")
 

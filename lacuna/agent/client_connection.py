@@ -1,10 +1,11 @@
-"""One client's connection: reads frames, writes answers in the order of the requests, and bounds what it holds.
+"""One client's connection: reads frames, writes answers in the order of the requests, and bounds its memory.
 
     received bytes -> FrameReader -> Serving -> transport
-                           FlowControl
+                          FlowControl
 
-Its states are a table in agent/connection_states.py. agent/serving.py decides which request runs and in what order
-answers leave, agent/flow.py when reading pauses. No further request begins while the client does not read its answers.
+agent/connection_states.py has its table of states. agent/serving.py decides which request runs and in what order
+answers leave, and agent/flow.py when reading pauses. While the client does not read its answers, no further request
+begins.
 """
 
 import asyncio
@@ -29,16 +30,16 @@ from lacuna.wire.layout import Buffer
 
 log = logging.getLogger("lacuna.agent")
 
-#: A busy client asks again within this time, unless it has gone to another agent.
+#: A busy client sends its next request within this time, unless it has moved to another agent.
 _PAUSE_SECONDS: Final = 1.0
-#: A request of which fewer bytes a second come keeps others waiting for memory.
+#: A request that arrives more slowly than this, in bytes a second, keeps others waiting for memory.
 _SLOWEST: Final = 64 << 10
 
-_OPEN: Final = State.OPEN  # a member of an Enum is slow to look up in Python 3.11
+_OPEN: Final = State.OPEN  # members of an Enum are slow to look up in Python 3.11
 
 
 class Acceptor(Protocol):
-    """What a connection needs of the server that accepted it: AgentServer."""
+    """The part of AgentServer, which accepted the connection, that a connection needs."""
 
     context: AgentContext
     registry: Registry
@@ -58,7 +59,7 @@ class Acceptor(Protocol):
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """The asyncio protocol of one accepted connection."""
+    """The asyncio protocol of an accepted connection."""
 
     __slots__ = (
         "_closed",
@@ -100,13 +101,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._may_write = True
         self._muted: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event = asyncio.Event()
-        #: When the frame began that has arrived in part.
+        #: When the partially received frame began.
         self._part_began = 0.0
         self.last_active = 0.0
 
     @property
     def peer(self) -> Peer:
-        """The client, as its last request named itself."""
+        """The client, as identified in its last request."""
         return self._serving.peer
 
     # Called by the transport.
@@ -137,11 +138,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._happened(Event.REFUSE)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the buffer into which the transport writes the bytes that it receives next."""
+        """Return the buffer into which the transport writes the next bytes it receives."""
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take in `nbytes` bytes that the transport wrote into the buffer, and begin the requests that are complete."""
+        """Process `nbytes` bytes that the transport wrote into the buffer, and begin the requests that are complete."""
         if self._state not in ANSWERING:
             return
         self.last_active = self._loop.time()
@@ -159,7 +160,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._flow.adjust()
 
     def _limit(self, session: Session) -> None:
-        """Take large requests only of a client that has authenticated, and tokens while it sends them."""
+        """Allow large requests only from an authenticated client, and tokens while it sends them."""
         largest = self._server.context.settings.max_request_bytes
         if not session.has_authenticated:
             largest = min(largest, MOST_TOKEN_BYTES)
@@ -167,7 +168,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._reader.has_tokens = session.sends_tokens
 
     def received(self, data: bytes) -> None:
-        """Take in bytes that came before this protocol was the transport's."""
+        """Process bytes that arrived before the transport used this protocol."""
         rest = memoryview(data)
         while rest:
             buffer = self.get_buffer(len(rest))
@@ -177,7 +178,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             rest = rest[size:]
 
     def eof_received(self) -> bool:
-        """Let the transport close: the client will send nothing more. Kafka closes then too."""
+        """Let the transport close, as in Kafka: the client will send nothing more."""
         return False
 
     def pause_writing(self) -> None:
@@ -185,18 +186,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._may_write = False
 
     def resume_writing(self) -> None:
-        """Serve on: the client reads its answers again."""
+        """Continue to serve: the client reads its answers again."""
         self.last_active = self._loop.time()
         self._may_write = True
         self._serving.go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Finish the requests already read if the client has left, except those that only wait for something.
+        """Finish the requests already read, except those that only wait for records or members.
 
-        Until they are done it counts as a connection, so that clients that connect, ask and leave in a loop are
+        The connection counts until they are done, so that clients that connect, send requests and leave in a loop are
         bounded too.
         """
-        self._may_write = True  # nothing waits for the client any more
+        self._may_write = True  # no client waits any more
         self._happened(Event.LOSE)
 
     # Called by the server.
@@ -207,7 +208,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._serving.is_busy and self._may_write
 
     def has_left(self, now: float) -> bool:
-        """Whether the client has gone to other agents, as far as its silence tells at `now` (loop time)."""
+        """Whether the client seems to have moved to other agents, judging by its silence at `now` (loop time)."""
         serving = self._serving
         expected = serving.heartbeat_seconds if serving.asks_coordinator else _PAUSE_SECONDS
         return not serving.is_busy and now - self.last_active > expected
@@ -218,13 +219,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._serving.owes_offsets
 
     def close_stalled(self, now: float, seconds: float) -> None:
-        """Close the connection if part of a request came more than `seconds` ago, and its rest slowly or not at all.
+        """Close the connection if a request began to arrive more than `seconds` ago, and its rest comes slowly or not
+        at all.
 
-        Unless we have paused reading. `now` is loop time."""
+        Does nothing if this side has paused reading. `now` is loop time.
+        """
         passed, arrived = now - self._part_began, self._reader.arrived_bytes
         if passed > seconds and arrived < _SLOWEST * passed and self._flow.is_stalled:
             self.close_malformed(
-                FrameError(f"{arrived} bytes of a frame came in {passed:.0f} s, and others wait")
+                FrameError(
+                    f"{arrived} bytes of a frame came in {passed:.0f} s, and other clients wait "
+                    "for the memory"
+                )
             )
             self.abort()
 
@@ -248,16 +254,16 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def large_requests(self) -> asyncio.Lock:
-        """Held while a large request is read and answered, as its values take many times its bytes."""
+        """Held while a large request is read and answered, because its values take many times its bytes."""
         return self._server.large_requests
 
     @property
     def may_wait(self) -> bool:
-        """Whether its requests may be left to wait, as the agent is not stopping."""
+        """Whether its requests may be kept waiting, which is so unless the agent is stopping."""
         return self._state is not State.DRAINING
 
     def mute(self, seconds: float) -> None:
-        """Begin no further request for this long, or for as long as it was muted already."""
+        """Begin no further request for this long, or for the rest of an earlier mute if that is longer."""
         until = self._loop.time() + seconds
         if self._muted is not None:
             until = max(until, self._muted.when())
@@ -272,7 +278,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether clients are told to go to other agents."""
+        """Whether clients are being sent to other agents."""
         return self._server.is_handing_over or self._server.context.lease.trust.is_replaced
 
     @property
@@ -281,7 +287,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._state is State.ABANDONED
 
     def answered(self, answers: Sequence[Buffer], requests: int, size: int) -> None:
-        """Write `answers`, those of the next `requests` requests, and release the `size` bytes of these requests."""
+        """Write `answers`, which answer the next `requests` requests, and release the `size` bytes of these
+        requests.
+        """
         if self._state in ANSWERING:
             self._outgoing += answers
         if not self._serving.is_busy:
@@ -293,7 +301,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._look_whether_all_is_answered()
 
     def end(self) -> None:
-        """Close once what was answered has been sent."""
+        """Close once the answers have been sent."""
         self._happened(Event.CLOSE)
 
     def close_malformed(self, error: Exception) -> None:
@@ -335,7 +343,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.last_active = self._loop.time()
 
     def _forget(self) -> None:
-        # What a client sent to authenticate may be large, and this and that refer to each other.
+        # A client's authentication tokens may be large, and these objects refer to each other.
         session = self._serving.peer.session
         session.on_step = _nothing
         session.abandon()
@@ -346,7 +354,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
 
 def _nothing() -> None:
-    """Nobody asks any more."""
+    """Do nothing, since no caller is left."""
 
 
 _DO: Final[Mapping[Action, Callable[[ClientConnection], None]]] = {

@@ -1,7 +1,7 @@
 """The clock that is passed to an agent, so that tests and simulations can control the time.
 
-Durations (idle connections, leases, the waiting of a fetch) are measured by the event loop's time, which can be
-controlled as well.
+Durations, such as idle times, leases and the waits of fetches, are measured by the event loop's time, which tests can
+control as well.
 """
 
 import time
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class WallClock(Protocol):
-    """A source of wall time, for times that are stored or shown."""
+    """A source of wall-clock time, for times that are stored or shown."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, UTC."""
@@ -17,7 +17,7 @@ class WallClock(Protocol):
 
 
 class SystemWallClock:
-    """The machine's clock."""
+    """The system clock."""
 
     __slots__ = ()
 

@@ -1,12 +1,13 @@
-"""Splits the bytes of a connection into request frames, and frames answers; does no I/O.
+"""Splits the bytes of a connection into request frames, and frames answers. Does no I/O.
 
-A request is a size (int32) and that many bytes: a header (api key, version, correlation id, client
-id and, in header version 2, tagged fields) and a body. An answer is a size, the correlation id, in
-header version 1 an empty set of tagged fields, and the body.
+A request is a size (int32) followed by that many bytes: a header (api key, version, correlation id, client id and, in
+header version 2, tagged fields) and a body. An answer is a size, the correlation id, in header version 1 an empty set
+of tagged fields, and the body.
 
-Receiving copies little. Bytes arrive in a scratch buffer that all connections of an event loop share. A complete
-frame is copied out of it once. The beginning of an incomplete frame is copied to a buffer, which receives its further
-bytes directly and grows as it fills: a size field alone takes little memory, and what has arrived is what is counted.
+Receiving copies little. Bytes arrive in a scratch buffer that all connections of an event loop share. A complete frame
+is copied out of it once. The start of an incomplete frame is copied to its own buffer, which receives the remaining
+bytes directly and grows as it fills. So a size field alone takes little memory, and only bytes that have arrived are
+counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +21,13 @@ from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Buffer
 
 SCRATCH_BYTES = 256 * 1024
-#: The first buffer of an incomplete frame, at least, unless the frame is smaller.
+#: The smallest first buffer of an incomplete frame, unless the frame is smaller.
 FIRST_BYTES = 16 << 10
 #: A buffer up to this size grows fourfold, a larger one twofold.
 _FAST_BYTES = 1 << 20
 
 SASL_AUTHENTICATE_KEY = 36
-#: The header's version of a frame that is a SASL token without a header, and of its answer.
+#: The header version of a SASL token without a header, and of its answer.
 NO_HEADER = -1
 
 _SIZE = Struct(">i")
@@ -41,7 +42,7 @@ class FrameError(Exception):
 
 
 class RequestFrame(NamedTuple):
-    """One request as received. `body` is read-only; `size` is the value of the frame's size field, in bytes."""
+    """A received request. `body` is read-only; `size` is the value of the frame's size field, in bytes."""
 
     api_key: int
     api_version: int
@@ -81,9 +82,10 @@ class FrameReader:
         is_known: Callable[[int, int], bool],
         header_versions: dict[int, int] | None = None,
     ) -> None:
-        """`is_known(api_key, version)` says whether such a request is served; another one is a FrameError.
+        """`is_known(api_key, version)` returns whether a request is served; any other raises FrameError.
 
-        Those in `header_versions`, by api key << 16 | version, are served, and are read faster."""
+        Requests in `header_versions`, by api key << 16 | version, are served and read faster.
+        """
         self.max_bytes = max_bytes
         #: Whether frames are SASL tokens without a header (SaslHandshake v0, KIP-43).
         self.has_tokens = False
@@ -97,11 +99,11 @@ class FrameReader:
 
     @property
     def arrived_bytes(self) -> int:
-        """How many bytes of a frame have arrived in part; 0 if there is none."""
+        """The bytes of the partially received frame; 0 if there is none."""
         return 0 if self._frame is None else self._filled
 
     def drop_incoming(self) -> None:
-        """Free the memory of a frame that has arrived in part; its rest will not come."""
+        """Free the memory of the partially received frame. Its rest will not come."""
         self._frame = None
 
     def get_buffer(self) -> memoryview:
@@ -111,7 +113,7 @@ class FrameReader:
         return memoryview(self._frame)[self._filled :]
 
     def received(self, count: int) -> Sequence[RequestFrame]:
-        """Return the requests that are complete with `count` more bytes, possibly none. Raises FrameError."""
+        """Return the requests, possibly none, that `count` more bytes complete. Raises FrameError."""
         if self._frame is None:
             return self._cut(self._scratch[:count])
         self._filled += count
@@ -159,7 +161,7 @@ class FrameReader:
         return [], data[len(data) :]
 
     def _grow(self, full: bytearray) -> None:
-        """Copy to a larger buffer. The old one is not resized, since views of it may still exist."""
+        """Copy to a larger buffer. The old one is not resized, since views of it may exist."""
         self._frame = bytearray(_room(len(full), self._frame_size))
         self._frame[: len(full)] = full
 
@@ -169,7 +171,7 @@ class FrameReader:
         if size < (0 if self.has_tokens else _MIN_FRAME_BYTES):
             raise FrameError(f"a frame of {size} bytes is not a Kafka request")
         if size > self.max_bytes:
-            raise FrameError(f"a frame of {size} bytes is beyond the limit of {self.max_bytes}")
+            raise FrameError(f"a frame of {size} bytes exceeds the limit of {self.max_bytes}")
         return int(size)
 
     def _parse(self, data: memoryview) -> RequestFrame:
@@ -218,13 +220,13 @@ def answer_buffers(
 
 
 def _room(arrived: int, size: int) -> int:
-    """Return the size of the buffer for a frame of `size` bytes of which some have `arrived`."""
+    """Return the buffer size for a frame of `size` bytes of which `arrived` bytes are there."""
     return min(size, max(FIRST_BYTES, 2 * arrived, min(4 * arrived, _FAST_BYTES)))
 
 
 def _skip_tagged_fields(data: memoryview, position: int) -> int:
-    """Return the position after the tagged fields at `position`; none is known in a request header."""
+    """Return the position after the tagged fields at `position`. No tagged field of a request header is known."""
     try:
         return kernel.after_tags(data, position)
     except MalformedMessage as error:
-        raise FrameError(f"in the request header, {error}") from error
+        raise FrameError(f"invalid request header: {error}") from error

@@ -1,8 +1,8 @@
-"""The states of a client's connection as tables: its life, and whether it is read from.
+"""The states of a client's connection as tables: one for its life, and one for reading.
 
     state, actions = step(LIFE, state, event)
 
-A state and event that are not in the table raise IllegalEvent: that would be a bug here. docs/states.md is
+A combination of state and event that is not in the table raises IllegalEvent, which indicates a bug. docs/states.md is
 generated from the tables.
 """
 
@@ -16,13 +16,13 @@ class IllegalEvent(Exception):
 
 
 class State(StrEnum):
-    """Where a connection is in its life."""
+    """A stage of a connection's life."""
 
     NEW = "New"
     OPEN = "Open"
-    #: The agent is stopping: nothing more is read, and what was read is answered.
+    #: The agent is stopping: it reads nothing more, and answers the requests that it has read.
     DRAINING = "Draining"
-    #: We are closing it: no further request begins, and no further answer is sent.
+    #: The agent is closing the connection: no further request begins, and no further answer is sent.
     CLOSING = "Closing"
     #: The client has left: its requests are still carried out, but not answered.
     ABANDONED = "Abandoned"
@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a connection."""
+    """An event in the life of a connection."""
 
     ADMIT = "admit"
     REFUSE = "refuse"
@@ -43,7 +43,7 @@ class Event(StrEnum):
 
 
 class Action(StrEnum):
-    """What a connection does when its state changes."""
+    """An action of a connection when its state changes."""
 
     STOP_READING = "stop reading"
     END_READING = "end reading"
@@ -66,23 +66,23 @@ SERVING: Final = ANSWERING | {State.ABANDONED}
 
 
 class Reading(StrEnum):
-    """Whether a connection is read from, and if not, what it waits for."""
+    """Whether a connection is read from, and if not, the reason."""
 
     ON = "On"
-    #: It holds as many requests or bytes as one connection may.
+    #: The connection holds as many requests or bytes as it may.
     FULL = "Full"
-    #: The agent as a whole holds as many bytes as it may; the connection has queued for some of them.
+    #: The agent as a whole holds as many bytes as it may, and the connection has queued for room.
     QUEUED = "Queued"
     OVER = "Over"
 
 
 class Room(StrEnum):
-    """Whether the bounds allow reading, or what else has happened that concerns reading."""
+    """Whether the bounds allow reading, or another event that affects it."""
 
     FREE = "free"
     FULL = "own bound"
     CROWDED = "bound of the agent"
-    #: The agent has room again, and this connection is the first in the queue.
+    #: The agent has room again, and this connection is first in the queue.
     CALLED = "called"
     #: The agent is stopping.
     STOP = "stop"
@@ -91,7 +91,7 @@ class Room(StrEnum):
 
 
 class Flow(StrEnum):
-    """What a connection does to pause or resume reading."""
+    """An action of a connection to pause or resume reading."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -152,7 +152,7 @@ LIFE: Final[Mapping[State, Mapping[Event, tuple[State, tuple[Action, ...]]]]] = 
     },
 }
 
-#: state of reading -> what the bounds say -> the next state of reading, and the actions to take, in order
+#: reading state -> room -> the next reading state, and the actions to take, in order
 READING: Final[Mapping[Reading, Mapping[Room, tuple[Reading, tuple[Flow, ...]]]]] = {
     Reading.ON: {
         Room.FREE: (Reading.ON, ()),

@@ -1,4 +1,4 @@
-"""Everything an agent is given from outside, in one value that is passed to every handler."""
+"""The environment of an agent, in one value that is passed to every handler."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext:
-    """The parts of one agent (one worker process).
+    """The parts of one agent, which is one worker process.
 
-    `advertised` has the first and the last version of each API, by its key, as ApiVersions answers. `lease` holds the
+    `advertised` has the first and last version of each API, by its key, as in ApiVersions' answer. `lease` holds the
     agent's identity at the control plane: its node id, and the ids of its segments.
     """
 

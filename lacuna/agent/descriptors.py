@@ -1,17 +1,17 @@
-"""The number of connections for which the process has file descriptors."""
+"""The number of connections that the process's file descriptors allow."""
 
 try:
     import resource
 except ImportError:  # there is no such limit on this system
     resource = None  # type: ignore[assignment]
 
-#: Kept for the journal, objects, the control plane and listeners, so that client connections cannot use them up.
+#: Reserved for the journal, objects, the control plane and listeners, so that client connections cannot use them up.
 _RESERVED = 256
 _MOST = 1 << 20
 
 
 def raise_limit() -> None:
-    """Raise the soft limit of open files (usually 1024) to the hard limit, at most to 2^20."""
+    """Raise the soft limit of open files (usually 1024) to the hard limit, but not beyond 2^20."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -21,7 +21,7 @@ def raise_limit() -> None:
 
 
 def room_for_connections() -> int:
-    """Return how many connections may be open: the limit of open files less 256, but at least half of it."""
+    """Return the number of connections that may be open: the limit of open files minus 256, but at least half of it."""
     if resource is None:
         return _MOST
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

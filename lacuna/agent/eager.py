@@ -1,6 +1,6 @@
-"""Starts coroutines at once: a request that never waits needs no task and no iteration of the event loop.
+"""Starts coroutines immediately: a request that never waits needs no task and no iteration of the event loop.
 
-And counts the time that one takes of the event loop, for quotas.
+Also measures the event loop time that a coroutine takes, for quotas.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Any
 def start(work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | None":
     """Run `work` until it first waits; return a task for the rest, or None if it has finished.
 
-    An exception that `work` raises before it first waits is raised here. Until then `asyncio.current_task()` is the
-    caller's task, or None, so `work` must not enter an `asyncio.timeout` before it first waits.
+    An exception that `work` raises before its first wait is raised here. Until then, `asyncio.current_task()` is the
+    caller's task or None, so `work` must not enter an `asyncio.timeout` before its first wait.
     """
     try:
         awaited = work.send(None)
@@ -23,10 +23,10 @@ def start(work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | N
 
 
 class _Rest(Coroutine[Any, Any, None]):
-    """The rest of `work`, for a task. Its first step yields what `work` waits for already.
+    """The rest of `work`, for a task. Its first step yields the future that `work` already waits for.
 
-    It is a class because tasks do not accept generators from Python 3.12 on, and because wrapping one in an
-    `async def` takes half a microsecond more.
+    It is a class because tasks do not accept generators from Python 3.12 on, and because wrapping one in an `async def`
+    takes another half microsecond.
     """
 
     __slots__ = ("_awaited", "_has_begun", "_work")
@@ -37,7 +37,7 @@ class _Rest(Coroutine[Any, Any, None]):
         self._has_begun = False
 
     def send(self, value: Any) -> Any:
-        """Run to the next wait, and return what is awaited there."""
+        """Run to the next wait, and return the awaited future."""
         if self._has_begun:
             return self._work.send(value)
         self._has_begun = True
@@ -45,7 +45,9 @@ class _Rest(Coroutine[Any, Any, None]):
         return awaited
 
     def throw(self, *raised: Any) -> Any:
-        """Raise an error or a cancellation in `work`, possibly before the first `send`; return what is awaited next."""
+        """Raise an error or a cancellation in `work`, possibly before the first `send`; return the next
+        awaited future.
+        """
         self._has_begun = True
         self._awaited = None
         return self._work.throw(*raised)
@@ -56,11 +58,11 @@ class _Rest(Coroutine[Any, Any, None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Raise NotImplementedError: tasks call `send` instead."""
-        raise NotImplementedError("only a task goes on with the rest of a coroutine")
+        raise NotImplementedError("only a task can run the rest of a coroutine")
 
 
 class Timed(Coroutine[Any, Any, None]):
-    """`work`, and how many seconds of the event loop its steps take; the time in which it waits is not counted."""
+    """Runs `work`, and measures the seconds of event loop time that its steps take, without its waits."""
 
     __slots__ = ("_began", "_taken", "_work")
 
@@ -70,18 +72,18 @@ class Timed(Coroutine[Any, Any, None]):
         self._taken = 0.0
 
     def take(self) -> float:
-        """Return the seconds since this was last asked; `work` may ask it too."""
+        """Return the seconds since the last call; `work` may call it too."""
         now = perf_counter()
         taken, self._taken, self._began = self._taken + now - self._began, 0.0, now
         return taken
 
     def take_rest(self) -> float:
-        """Return the seconds since this was last asked, after the last step."""
+        """Return the seconds since the last call, after the last step."""
         taken, self._taken = self._taken, 0.0
         return taken
 
     def send(self, value: Any) -> Any:
-        """Run to the next wait, and return what is awaited there."""
+        """Run to the next wait, and return the awaited future."""
         self._began = perf_counter()
         try:
             return self._work.send(value)
@@ -89,7 +91,7 @@ class Timed(Coroutine[Any, Any, None]):
             self._taken += perf_counter() - self._began
 
     def throw(self, *raised: Any) -> Any:
-        """Raise an error or a cancellation in `work`; return what is awaited next."""
+        """Raise an error or a cancellation in `work`; return the next awaited future."""
         self._began = perf_counter()
         try:
             return self._work.throw(*raised)
@@ -102,4 +104,4 @@ class Timed(Coroutine[Any, Any, None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Raise NotImplementedError: tasks call `send` instead."""
-        raise NotImplementedError("only a task counts its time")
+        raise NotImplementedError("only a task measures its time")

@@ -6,9 +6,10 @@ _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 def fenced(error_code: int, knows_producer_fenced: bool) -> int:
-    """Return PRODUCER_FENCED or INVALID_PRODUCER_EPOCH, whichever the client knows; other codes stay as they are.
+    """Return PRODUCER_FENCED or INVALID_PRODUCER_EPOCH, whichever the client knows. Other codes are returned unchanged.
 
-    `knows_producer_fenced` says whether the request's version has PRODUCER_FENCED (KIP-588)."""
+    `knows_producer_fenced` says whether the request's version has PRODUCER_FENCED (KIP-588).
+    """
     if error_code not in _FENCED:
         return error_code
     return int(_FENCED[0] if knows_producer_fenced else _FENCED[1])

@@ -1,7 +1,7 @@
-"""Flow control of one connection: counts what it holds, and pauses reading.
+"""Flow control of one connection: counts its requests and bytes, and pauses reading.
 
-Reading pauses while the connection holds too many requests or bytes, or the agent as a whole too many bytes. A frame
-of which a part has arrived is always read to its end. The states are a table in agent/connection_states.py.
+Reading pauses while the connection holds too many requests or bytes, or the agent as a whole too many bytes. A
+partially received frame is always read to its end. The table of states is in agent/connection_states.py.
 """
 
 import asyncio
@@ -49,16 +49,16 @@ class FlowControl:
 
     @property
     def has_part(self) -> bool:
-        """Whether a frame has arrived in part."""
+        """Whether a frame has partially arrived."""
         return self._incoming > 0
 
     @property
     def is_stalled(self) -> bool:
-        """Whether a frame has arrived in part, and we read on."""
+        """Whether a frame has partially arrived while reading is not paused."""
         return self._incoming > 0 and self._reading is _ON
 
     def received(self, frames: Sequence[RequestFrame], incoming: int) -> None:
-        """Count complete frames, and `incoming`, the bytes of a frame that have arrived in part (or 0)."""
+        """Count complete frames, and `incoming`, the bytes of the partially received frame (or 0)."""
         more = incoming - self._incoming
         for frame in frames:
             more += frame.size
@@ -69,7 +69,7 @@ class FlowControl:
         self._budget.take(more)
 
     def released(self, requests: int, size: int) -> None:
-        """Stop counting answered or dropped requests of `size` bytes; resume reading if there is room."""
+        """Stop counting answered or dropped requests of `size` bytes, and resume reading if there is room."""
         self.requests -= requests
         self._bytes -= size
         self._metrics.request_bytes_now -= size
@@ -92,7 +92,7 @@ class FlowControl:
         self._heard(Room.END)
 
     def release_unread(self) -> None:
-        """Stop counting a frame that has arrived in part; its rest will not come."""
+        """Stop counting a partially received frame. Its rest will not come."""
         unread, self._incoming = self._incoming, 0
         self.released(0, unread)
 

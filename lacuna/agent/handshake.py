@@ -2,7 +2,7 @@
 
     accepted -> counted -> handshake, for ten seconds at most -> ClientConnection
 
-It counts as a connection from the start, so that clients which connect and send nothing are bounded too.
+It counts as a connection from the start, so that clients that connect and send nothing are bounded too.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _MOST_EARLY_BYTES: Final = 1 << 20
 
 
 class Entrance(Protocol):
-    """What a handshake needs of the server that accepted its connection: AgentServer."""
+    """The part of AgentServer, which accepted the connection, that a handshake needs."""
 
     context: AgentContext
     complaints: Complaints
@@ -36,14 +36,14 @@ class Entrance(Protocol):
         ...
 
     def end_handshake(self, handshake: "Handshake") -> None:
-        """Unregister it."""
+        """Unregister the connection."""
         ...
 
 
 class Handshake(asyncio.Protocol):
     """The asyncio protocol of a connection to a TLS listener until its handshake is done.
 
-    `connect` makes the client's connection, which follows it.
+    `connect` creates the client's connection, which then takes over.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Handshake(asyncio.Protocol):
         if not self._server.begin_handshake(self):
             self._transport.abort()
             return
-        # At once: what the client sends meanwhile would be received here, where nobody takes it.
+        # Set it at once; otherwise, data from the client would arrive here and be lost.
         self._task = start(self._shake_hands(), "TLS handshake")
 
     def abort(self) -> None:
@@ -100,7 +100,7 @@ class Handshake(asyncio.Protocol):
             self._server.end_handshake(self)
 
     def _hand_over(self, transport: asyncio.Transport, early: "_Early") -> None:
-        """Make a client's connection of it, and give it the bytes that came with the end of the handshake."""
+        """Create the client's connection, and pass it the bytes that arrived with the end of the handshake."""
         # Before the connection is admitted, so that it does not count twice.
         self._server.end_handshake(self)
         if early.is_lost:
@@ -115,7 +115,7 @@ class Handshake(asyncio.Protocol):
             self._failed(error)
             transport.abort()
         except Exception:
-            # Nobody else would close it.
+            # No other code would close it.
             log.exception(
                 "%s:%d: connection closed by an unexpected error; please report it",
                 self.address,
@@ -135,7 +135,9 @@ class Handshake(asyncio.Protocol):
 
 
 class _Early(asyncio.Protocol):
-    """Keeps what arrives between the end of the handshake and the connection's own protocol: a few receives at most."""
+    """Keeps the data that arrives between the end of the handshake and the connection's own protocol: at most a few
+    receives.
+    """
 
     def __init__(self, transport: asyncio.Transport) -> None:
         """`transport` is the one beneath TLS."""
@@ -144,7 +146,7 @@ class _Early(asyncio.Protocol):
         self.is_lost = False
 
     def data_received(self, data: bytes) -> None:
-        """Keep it; close the connection if it is too much."""
+        """Keep the data, or close the connection if it is too much."""
         self.data += data
         if len(self.data) > _MOST_EARLY_BYTES:
             self.data.clear()
@@ -152,5 +154,5 @@ class _Early(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Note that the client has left."""
+        """Record that the client has left."""
         self.is_lost = True

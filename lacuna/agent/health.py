@@ -12,7 +12,10 @@ def why_not_ready(context: AgentContext) -> str:
     if not cluster.is_current:
         return "the agent has no session with the control plane"
     if context.lease.lease_id in cluster.hidden_lease_ids:
-        return "clients are sent to other agents, until the session is back or because the agent is stopping"
+        return (
+            "clients are sent to other agents, because the agent is stopping or until its "
+            "session is back"
+        )
     if why := context.produce.flusher.why_store_fails():
         return f"records cannot be stored: {why}"
     return ""

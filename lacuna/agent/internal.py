@@ -1,6 +1,6 @@
-"""Finds topics, those included that agents make from the control plane's state (ADR 43).
+"""Finds topics, including the internal ones that agents derive from the control plane's state (ADR 43).
 
-The others know nothing of the internal topics: they cannot be written to, and are in no list of the control plane.
+Other code does not know the internal topics: they cannot be written to, and no list of the control plane contains them.
 """
 
 from lacuna.controlplane.client import ClusterView
@@ -24,7 +24,7 @@ def topic_by_id(cluster: ClusterView, topic_id: bytes) -> Topic | None:
 
 
 def all_topics(cluster: ClusterView) -> dict[str, Topic]:
-    """Return all topics in the order of their names: an internal one once it has records, as in Kafka."""
+    """Return all topics in the order of their names. An internal topic is included once it has records, as in Kafka."""
     internal = [INTERNAL_TOPICS[number] for number in cluster.internal_topics]
     topics = {topic.name: topic for topic in (*cluster.topics_by_name.values(), *internal)}
     return dict(sorted(topics.items()))

@@ -1,9 +1,9 @@
-"""An agent's node id and lease, which the control plane gives, and the segment ids under that lease.
+"""An agent's node id and lease, which the control plane assigns, and the segment ids under that lease.
 
-RegisterAgent gives a lease, which is renewed after each third of its duration. While the control plane cannot be
-reached, the renewal is tried again and again. Once the control plane says that the lease has expired, the agent
-registers again and gets another lease. Segment ids are (lease id, sequence), so no id is ever given twice. Segments
-that were written under an old lease and not committed are collected.
+RegisterAgent returns a lease, which is renewed after each third of its duration. While the control plane cannot be
+reached, the renewal is retried. Once the control plane reports that the lease has expired, the agent registers again
+and gets another lease. Segment ids are (lease id, sequence), so no id is ever used twice. Segments that were written
+under an old lease but not committed are collected.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ class AgentLease:
         self._session = 0
         self._is_hidden = False
         self._is_leaving = False
-        #: Called when the lease is lost or the agent hidden: clients may have been sent to other agents.
+        #: Called when the lease is lost or the agent hidden, since clients may have been sent to other agents.
         self.on_lost: Callable[[], None] = lambda: None
-        #: What the agent tells of itself, with each renewal.
+        #: The report that the agent sends with each renewal.
         self.report: Callable[[], AgentReport] = AgentReport
         self.trust = Trust(control, metrics)
         self.node_id = -1
@@ -68,7 +68,7 @@ class AgentLease:
 
     @property
     def host(self) -> str:
-        """The host at which other agents reach this one, that of its first listener's clients."""
+        """The host at which other agents reach this one: the first listener's host for clients."""
         return self._endpoints[0][1]
 
     @property
@@ -84,14 +84,14 @@ class AgentLease:
         ]
 
     def next_segment_id(self) -> SegmentId:
-        """Return a segment id that was never given before. Raises NoLeaseError."""
+        """Return a segment id that was never used before. Raises NoLeaseError."""
         if self.lease_id == NO_LEASE:
-            raise NoLeaseError("no lease from the control plane at the moment")
+            raise NoLeaseError("the agent has no lease from the control plane at the moment")
         self._sequence += 1
         return SegmentId(self.lease_id, self._sequence)
 
     def report_expired(self, lease_id: int) -> None:
-        """Register again at once if `lease_id`, which the control plane called expired, is the current lease."""
+        """Register again at once if `lease_id`, which the control plane reported as expired, is the current lease."""
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
             self._wake.set()
@@ -116,9 +116,9 @@ class AgentLease:
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
     async def leave(self, seconds: float) -> bool:
-        """Have clients sent to other agents. Return whether they are, which is known after `seconds` at the latest.
+        """Have clients sent to other agents. Return whether they are, which takes `seconds` at most.
 
-        The lease is renewed as before, so that what was read can be answered: `stop_renewing` after that.
+        The lease is still renewed, so that requests already read can be answered. Call `stop_renewing` after that.
         """
         self._is_leaving = True
         if self.lease_id != NO_LEASE:
@@ -136,9 +136,9 @@ class AgentLease:
             self._control.cluster.remove_listener(self._on_cluster)
 
     async def release(self, seconds: float) -> None:
-        """Give the lease back, after the last commit under it, so that Metadata stops naming the agent at once.
+        """Give the lease back after the last commit under it, so that Metadata stops listing the agent at once.
 
-        After `seconds` without a reply it is left to expire.
+        Without a reply in `seconds`, the lease is left to expire.
         """
         if self.lease_id == NO_LEASE:
             return
@@ -149,7 +149,8 @@ class AgentLease:
                 await self._control.call(command)
         except TimeoutError:
             log.info(
-                "the lease will expire by itself: no control plane took it back in %g s", seconds
+                "the lease will expire by itself, since no control plane took it back within %g s",
+                seconds,
             )
         except (ControlPlaneUnavailable, CommandRefused) as error:
             log.info("the lease could not be given back, so it will expire by itself: %s", error)
@@ -190,7 +191,7 @@ class AgentLease:
                 if self.lease_id != NO_LEASE:
                     await self.renew()
             except Exception:
-                # If the task ended here, the agent would run on and could never write again.
+                # If the task ended here, the agent would keep running but could never write again.
                 log.exception(
                     "unexpected error while keeping the lease, which will be tried again; please report it"
                 )
@@ -204,10 +205,9 @@ class AgentLease:
         self._wake.clear()
 
     def _on_cluster(self) -> None:
-        """Renew over each new session, so that the control plane knows whose it is (ADR 0018).
+        """Renew over each new session, so that the control plane knows the session's agent (ADR 0018).
 
-        When the agent is hidden, clients are sent elsewhere, so commands for them that are not sent yet must not be
-        sent any more.
+        When the agent is hidden, its clients go elsewhere, so their unsent commands must not be sent any more.
         """
         cluster = self._control.cluster
         if cluster.sessions != self._session:
@@ -215,7 +215,7 @@ class AgentLease:
             self._wake.set()
             self.trust.is_replaced = False
             if self.lease_id not in (NO_LEASE, *cluster.lease_ids):
-                # It has ended, so clients were sent to other agents long ago.
+                # The lease has ended, so clients were sent to other agents long ago.
                 self._give_up_unsent()
                 self.report_expired(self.lease_id)
         is_hidden = self.lease_id in cluster.hidden_lease_ids
@@ -227,11 +227,12 @@ class AgentLease:
 
     def _give_up_unsent(self) -> None:
         self._control.give_up_unsent(
-            "the agent was cut off, and its clients were sent to other agents"
+            "the agent was cut off from the control plane, and its clients were sent to other "
+            "agents"
         )
 
     async def renew(self) -> None:
-        """Renew the lease once, trying until there is a reply; if it has expired, have the agent register again."""
+        """Renew the lease once, retrying until there is a reply. If the lease has expired, register again."""
         lease_id = self.lease_id
         failures = 0
         while self.lease_id == lease_id:
@@ -242,13 +243,13 @@ class AgentLease:
             except (ControlPlaneUnavailable, CommandRefused) as error:
                 failures += 1
                 self._metrics.lease_renewals_failed += 1
-                # A control plane can be away for minutes, in which each attempt fails like the one before.
+                # A control plane can be away for minutes, during which each attempt fails the same way.
                 level = logging.WARNING if failures == 1 else logging.DEBUG
-                log.log(level, "the lease could not be renewed, trying until it can: %s", error)
+                log.log(level, "the lease could not be renewed, retrying: %s", error)
                 await self._wait(_RETRY_SECONDS)
                 continue
             if failures:
-                log.warning("the lease was renewed, after %d attempts had failed", failures)
+                log.warning("the lease was renewed after %d failed attempts", failures)
             self.trust.renew(began)
             if reply.error_code != ErrorCode.NONE:
                 self._metrics.lease_renewals_failed += 1
@@ -259,6 +260,6 @@ class AgentLease:
         try:
             await self._register()
         except (ControlPlaneUnavailable, CommandRefused) as error:
-            log.warning("the agent could not register again, trying again: %s", error)
+            log.warning("the agent could not register again, retrying: %s", error)
             self._wake.clear()
             await self._wait(_RETRY_SECONDS)

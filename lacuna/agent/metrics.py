@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-#: The bounds of the buckets in seconds, each twice the one before; the last bucket, of what takes longer, has none.
+#: The bounds of the buckets in seconds, each twice the previous one. The last bucket, for longer durations, has none.
 DURATIONS: Final = tuple(0.0005 * (1 << power) for power in range(17))
 _A_SECOND: Final = 2000
 _LAST: Final = len(DURATIONS)
 
 
 class Histogram:
-    """How many durations lie in each bucket of DURATIONS, and their sum in seconds."""
+    """The number of durations in each bucket of DURATIONS, and their sum in seconds."""
 
     __slots__ = ("counts", "seconds")
 
@@ -28,14 +28,14 @@ class Histogram:
 
 
 class Durations(dict[int, Histogram]):
-    """A histogram for each API key of how long requests took, from their beginning until their answer could leave."""
+    """A histogram of request durations for each API key, from the start of a request until its answer could leave."""
 
     def __missing__(self, api_key: int) -> Histogram:
         made = self[api_key] = Histogram()
         return made
 
 
-#: Is told of each request: its API key and version, the client id, and when it began and ended, by `time.perf_counter`.
+#: Called for each request with its API key and version, the client id, and its start and end (`time.perf_counter`).
 OnRequest = Callable[[int, int, str, float, float], None]
 
 

@@ -1,6 +1,6 @@
-"""The quota on changes of topics (KIP-599): what a request changes, and its answer where a quota does not allow it.
+"""The quota on changes of topics (KIP-599): the changes of a request, and its answer if the quota does not allow them.
 
-Only what was changed counts: a topic that exists already, or that the client may not create, uses nothing.
+Only actual changes count. A topic that already exists, or that the client may not create, uses nothing.
 """
 
 from typing import Any, Final, NamedTuple
@@ -33,12 +33,12 @@ def change_of(call: Call, api: Api[Any, Any], request: Any) -> Change | None:
 
 
 def owed(quotas: Quotas, peer: Peer, now: float) -> float:
-    """Return how long a client waits, in seconds, before it may change topics."""
+    """Return how long a client must wait, in seconds, before it may change topics."""
     return quotas.delay(MUTATIONS, peer.session.principal.name, peer.client_id, now)
 
 
 def spend(quotas: Quotas, peer: Peer, partitions: int, now: float) -> float:
-    """Count changed partitions; return how long the client waits, in seconds."""
+    """Count changed partitions, and return how long the client must wait, in seconds."""
     if not partitions:
         return 0.0
     user = peer.session.principal.name

@@ -1,4 +1,4 @@
-"""Finds the partitions that a request names, and reads their current state from the control plane."""
+"""Finds the partitions named in a request, and reads their current state from the control plane."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
 
 
 def find_topic(context: AgentContext, name: str, partition: int) -> Topic | None:
-    """Return the topic called `name`, which may be internal, if it has that partition, else None."""
+    """Return the topic called `name`, which may be internal, if it has that partition; otherwise None."""
     topic = topic_by_name(context.control.cluster, name)
     if topic is None or not 0 <= partition < topic.partition_count:
         return None
@@ -24,8 +24,8 @@ async def find_partitions(
 ) -> list[TopicPartition | None]:
     """Find partitions by (topic name, partition); None for each that does not exist.
 
-    If one is missing from the view, the view is first brought up to date with the control plane. Another agent may
-    just have created it, and a client that is told of an unknown topic waits, or gives up its commit or transaction.
+    If one is missing from the view, the view is first updated from the control plane. Another agent may just have
+    created the partition. A client that gets an unknown-topic error waits, or gives up its commit or transaction.
     Raises ControlPlaneUnavailable.
     """
     wanted = tuple(pairs)

@@ -1,8 +1,8 @@
-"""A connection to each other agent, which breaks the moment that its process dies (adr/0018).
+"""A connection to each other agent, which breaks the moment that agent's process dies (adr/0018).
 
-The control plane hides an agent a second after its session has broken. But clients of an agent that dies ask another
-one at once, and franz-go then not again for five seconds. So an agent does not name one whose connection has just
-broken. Any agent serves any partition, so it does no harm if that was wrong for a moment.
+The control plane hides an agent one second after its session has broken. But when an agent dies, its clients ask
+another one at once, and franz-go then waits five seconds before it asks again. So an agent does not name another whose
+connection has just broken. Any agent serves any partition, so a wrong guess does no harm.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
-#: After that the control plane knows better: it hides an agent that is gone, and names one that we alone do not reach.
+#: Later, the control plane knows better: it hides an agent that is gone, and names one that only this agent cannot
+#: reach.
 _DOUBT_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 1.0
 
@@ -22,26 +23,25 @@ ConnectPeer: TypeAlias = Callable[[Agent], Awaitable["asyncio.Future[None]"]]
 
 
 class LineCounts(NamedTuple):
-    """The connections that are open, and those that are wanted: one for each other agent."""
+    """The open connections, and the wanted ones: one for each other agent."""
 
     open: int
     wanted: int
 
 
 class PeerLines:
-    """Keeps a connection to each agent that the control plane names, and knows which have just broken."""
+    """Keeps a connection to each agent that the control plane names, and reports which have just broken."""
 
     def __init__(self, control: ControlClient, lease: AgentLease, connect: ConnectPeer) -> None:
         self._control = control
         self._lease = lease
         self._connect = connect
         self._lines: dict[int, tuple[Agent, asyncio.Task[None]]] = {}
-        #: Until when (loop time) the nodes are not named whose connections have broken.
+        #: node id -> the loop time until which the node is not named, because its connection has broken
         self._doubted: dict[int, float] = {}
         self._open = 0
 
     def start(self) -> None:
-        """Begin."""
         self._control.cluster.add_listener(self._keep_lines)
         self._keep_lines()
 
@@ -54,16 +54,16 @@ class PeerLines:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def is_broken(self, node_id: int) -> bool:
-        """Whether the connection to an agent has just broken, and none could be made since."""
+        """Whether the connection to an agent has just broken and has not been restored."""
         until = self._doubted.get(node_id)
         return until is not None and asyncio.get_running_loop().time() < until
 
     def counts(self) -> LineCounts:
-        """How many connections there are, and how many there should be."""
+        """The number of open connections, and of wanted ones."""
         return LineCounts(self._open, len(self._lines))
 
     def _keep_lines(self) -> None:
-        """Have a connection to each of the other agents."""
+        """Keep a connection to each of the other agents."""
         wanted = {
             agent.node_id: agent
             for agent in self._control.cluster.agents
@@ -96,5 +96,5 @@ class PeerLines:
                 self._open -= 1
             self._doubted[agent.node_id] = loop.time() + _DOUBT_SECONDS
             if loop.time() - made < _PAUSE_SECONDS:
-                # One that closes at once is not asked again and again.
+                # An agent that closes the connection at once is not retried in a loop.
                 await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,8 +1,8 @@
 """Asks other agents, while no control plane can be reached, whether clients have been sent to them (adr/0034).
 
-If this agent alone is cut off, its clients are to go where the others are. If nobody leads, there is nowhere to go, and
-clients are best left where they are. Only the other agents know which it is: an agent that has a session does not name
-this one any more, a second after the control plane has lost it.
+If only this agent is cut off, its clients should move to the other agents. If no control plane leads, they have nowhere
+to go and should stay. Only the other agents know which is the case: an agent with a session stops naming this one a
+second after the control plane has lost it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 class Named(NamedTuple):
-    """Which nodes an agent names to its clients, and of which cluster it is."""
+    """The nodes that an agent names to its clients, and the agent's cluster."""
 
     cluster_id: str
     node_ids: Collection[int]
@@ -31,7 +31,7 @@ AskPeer: TypeAlias = Callable[[Agent], Awaitable[Named | None]]
 
 
 class Peers:
-    """Asks another agent each second, as long as there is no session."""
+    """Asks one other agent each second while there is no session."""
 
     def __init__(self, control: ControlClient, lease: AgentLease, ask: AskPeer) -> None:
         self._control = control
@@ -41,11 +41,10 @@ class Peers:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="peers")
 
     async def stop(self) -> None:
-        """Ask nobody any more."""
+        """Send no more requests."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -55,7 +54,7 @@ class Peers:
             await asyncio.sleep(_PAUSE_SECONDS)
             if not self._is_cut_off or self._lease.trust.is_replaced:
                 continue
-            # Looked at again after the answer: the session may be back.
+            # Checked again after the answer, since the session may be back.
             if await self._is_replaced() and self._is_cut_off:
                 self._give_clients_up()
 
@@ -64,7 +63,7 @@ class Peers:
         return not self._control.cluster.is_current and self._lease.lease_id != NO_LEASE
 
     async def _is_replaced(self) -> bool:
-        """Ask the next one of the other agents."""
+        """Ask the next of the other agents."""
         own_id = self._lease.node_id
         others = [each for each in self._control.cluster.agents if each.node_id != own_id]
         if not others:
@@ -78,15 +77,15 @@ class Peers:
         )
 
     def _give_clients_up(self) -> None:
-        """From now on clients are told that others lead and coordinate.
+        """From now on, tell clients that other agents lead and coordinate.
 
-        What they have asked here and was not sent must not reach the control plane after what they ask there.
+        Unsent requests of theirs must not reach the control plane after the requests that they send there.
         """
         log.warning(
-            "no control plane can be reached, but other agents have one: clients are sent to them until this agent has "
-            "a session again"
+            "no control plane can be reached, but other agents can reach one: clients are sent "
+            "to them until this agent has a session again"
         )
         self._lease.trust.is_replaced = True
         self._control.give_up_unsent(
-            "the agent is cut off, and its clients are sent to other agents"
+            "the agent is cut off from the control plane, and its clients are sent to other agents"
         )

@@ -1,9 +1,9 @@
-"""Cuts a request with long arrays into requests of few elements, and joins the answers to them.
+"""Cuts a request with long arrays into requests of few elements, and joins their answers.
 
-A handler takes a request in one step of the event loop, or in a few, and so does the control plane its command. So that
-others do not wait for a request of a million elements, its API says which array may be cut (`Api.pieces`), and the
-pieces are handled one after another. Everybody else's requests are served in between. The answers are written as they
-come: together, as values, they would take many times the memory.
+A handler processes a request in one or a few steps of the event loop, and the control plane a command likewise. So that
+other clients do not wait for a request with a million elements, its API declares which array may be cut (`Api.pieces`).
+The pieces are handled one after another, with other requests served in between. The answers are encoded as they come,
+since as values they would take many times the memory.
 """
 
 import asyncio
@@ -16,31 +16,34 @@ from lacuna.agent.api import Api, MalformedRequest, Pieces
 from lacuna.agent.limits import MOST_WHOLE
 from lacuna.wire.kernel import Encoded
 
-#: The body of a request that is read in a thread, if its API takes more than MOST_WHOLE elements: more bytes than this.
+#: A longer body is read in a thread, if its API takes more than MOST_WHOLE elements; in bytes.
 LARGE_BYTES: Final = 64 << 10
-#: An answer that is joined is no larger, or the connection is closed.
+#: The most bytes of a joined answer; a larger one closes the connection.
 MOST_ANSWER_BYTES: Final = 100 << 20
 
-# The thread starts with the first large request, and all agents of the process share it.
+# The thread starts with the first large request. All agents of the process share it.
 _executor: Final = ThreadPoolExecutor(1, "large-requests")
 
 
 class Piece(NamedTuple):
-    """A part of a request. `depth`: 0, or in how many nested arrays its first element goes on with the last one's."""
+    """A part of a request. `depth` is the number of nested arrays in which its first element continues the previous
+    one's.
+    """
 
     request: Any
     depth: int
 
 
 async def read(api: Api[Any, Any], body: memoryview, version: int) -> Any:
-    """Read a large request in a thread, which lets the event loop run meanwhile. Raises MalformedRequest."""
+    """Read a large request in a thread, so that the event loop keeps running. Raises MalformedRequest."""
     return await asyncio.get_running_loop().run_in_executor(_executor, api.read, body, version)
 
 
 def pieces_of(api: Api[Any, Any], request: Any, count: int) -> Pieces | None:
     """Return how a request of at most `count` elements is cut, or None if it is handled whole.
 
-    Raises MalformedRequest if it can be neither."""
+    Raises MalformedRequest if neither is possible.
+    """
     for each in api.pieces:
         if getattr(request, each.asked[0]):
             return each if count > each.most else None
@@ -52,12 +55,12 @@ def pieces_of(api: Api[Any, Any], request: Any, count: int) -> Pieces | None:
 def _check(count: int, most: int) -> None:
     if count > most:
         raise MalformedRequest(
-            f"more than {most} of its elements belong together, which is the most that are taken"
+            f"more than {most} of the request's elements belong together; send at most that many"
         )
 
 
 def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
-    """Yield the pieces of a request, as they are needed. Raises MalformedRequest if one cannot be cut enough."""
+    """Yield the pieces of a request as they are needed. Raises MalformedRequest if one cannot be cut small enough."""
     name, *inner = pieces.asked
     for elements, depth in _cut(getattr(request, name), inner, pieces.most):
         yield Piece(request._replace(**{name: elements}), depth)
@@ -66,7 +69,7 @@ def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
 def _cut(
     elements: Sequence[Any], inner: Sequence[str], most: int
 ) -> Iterator[tuple[Sequence[Any], int]]:
-    """Yield runs of elements that have at most `most` in all, with the depth of each; see Piece."""
+    """Yield runs of elements that contain at most `most` in all, with the depth of each (see Piece)."""
     run: list[Any] = []
     left = most
     for element in elements:
@@ -93,9 +96,10 @@ def _cut_one(element: Any, inner: Sequence[str], most: int) -> Iterator[tuple[Se
 
 
 def count_of(value: Any, most: int = sys.maxsize) -> int:
-    """Return how many elements a value stands for: those of its arrays, and itself unless it is an array.
+    """Return the number of elements in a value: those of its arrays, and itself unless it is an array.
 
-    Beyond `most` they need not all be counted."""
+    Elements beyond `most` need not all be counted.
+    """
     if type(value) is not tuple:
         arrays = [field for field in value if isinstance(field, tuple)] if _is_row(value) else ()
         return 1 + sum(count_of(field, most) for field in arrays)
@@ -114,9 +118,9 @@ def _is_row(value: Any) -> bool:
 
 
 class Joined:
-    """The answers to the pieces of one request, as one.
+    """The answers to the pieces of one request, joined into one.
 
-    Of each nested array, the elements before the last are written already; the last may still grow.
+    In each nested array, all elements but the last are already encoded, since only the last may still grow.
     """
 
     def __init__(
@@ -126,7 +130,7 @@ class Joined:
         answered: tuple[str, ...],
         on_errors: Callable[[Sequence[int]], None],
     ) -> None:
-        """`on_errors` is called with the error codes in what is written."""
+        """`on_errors` is called with the error codes in the encoded bytes."""
         self._codec = api.response.codec
         self._version = version
         self._names = answered
@@ -136,9 +140,10 @@ class Joined:
         self._response: Any = None
 
     def add(self, response: Any, depth: int) -> bool:
-        """Add the answer to the next piece; return False if it is one error that stands for all of them.
+        """Add the answer to the next piece. Return False if it is one error that stands for all pieces.
 
-        Raises MalformedRequest if the answer becomes too large."""
+        Raises MalformedRequest if the answer becomes too large.
+        """
         elements = getattr(response, self._names[0])
         is_over = not elements and getattr(response, "error_code", 0) != 0
         if is_over:
@@ -148,7 +153,8 @@ class Joined:
         size = sum(each.size for each in self._written if each is not None)
         if size > MOST_ANSWER_BYTES:
             raise MalformedRequest(
-                f"the answer has more than {MOST_ANSWER_BYTES >> 20} MiB; ask for less at a time"
+                f"the answer has more than {MOST_ANSWER_BYTES >> 20} MiB; request fewer elements "
+                "at a time"
             )
         return not is_over
 
@@ -172,7 +178,7 @@ class Joined:
             self._add(level + 1, self._inner(level, elements[-1]), 0)
 
     def _end(self, level: int) -> None:
-        """Write the last element of an array: it grows no more."""
+        """Encode the last element of an array, which will not grow any more."""
         last = self._last[level]
         if last is None:
             return
@@ -193,6 +199,6 @@ class Joined:
         return inner
 
     def _goes_on(self, level: int, element: Any) -> bool:
-        """Whether an element is the last one's rest: a guard may have changed their order."""
+        """Whether an element continues the last one. A guard may have changed their order."""
         last, nothing = self._last[level], {self._names[level + 1]: ()}
         return last is not None and last._replace(**nothing) == element._replace(**nothing)

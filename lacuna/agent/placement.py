@@ -1,9 +1,9 @@
-"""Chooses the agents that clients are sent to: the live ones, those of our own zone first, by rendezvous hashing.
+"""Chooses the agents that clients are sent to: live ones, preferably in this agent's zone, by rendezvous hashing.
 
-The live agents are those that have a lease, and a session over which it is renewed. Any agent can serve any
-partition and any group; placement only helps caches and flushes, so two agents that see different live agents for a
-moment do no harm. When an agent comes or goes, only its own share moves. A client asks an agent of its own zone (it
-was bootstrapped there), so the zone of the agent that answers is taken as the client's.
+An agent is live if it has a lease and a session over which it is renewed. Any agent can serve any partition and any
+group. Placement only helps caches and flushes, so it does no harm if two agents temporarily see different live agents.
+When an agent comes or goes, only its own share moves. A client connects to an agent of its own zone (it was
+bootstrapped there), so the answering agent's zone counts as the client's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ from lacuna.controlplane.v1.cluster_pb2 import Agent
 def live_agents(context: AgentContext) -> Sequence[Agent]:
     """Return the live agents, one for each node id, in order of node id; this agent if the control plane names none.
 
-    Without those that have just died, as far as this agent sees, if there are others. Without this agent, if it is cut
-    off and other agents are known to serve its clients.
+    Agents that seem to have just died are omitted if others remain. This agent is omitted if it is cut off and other
+    agents are known to serve its clients.
     """
     found = {agent.node_id: agent for agent in context.control.cluster.agents}
     if context.lease.trust.is_replaced:
@@ -31,10 +31,10 @@ def live_agents(context: AgentContext) -> Sequence[Agent]:
 
 
 def brokers(context: AgentContext, *, with_gone: bool) -> Sequence[Agent]:
-    """Return the agents that Metadata names, in order of node id: the live ones, and those that are leaving.
+    """Return the agents that Metadata names, in order of node id: the live ones and those that are leaving.
 
-    `with_gone` adds those that are hidden or gone. A tool that asks every broker would wait for these, but librdkafka's
-    producers have to be told of them (adr/0058). Nothing is placed on them.
+    `with_gone` adds agents that are hidden or gone. A tool that queries every broker would wait for these, but
+    librdkafka's producers need them (adr/0058). Nothing is placed on them.
     """
     cluster = context.control.cluster
     hidden = [
@@ -48,14 +48,14 @@ def brokers(context: AgentContext, *, with_gone: bool) -> Sequence[Agent]:
 
 
 def candidates(context: AgentContext) -> Sequence[Agent]:
-    """Return the live agents on which work is placed: those of our zone if there are any, else all."""
+    """Return the live agents on which work is placed: those of this agent's zone if there are any, otherwise all."""
     agents = live_agents(context)
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 
 
 def as_seen(agents: Iterable[Agent], session: Session) -> Sequence[Agent]:
-    """Return agents with the hosts and ports that clients of the session's listener use, without those that lack it."""
+    """Return agents with the hosts and ports for clients of the session's listener, without agents that lack it."""
     listener = session.listener.name
     return [seen for agent in agents if (seen := _at_listener(agent, listener)) is not None]
 
@@ -71,14 +71,15 @@ def _at_listener(agent: Agent, listener: str) -> Agent | None:
 
 
 def others_are_live(context: AgentContext) -> bool:
-    """Return whether clients of this agent can be sent to another one, in any zone."""
+    """Return whether another agent, in any zone, can take this agent's clients."""
     return any(agent.node_id != context.lease.node_id for agent in live_agents(context))
 
 
 def controller(context: AgentContext) -> int:
-    """Return the node id to name as the controller; -1 if no agent is live.
+    """Return the node id to name as the controller, or -1 if no agent is live.
 
-    It is this agent if it is a candidate, so that a client never has to discover that another agent is gone."""
+    It is this agent if it is a candidate, so that clients do not have to discover that another agent is gone.
+    """
     node_ids = [agent.node_id for agent in candidates(context)]
     if context.lease.node_id in node_ids:
         return context.lease.node_id
@@ -86,7 +87,9 @@ def controller(context: AgentContext) -> int:
 
 
 def is_ours(context: AgentContext, key: bytes) -> bool:
-    """Whether `key` belongs to this agent: true on exactly one live agent of all zones, if they see the same agents."""
+    """Whether `key` belongs to this agent. It is true on exactly one live agent of all zones if they see the same
+    agents.
+    """
     (is_one,) = are_ours(context, (key,))
     return is_one
 

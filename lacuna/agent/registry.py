@@ -56,7 +56,7 @@ class Registry:
         return self._advertised
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether requests of this version are served; others close the connection, as in Kafka."""
+        """Whether requests of this version are served. Others close the connection, as in Kafka."""
         return self.get(api_key, version) is not None
 
 
@@ -88,7 +88,7 @@ def _requests() -> Mapping[int, Message[Any]]:
 
 @cache
 def api_names() -> Mapping[int, str]:
-    """Return the name of each API by its key, as Kafka writes it: Produce, Fetch."""
+    """Return the name of each API by its key, in Kafka's spelling: Produce, Fetch."""
     return {
         key: request.body.make.__name__.removesuffix("Request")
         for key, request in _requests().items()

@@ -1,6 +1,6 @@
-"""What an agent tells of itself with each renewal of its lease, for those who look at the cluster (adr/0044).
+"""The report that an agent sends with each renewal of its lease, for cluster overviews (adr/0044).
 
-It is bounded: of the connections only some are looked at, and of the kinds of clients only the most frequent are told.
+It is bounded: only some of the connections are examined, and only the most frequent kinds of clients reported.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ from lacuna.controlplane.v1.reports_pb2 import (
 )
 from lacuna.logstore.objects.store import StoreMetrics
 
-#: Connections that are looked at, which takes a millisecond.
+#: The connections that are examined, which takes a millisecond.
 _LOOKED_AT: Final = 2000
-#: Kinds of clients that are told, and ids and hosts of each.
+#: The kinds of clients that are reported, and the ids and hosts of each.
 _KINDS: Final = 20
 _EXAMPLES: Final = 5
 _MOST_OF_ID: Final = 100
@@ -39,7 +39,7 @@ class _Kind:
 def report_of(
     context: AgentContext, peers: Sequence[Peer], housekeeping: HousekeepingMetrics | None
 ) -> AgentReport:
-    """Return the report of an agent to which `peers` are connected; `housekeeping` is None if others do that."""
+    """Return the report of an agent to which `peers` are connected. `housekeeping` is None if other agents do it."""
     metrics, cache = context.metrics, context.fetch.cache.metrics
     clients = clients_of(islice(peers, _LOOKED_AT))
     return AgentReport(
@@ -58,7 +58,7 @@ def report_of(
 
 
 def clients_of(peers: Iterable[Peer]) -> list[ConnectedClients]:
-    """Count connections by what the clients say that they are, the most frequent first, and leave the others out."""
+    """Count connections by the clients' software, the most frequent first, up to the bound."""
     kinds: dict[tuple[str, str], _Kind] = {}
     for peer in peers:
         kind = kinds.setdefault((peer.software.name, peer.software.version), _Kind())

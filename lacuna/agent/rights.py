@@ -1,4 +1,4 @@
-"""What the client of one request may do: the authorizer's answers for its principal and host; denials are logged."""
+"""The rights of one request's client: the authorizer's answers for its principal and host. Logs denials."""
 
 from lacuna.agent.client import Peer
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
@@ -8,7 +8,9 @@ from lacuna.controlplane.shared.errors import ErrorCode
 
 
 class Rights:
-    """Asked with `is_logged` false, a denial is not logged: the client only wants to know what it may do."""
+    """The rights of one request's client. With `is_logged` false, denials are not logged, since the client only asks
+    for its rights.
+    """
 
     __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
 
@@ -20,7 +22,7 @@ class Rights:
         self.host = peer.host
 
     def may(self, operation: int, resource_type: int, name: str, *, is_logged: bool = True) -> bool:
-        """Return whether the client may do something to a resource."""
+        """Return whether the client may perform an operation on a resource."""
         if self._authorizer.allows(self.principal, self.host, operation, resource_type, name):
             return True
         if is_logged:
@@ -28,31 +30,33 @@ class Rights:
         return False
 
     def may_topic(self, operation: int, name: str, *, is_logged: bool = True) -> bool:
-        """Return whether the client may do something to a topic."""
+        """Return whether the client may perform an operation on a topic."""
         return self.may(operation, ResourceType.TOPIC, name, is_logged=is_logged)
 
     def may_cluster(self, operation: int, *, is_logged: bool = True) -> bool:
-        """Return whether the client may do something to the cluster."""
+        """Return whether the client may perform an operation on the cluster."""
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
 
     def error(self, operation: int, resource_type: int, name: str) -> int:
-        """Return the error of a client that may not do something to a resource, or NONE if it may."""
+        """Return the error if the client may not perform an operation on a resource, or NONE if it may."""
         if self.may(operation, resource_type, name):
             return ErrorCode.NONE
         return DENIED[resource_type]
 
     def may_write_somewhere(self) -> bool:
-        """Return whether the client may write to any topic at all."""
+        """Return whether the client may write to at least one topic."""
         return self._authorizer.allows_somewhere(
             self.principal, self.host, Operation.WRITE, ResourceType.TOPIC
         )
 
     def operations(self, resource_type: int, name: str) -> int:
-        """Return what the client may do to a resource, as the bits of KIP-430."""
+        """Return the client's operations on a resource, as the bits of KIP-430."""
         return self._authorizer.operations(self.principal, self.host, resource_type, name)
 
     def cluster_operations(self) -> int:
-        """Return what the client may do to the cluster, as the bits of KIP-430; 0 if it may not describe it."""
+        """Return the client's operations on the cluster, as the bits of KIP-430; 0 if it may not describe the
+        cluster.
+        """
         if not self.may_cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)

@@ -52,13 +52,13 @@ class AgentServer:
         self.large_requests = asyncio.Lock()
         self._most = min(context.settings.max_connections, room_for_connections())
         self._addresses = Addresses(context.quotas.limits)
-        #: A dict as an ordered set: what is done to all of them is done in the order in which they came.
+        #: A dict as an ordered set, so that operations on all connections follow their order.
         self._connections: dict[ClientConnection, None] = {}
         self._handshakes: dict[Handshake, None] = {}
         self._listening: list[asyncio.Server] = []
         self._reuses_port = False
         self._sweep: asyncio.TimerHandle | None = None
-        #: Whether clients are told that their requests go to other agents now.
+        #: Whether clients are being sent to other agents.
         self.is_handing_over = False
         #: The port of each listener, in their order; empty before `start`.
         self.ports: list[int] = []
@@ -106,7 +106,6 @@ class AgentServer:
 
     @property
     def port(self) -> int:
-        """The port of the first listener; 0 before `start`."""
         return self.ports[0] if self.ports else 0
 
     @property
@@ -115,19 +114,19 @@ class AgentServer:
         return bool(self._listening)
 
     def suspend(self) -> None:
-        """Abort every connection and accept no more, until `resume`."""
+        """Abort every connection and accept no more until `resume`."""
         self._close_listeners()
         self.drop_clients()
 
     async def resume(self) -> None:
-        """Listen again where it did before. Raises ListenError if it cannot."""
+        """Listen again at the same addresses. Raises ListenError if that fails."""
         await self._listen()
 
     async def hand_over(self) -> None:
         """Tell clients to go to other agents, until they have gone or for hand_over_ms.
 
-        The control plane must have been told (`AgentLease.leave`), or they would be sent back. A client that is told
-        asks who serves it now, over the connection that it has, and connects there. If its connection closed first,
+        The control plane must know first (`AgentLease.leave`), or the clients would be sent back. A client that is told
+        requests the new agent over its existing connection, and connects there. If its connection closed first,
         librdkafka would try to connect here again, with pauses of up to ten seconds.
         """
         self.is_handing_over = True
@@ -137,7 +136,8 @@ class AgentServer:
         while remaining := self._remaining(loop.time()):
             if loop.time() >= end:
                 log.warning(
-                    "connections are cut off whose clients have not gone to other agents within %d ms: %d",
+                    "connections are closed whose clients have not moved to other agents within "
+                    "%d ms: %d",
                     most_ms,
                     remaining,
                 )
@@ -145,11 +145,11 @@ class AgentServer:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _remaining(self, now: float) -> int:
-        """Return over how many connections a client still asks this agent."""
+        """Return the number of connections over which clients still send requests to this agent."""
         return sum(not connection.has_left(now) for connection in self._connections)
 
     async def stop(self) -> None:
-        """Accept no more connections, answer what was read for at most shutdown_grace_ms, and close."""
+        """Accept no more connections, answer the requests already read for at most shutdown_grace_ms, and close."""
         if self._sweep is not None:
             self._sweep.cancel()
         listening = list(self._listening)
@@ -173,9 +173,10 @@ class AgentServer:
         self.drop_clients()
 
     def drop_clients(self) -> None:
-        """Abort every connection and discard what was sent on it and not read; clients reconnect and repeat it.
+        """Abort every connection and discard its unread requests. Clients reconnect and repeat them.
 
-        For an agent whose lease has ended or that was hidden: others have served its clients meanwhile.
+        Used for an agent whose lease has ended or that was hidden, since others have served its clients in the
+        meantime.
         """
         for connection in list(self._connections):
             connection.abort()
@@ -183,7 +184,7 @@ class AgentServer:
             handshake.abort()
 
     def peers(self) -> list[Peer]:
-        """The clients that are connected, one for each connection."""
+        """The connected clients, one for each connection."""
         return [connection.peer for connection in self._connections]
 
     # Called by connections.
@@ -211,7 +212,7 @@ class AgentServer:
         return True
 
     def end_handshake(self, handshake: Handshake) -> None:
-        """Unregister it."""
+        """Unregister the connection."""
         if handshake in self._handshakes:
             del self._handshakes[handshake]
             self._addresses.closed(handshake.address)
@@ -220,7 +221,7 @@ class AgentServer:
         most = self._most_of_address()
         if self._addresses.open_now(address) >= most:
             self.context.metrics.connections_refused += 1
-            why = f"it has as many connections as max.connections.per.ip allows: {most}"
+            why = f"it has {most} connections, the limit of max.connections.per.ip"
             if self.complaints.is_new(address, why, asyncio.get_running_loop().time()):
                 log.warning("%s: connection closed: %s", address, why)
             return False
@@ -238,14 +239,14 @@ class AgentServer:
         return self._limit(MAX_CONNECTIONS_PER_IP, LARGEST_INT)
 
     def _limit(self, name: str, fixed: int) -> int:
-        """Return what was set for all brokers, or else this agent's own setting."""
+        """Return the value set for all brokers, or this agent's own setting."""
         configs = self.context.control.cluster.security.configs
         return int(configs[name]) if name in configs else fixed
 
     def _why_crowded(self) -> str:
         most = self._most_connections()
         if most < self._most or most == self.context.settings.max_connections:
-            return f"{most} are open, the limit that max.connections sets"
+            return f"{most} are open, the limit of max.connections"
         return f"{most} are open; to allow more, {MORE_FILES}"
 
     def forget(self, connection: ClientConnection) -> None:

@@ -1,11 +1,11 @@
-"""Serves the requests of one connection: decides which one runs, and sends answers in order.
+"""Serves the requests of one connection: schedules them, and sends their answers in order.
 
     waiting frames -> handlers -> slots -> the connection, in the order of the requests
 
-One request is served at a time, as in Kafka. Requests of a pipelined API (Produce) are the
-exception: they start in order and finish in any order, so that several share a flush; a request of
-another API waits until they are answered. A slot keeps the place of each answer. A handler begins as
-soon as its request is complete and allowed to run; it gets a task only if it has to wait.
+One request is served at a time, as in Kafka. Requests of a pipelined API (Produce) are the exception. They start in
+order and finish in any order, so that several share a flush, and a request of another API waits until they are
+answered. A slot keeps the place of each answer. A handler begins as soon as its request is complete and allowed to run.
+It gets a task only if it has to wait.
 """
 
 import asyncio
@@ -48,14 +48,14 @@ from lacuna.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 log = logging.getLogger("lacuna.agent")
 
-#: How often a member of a classic group sends a heartbeat, by default (heartbeat.interval.ms), which it does not tell.
+#: The default interval of heartbeats in a classic group (heartbeat.interval.ms), which members do not send.
 _CLASSIC_HEARTBEAT_SECONDS: Final = 3.0
-#: How much later than the interval that it was told a member's heartbeat may come: clients look at it now and then.
+#: How late a member's heartbeat may be, since clients check the interval only occasionally.
 _LATE_SECONDS: Final = 1.0
 
 
 def _for_clients(error_code: int) -> int:
-    """Hide codes below -1, which Kafka does not have: they are for use within the cluster."""
+    """Hide codes below -1, which Kafka does not have and which are only used within the cluster."""
     unknown = int(ErrorCode.UNKNOWN_SERVER_ERROR)
     return max(error_code, unknown)
 
@@ -74,12 +74,12 @@ class _Slot:
         self.is_alone = False
         self.buffers: Sequence[Buffer] = ()
         self.task: asyncio.Task[None] | None = None
-        #: How long it takes, if quotas ask.
+        #: The time that it takes, if quotas need it.
         self.timed: Timed | None = None
 
 
 class Connection(Protocol):
-    """What the serving of requests needs of the connection that they came on: ClientConnection."""
+    """The part of ClientConnection that serving its requests needs."""
 
     @property
     def may_serve(self) -> bool:
@@ -88,7 +88,7 @@ class Connection(Protocol):
 
     @property
     def may_wait(self) -> bool:
-        """Whether its requests may be left to wait, as the agent is not stopping."""
+        """Whether its requests may be kept waiting, which is so unless the agent is stopping."""
         ...
 
     @property
@@ -98,7 +98,7 @@ class Connection(Protocol):
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether clients are told to go to other agents."""
+        """Whether clients are being sent to other agents."""
         ...
 
     @property
@@ -115,7 +115,7 @@ class Connection(Protocol):
         ...
 
     def end(self) -> None:
-        """Close once what was answered has been sent."""
+        """Close once the answers have been sent."""
         ...
 
     def abort(self) -> None:
@@ -157,11 +157,11 @@ class Serving:
         self.peer = peer
         #: host:port of the client, for the log.
         self.name = f"{peer.host}:{peer.port}"
-        #: Whether the last request was AddOffsetsToTxn, not counting AddPartitionsToTxn, which may come beside it.
+        #: Whether the last request was AddOffsetsToTxn, ignoring AddPartitionsToTxn, which may accompany it.
         self.owes_offsets = False
-        #: Whether the client takes this agent for the coordinator of its group or transactions.
+        #: Whether the client regards this agent as the coordinator of its group or transactions.
         self.asks_coordinator = False
-        #: How long the client is silent at most between two heartbeats, if it is a member of a group.
+        #: The longest silence of the client between two heartbeats, if it is a member of a group.
         self.heartbeat_seconds = _CLASSIC_HEARTBEAT_SECONDS
 
     @property
@@ -175,11 +175,13 @@ class Serving:
         self.go_on()
 
     def go_on(self) -> None:
-        """Begin the requests that may begin now. Called when requests arrive or are answered, or writing may go on."""
+        """Begin the requests that may begin now. Called when requests arrive or are answered, or when writing may
+        continue.
+        """
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
             api = self._registry.get(frame.api_key, frame.api_version)
-            assert api is not None, "the frame reader lets no other through"
+            assert api is not None, "the frame reader rejects all others"
             if self._slots and not (api.pipelined and self._slots[0].api.pipelined):
                 return
             if self._slots and self._slots[-1].is_alone:
@@ -195,14 +197,15 @@ class Serving:
             self._begin(api, frame)
 
     def cancel_wait(self) -> None:
-        """Cancel the running request if it only waits for others, as the client has left."""
+        """Cancel the running request if it only waits for records or members, since the client has left."""
         if self._slots and self._slots[0].api.waits:
             self._cancel_soon(self._slots[0])
 
     def drop(self) -> tuple[int, int]:
         """Drop the requests that have not begun, and cancel the running one unless it is pipelined.
 
-        Return how many requests were dropped, and their total size in bytes."""
+        Return the number of dropped requests, and their total size in bytes.
+        """
         dropped = len(self._frames), sum(frame.size for frame in self._frames)
         self._frames.clear()
         if self._slots and not self._slots[0].api.pipelined:
@@ -232,7 +235,7 @@ class Serving:
                 self._cancel_soon(slot)
 
     def _cancel_soon(self, slot: _Slot) -> None:
-        # Not before the task's first step, or the coroutine in it would not learn that it ends.
+        # Not before the task's first step, or its coroutine would not receive the cancellation.
         if slot.task is not None:
             asyncio.get_running_loop().call_soon(slot.task.cancel)
 
@@ -250,7 +253,7 @@ class Serving:
         except MalformedRequest as error:
             self._connection.close_malformed(error)
         except Exception:
-            # Not even an error could be sent; without an answer the client would wait for ever.
+            # Not even an error could be sent. Without an answer, the client would wait forever.
             self._context.metrics.requests_failed += 1
             log.exception(
                 "%s: connection closed by an unexpected error; please report it", self.name
@@ -327,7 +330,7 @@ class Serving:
     async def _respond_in_pieces(
         self, slot: _Slot, call: Call, how: Pieces, cut: Iterable[pieces.Piece]
     ) -> Sequence[Buffer] | None:
-        """Answer piece by piece; others are served in between. None if the client has left."""
+        """Answer piece by piece, with other requests served in between. None if the client has left."""
         api = slot.api
         joined = pieces.Joined(api, call.version, how.answered, partial(_count_errors, api, call))
         for request, depth in cut:
@@ -356,7 +359,7 @@ class Serving:
         metrics.requests_failed += 1
         if isinstance(error, CommandRefused):
             refusal = api.refuse(call, request, _for_clients(error.code))
-            log.warning("%s: API %d was refused: %s", self.name, api.key, error)
+            log.warning("%s: API %d was rejected: %s", self.name, api.key, error)
             return refusal
         log.error(
             "%s: unexpected error in API %d version %d; please report it",
@@ -368,7 +371,7 @@ class Serving:
         return api.refuse(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     async def _handled(self, slot: _Slot, call: Call, request: Any) -> Sequence[Buffer] | None:
-        """Return what the handler answers, and count what that used; None if no answer is wanted."""
+        """Return the handler's answer, and count its use; None if no answer is wanted."""
         api = slot.api
         change = None if slot.timed is None else mutations.change_of(call, api, request)
         if change is not None and (answer := await self._refused_change(change, call, request)):
@@ -385,7 +388,7 @@ class Serving:
     def _accounted(
         self, slot: _Slot, call: Call, response: Any, changed: int = 0
     ) -> Sequence[Buffer]:
-        """Return the body of an answer, which says how long the client waits for what it has used."""
+        """Return the body of an answer, which includes how long the client must wait for its use."""
         body = _written(slot.api, call, response)
         if delay := self._spend(slot, call, body, changed):
             return slot.api.write(throttling.told(response, delay), call.version)
@@ -402,14 +405,16 @@ class Serving:
         return delay > 0
 
     def _mute(self, delay: float) -> None:
-        """Serve no further request for a while: what is owed after it is asked again then, as shares change."""
+        """Serve no further request for a while. The remaining wait is computed again afterwards, since shares
+        change.
+        """
         if delay:
             self._connection.mute(min(delay, LONGEST_SECONDS))
 
     def _count_rest(
         self, peer: Peer, timed: Timed, _task: asyncio.Task[None] | None = None
     ) -> None:
-        """Count the time that a request took since it was counted for its answer."""
+        """Count the time that a request took after it was counted for its answer."""
         now = asyncio.get_running_loop().time()
         throttling.spend_seconds(self._context.quotas, peer, timed.take_rest(), now)
 
@@ -427,7 +432,7 @@ class Serving:
         return _written(change.api, call, throttling.told(response, delay))
 
     def _spend(self, slot: _Slot, call: Call, body: Sequence[Buffer], changed: int = 0) -> float:
-        """Count what a request has used, and the partitions that it `changed`; return how long its client waits."""
+        """Count a request's use, and the partitions that it `changed`; return how long its client must wait."""
         if slot.timed is None:
             return 0.0
         quotas, peer, now = self._context.quotas, call.peer, asyncio.get_running_loop().time()
@@ -441,7 +446,7 @@ class Serving:
         return delay
 
     async def _take_token(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
-        """Return the token that answers one without a header; None if the connection ends without an answer."""
+        """Return the token that answers one without a header, or None if the connection ends without an answer."""
         request = SaslAuthenticateRequest(bytes(frame.body))
         response = await api.handle(Call(self._context, self.peer, 0), request)
         assert response is not None
@@ -454,7 +459,7 @@ class Serving:
         try:
             answer = api.refuse(call, request, api.moved)
         except MalformedRequest:
-            return None  # nobody waits for an answer (acks=0)
+            return None  # no client waits for an answer (acks=0)
         self.asks_coordinator = False
         return answer
 
@@ -467,10 +472,11 @@ class Serving:
 def _not_admitted(session: Session, api_key: int) -> FrameError:
     if session.has_expired:
         return FrameError(
-            f"{printable(str(session.principal))} had to authenticate again, and sent API {api_key} instead"
+            f"{printable(str(session.principal))} had to authenticate again, but sent API "
+            f"{api_key} instead"
         )
     return FrameError(
-        f"it sent API {api_key} and has not authenticated: set its security.protocol to "
+        f"it sent API {api_key} before authenticating: set its security.protocol to "
         f"{session.listener.protocol.value}"
     )
 

@@ -1,4 +1,4 @@
-"""Runs many small works of one request side by side, a few at a time."""
+"""Runs many small tasks of one request concurrently, a few at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 async def side_by_side(works: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """Return what the works return, in their order; at most `most` of them run at once.
+    """Return the results of the tasks in their order; at most `most` of them run at once.
 
-    The first error is raised, and the others are cancelled.
+    The first error is raised, and the other tasks are cancelled.
     """
     if len(works) == 1:
         return [await works[0]()]

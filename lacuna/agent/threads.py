@@ -1,13 +1,13 @@
-"""Threads for what would keep the event loop waiting."""
+"""Threads for work that would block the event loop."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 
 class Threads(ThreadPoolExecutor):
-    """An executor whose first thread starts at once, while an error still says that it cannot.
+    """An executor whose first thread starts at once, when an error can still be reported.
 
-    Further ones start when they are needed. If one cannot, as memory or processes are short, those that run do its
-    work too: Python's executor raises an error instead, while the work stays in its queue.
+    Further threads start when they are needed. If one cannot start because memory or processes are short, the running
+    ones do its work too. Python's executor would raise an error instead, and leave the work in its queue.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -24,4 +24,4 @@ class Threads(ThreadPoolExecutor):
 
 
 def _nothing() -> None:
-    """Has a thread started."""
+    """Do nothing, so that a thread starts."""

@@ -1,14 +1,14 @@
 """Trust: whether clients may be answered from the views, which depends on when they were last known to be right (S7).
 
 Changes made through other agents reach an agent over its session, a moment after they were answered there. An agent
-that was suspended, or whose session stalls, does not know that its views are out of date: when it resumes, it could
-answer from views as old as its sleep before it has read what came meanwhile. So every reply to a call marks the views
-as right at the time when the call began, since a reply comes after all changes that it saw (adr/0003). Time is that
-of the event loop, which goes on while the process is suspended. Renewing the lease is such a call; a request that
-needs younger views makes one.
+that was suspended, or whose session stalls, does not know that its views are out of date. When it resumes, it could
+answer from stale views before it has read the changes made in the meantime. So every reply to a call confirms the views
+as of the start of the call, since a reply comes after all changes that it saw (adr/0003). Time is that of the event
+loop, which advances while the process is suspended. Renewing the lease is such a call, and a request that needs more
+recent views makes one.
 
-Views that are not trusted still show what was there, and no offset ever gets other records. So while no control plane
-can be reached, fetches read on in them, but are told of no end (adr/0034).
+Views that are not trusted still show the records known before, and no offset ever gets other records. So while no
+control plane can be reached, fetches continue to read from them, but no answer says that the log ends (adr/0034).
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from typing import Final
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.controlplane.client import ControlClient, confirm
 
-#: For how long fetches read on without a control plane. After that, objects that were replaced meanwhile are deleted
-#: (COLLECTION_GRACE_MS), and what was deleted meanwhile is to be gone.
+#: How long fetches continue without a control plane. After that, objects that were replaced in the meantime are deleted
+#: (COLLECTION_GRACE_MS), and deleted records should be gone.
 READ_ON_SECONDS: Final = 300.0
 
 
 class Trust:
-    """Tracks how old the views of one agent are. They are trusted for `lasts` seconds, as long as a lease lasts."""
+    """Tracks the age of one agent's views. They are trusted for `lasts` seconds, the duration of a lease."""
 
     def __init__(self, control: ControlClient, metrics: AgentMetrics) -> None:
         self.lasts = math.inf
-        #: Whether the control plane, which cannot be reached, has sent our clients to other agents.
+        #: Whether the control plane, which cannot be reached, has sent this agent's clients to other agents.
         self.is_replaced = False
         self._control = control
         self._metrics = metrics
@@ -36,7 +36,7 @@ class Trust:
         self._asking: asyncio.Task[None] | None = None
 
     def renew(self, as_of: float) -> None:
-        """Note that the views are at least as new as `as_of`, the loop time at which a call now answered was made."""
+        """Record that the views are at least as new as `as_of`, the loop time at which the answered call was made."""
         self._as_of = max(self._as_of, as_of)
 
     def holds(self, since: float = -math.inf) -> bool:
@@ -47,21 +47,21 @@ class Trust:
     def is_alone(self, longest: float) -> bool:
         """Whether there is no control plane to ask, and there was one `longest` seconds ago.
 
-        False as well once others are known to serve our clients.
+        Also false once other agents are known to serve this agent's clients.
         """
         now = asyncio.get_running_loop().time()
         is_cut_off = not self._control.cluster.is_current
         return is_cut_off and not self.is_replaced and self._as_of >= now - longest
 
     async def restore(self, since: float = -math.inf) -> None:
-        """Wait until `holds(since)`; concurrent waiters share one call. Raises ControlPlaneUnavailable."""
+        """Wait until `holds(since)`. Concurrent waiters share one call. Raises ControlPlaneUnavailable."""
         while not self.holds(since):
             if self._asking is None:
                 self._asking = asyncio.get_running_loop().create_task(self._ask(), name="trust")
-                # If everyone who waits is cancelled, nobody else looks at its error.
+                # If all waiters are cancelled, no other code retrieves its error.
                 self._asking.add_done_callback(lambda task: task.cancelled() or task.exception())
             asking = self._asking
-            # Not a shield: Python 3.14 logs what a shielded task raises once its waiter is cancelled.
+            # Not a shield: Python 3.14 logs the exception of a shielded task once its waiter is cancelled.
             await asyncio.wait([asking])
             asking.result()
 

@@ -1,4 +1,4 @@
-"""The agent's view of the cluster, brought up to date before an answer denies that a topic or partition exists."""
+"""The agent's view of the cluster, updated before an answer denies that a topic or partition exists."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from lacuna.controlplane.client import ClusterView, confirm
 
 
 async def view_with(context: AgentContext, topics: Iterable[str] = ()) -> ClusterView:
-    """Return the view once there is one and it is trusted; if one of `topics` is missing, bring it up to date first.
+    """Return the view once it exists and is trusted. If it lacks one of `topics`, update it first.
 
     A tool may ask this agent about a topic that it has just created through another one. Raises
     ControlPlaneUnavailable.
@@ -24,6 +24,6 @@ async def view_with(context: AgentContext, topics: Iterable[str] = ()) -> Cluste
 
 
 async def current_view(context: AgentContext) -> ClusterView:
-    """Bring the view up to date with the control plane, and return it. Raises ControlPlaneUnavailable."""
+    """Update the view from the control plane, and return it. Raises ControlPlaneUnavailable."""
     await confirm(context.control)
     return context.control.cluster

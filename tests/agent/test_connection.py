@@ -117,7 +117,7 @@ def test_a_header_has_so_many_tagged_fields(count: int) -> None:
     reader = make_reader()
     if count > kernel.MOST_TAGS:
         with pytest.raises(
-            FrameError, match=f"in the request header, it has {count} tagged fields"
+            FrameError, match=f"invalid request header: it has {count} tagged fields"
         ):
             feed(reader, data, len(data))
     else:
@@ -130,7 +130,7 @@ BAD = {
     "negative size": struct.pack(">i", -1),
     "size 0": struct.pack(">i", 0),
     "too small for a header": struct.pack(">i", 8) + b"\0\3\0\1\0\0\0\0",
-    "beyond the limit": struct.pack(">i", LIMIT + 1),
+    "exceeds the limit": struct.pack(">i", LIMIT + 1),
     "client id passes the end": struct.pack(">ihhih", 12, 3, 1, 0, 9) + b"ab",
     "client id of size -2": struct.pack(">ihhih", 10, 3, 1, 0, -2),
     "client id not UTF-8": struct.pack(">ihhih", 11, 3, 1, 0, 1) + b"\xff",

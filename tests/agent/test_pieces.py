@@ -211,7 +211,7 @@ async def test_an_answer_that_becomes_too_large_closes_the_connection(
         body = encode_body(32, 4, DescribeConfigsRequest(resources, True, True))
         client.send(encode_request(32, 4, body))
         assert await client.is_closed()
-    assert "the answer has more than 1 MiB; ask for less at a time" in caplog.text
+    assert "the answer has more than 1 MiB; request fewer elements at a time" in caplog.text
 
 
 async def test_a_piece_that_cannot_be_cut_closes_the_connection(
@@ -223,7 +223,7 @@ async def test_a_piece_that_cannot_be_cut_closes_the_connection(
         asked = request(32, 4, resources=[DescribeConfigsResource(2, "t", keys)])
         client.send(encode_request(32, 4, encode_body(32, 4, asked)))
         assert await client.is_closed()
-    assert f"more than {MOST_WHOLE} of its elements belong together" in caplog.text
+    assert f"more than {MOST_WHOLE} of the request's elements belong together" in caplog.text
 
 
 def test_messages_say_where_their_arrays_are() -> None:

@@ -85,7 +85,7 @@ async def test_a_request_may_want_no_answer() -> None:
 SWEEPING_MS = 20
 BAD = {
     "garbage": b"GET / HTTP/1.1\r\n\r\n",
-    "beyond the limit": struct.pack(">i", 100 * (1 << 20) + 1),
+    "exceeds the limit": struct.pack(">i", 100 * (1 << 20) + 1),
     "unknown api": encode_request(999 - 987 + 48, 0, b""),
     "unknown version": encode_request(SEQUENTIAL, 2, b""),
     "bad body": frame(SEQUENTIAL, "bad"),
@@ -230,7 +230,7 @@ async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture
         await answers(fourth, 1)
         assert (context.metrics.connections_refused, context.metrics.connections_accepted) == (5, 3)
     (told,) = [each.getMessage() for each in caplog.records if each.name == "lacuna.agent"]
-    assert told == "new connections are refused: 2 are open, the limit that max.connections sets"
+    assert told == "new connections are refused: 2 are open, the limit of max.connections"
 
 
 async def test_the_limit_of_open_files_bounds_connections(
@@ -341,7 +341,7 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
                 await stalled.frame()
         assert server.budget.taken == 0
     (message,) = caplog.messages
-    said = r"connection closed: \d+ bytes of a frame came in \d+ s, and others wait"
+    said = r"connection closed: \d+ bytes of a frame came in \d+ s, and other clients wait for the memory"
     assert re.fullmatch(f"{host}:{port}: {said}", message)
 
 

@@ -1,7 +1,8 @@
-"""Which resources have configs, and why AlterConfigs and IncrementalAlterConfigs refuse the others.
+"""Configs of resources: which can be altered, and the errors for the others.
 
-Configs of topics (2), groups (32, KIP-848) and all agents together (4, "broker", without a name; KIP-226) can be
-altered. Those of one agent, of loggers (8) and of client metrics subscriptions (16, KIP-714) can only be described.
+AlterConfigs and IncrementalAlterConfigs can alter the configs of topics (2), groups (32, KIP-848) and all agents
+together (4, "broker", without a name; KIP-226). The configs of a single agent, of loggers (8) and of client metrics
+subscriptions (16, KIP-714) can only be described.
 """
 
 from collections import Counter
@@ -39,11 +40,11 @@ _UNALTERABLE: Final = {
 def check_altered(
     resource: AlteredResource, resources: Sequence[AlteredResource], are_set: Sequence[bool]
 ) -> tuple[int, str] | None:
-    """Check what the request alone can tell about `resource`, one of `resources`.
+    """Check what can be checked without the control plane for `resource`, one of `resources`.
 
-    Return an error code and a message, (0, "") if there is nothing to do, or None if the control plane is to
-    apply the change. `are_set[i]` is true if the resource's config i is given a value. Deleting configs of a
-    resource that cannot be altered succeeds, since tools clear configs that they might have set.
+    Return an error code and a message, (0, "") if there is nothing to do, or None if the control plane must apply the
+    change. `are_set[i]` is true if the resource's config i is given a value. Deleting configs of a resource that cannot
+    be altered succeeds, because tools delete configs without knowing whether they are set.
     """
     invalid = ErrorCode.INVALID_REQUEST
     kind, name = resource.resource_type, resource.resource_name
@@ -73,7 +74,7 @@ async def alter(
     validate_only: bool,
     replaces_all: bool,
 ) -> tuple[int, str]:
-    """Have the control plane apply all changes to one resource, or none; return its error code and message."""
+    """Apply all changes to one resource, or none, and return the control plane's error code and message."""
     context = call.context
     if resource.resource_type == BROKER:
         return await _alter_brokers(context, changes, validate_only, replaces_all)
@@ -105,8 +106,9 @@ async def _alter_brokers(
     fixed = [each.name for each in changes if not can_be_set(each.name)]
     if fixed:
         return ErrorCode.INVALID_REQUEST, (
-            f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. An agent has them from its command "
-            "line or config file, or they mean nothing here: see DescribeConfigs of a broker."
+            f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. Change them on "
+            "the agent's command line or in its config file if DescribeConfigs of a broker lists "
+            "them; otherwise, they have no meaning here."
         )
     before = (await current_view(context)).security.configs
     after: dict[str, str] = {} if replaces_all else dict(before)

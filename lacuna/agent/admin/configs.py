@@ -1,9 +1,9 @@
 """Configs as DescribeConfigs and CreateTopics show them: values, sources and documentation.
 
-Topic configs come from the control plane's table of configs that have an effect
-(controlplane/shared/topic_configs.py), group configs from controlplane/shared/group_configs.py. An agent's configs
-are its settings, under Kafka's names where Kafka has one; neither they nor the levels of its loggers can be
-altered. All client metrics subscriptions show the same values.
+Topic configs come from the control plane's table of configs that have an effect (controlplane/shared/topic_configs.py),
+group configs from controlplane/shared/group_configs.py. An agent's configs are its settings, under Kafka's names where
+Kafka has one; neither these nor its loggers' levels can be altered. All client metrics subscriptions show the same
+values.
 """
 
 import logging
@@ -33,7 +33,7 @@ _LOG4J = (
     (logging.DEBUG, "DEBUG"),
 )
 
-#: A config of our own.
+#: A config that Kafka does not have.
 KERNEL: Final = "lacuna.kernel"
 
 # Kafka shows no broker synonym for these: there is no broker config, or one in hours, or one without a value.
@@ -54,7 +54,7 @@ _OF_TOPICS_ALONE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
-    """A value that would apply if the synonyms before it were not set. `source` is Kafka's number of its origin."""
+    """A value that would apply if the synonyms before it were not set. `source` is Kafka's number for its origin."""
 
     name: str
     value: str
@@ -63,7 +63,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConfig:
-    """One config of a resource. If there are synonyms, the first is the value in effect."""
+    """One config of a resource. If it has synonyms, the first is the value in effect."""
 
     name: str
     value: str
@@ -75,7 +75,7 @@ class ShownConfig:
 
 
 def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a topic: `own` was set on it, `of_brokers` for all brokers under the brokers' names."""
+    """Yield all configs of a topic. `own` holds those set on the topic, `of_brokers` those set for all brokers."""
     for config in TOPIC_CONFIGS.values():
         name = broker_name(config.name)
         synonyms: tuple[Synonym, ...] = ()
@@ -102,7 +102,9 @@ def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[
 def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
     """Return the configs of `agent`, sorted by name.
 
-    Only the addresses, node ids and zones of other agents are known: their other settings are assumed to equal ours."""
+    Of other agents, only the addresses, node ids and zones are known. Their other settings are assumed to equal this
+    agent's.
+    """
     endpoints = agent.endpoints or [
         Endpoint(listener=DEFAULT_NAME, host=agent.host, port=agent.port)
     ]
@@ -113,14 +115,15 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
             "authorizer.class.name",
             ConfigType.STRING,
             context.access.settings.authorizer,
-            "What decides who may do what: ACLs by the rules of Kafka's StandardAuthorizer, or nothing.",
+            "What authorizes requests: ACLs, by the rules of Kafka's StandardAuthorizer, or "
+            "nothing.",
         ),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),
         _static(
             KERNEL,
             ConfigType.STRING,
             "interpreted" if interpreted() else "compiled",
-            "Whether what works on records is compiled; interpreted, it is much slower.",
+            "Whether the code that processes records is compiled. Interpreted code is much slower.",
         ),
         _static(
             "log.dirs", ConfigType.STRING, LOG_DIR, "The object store, which all agents share."
@@ -167,7 +170,7 @@ def of_all_agents(security: Security) -> Iterable[ShownConfig]:
 
 
 def _with_dynamic(shown: ShownConfig, dynamic: ShownConfig | None) -> ShownConfig:
-    """Return a config of an agent as it is, given what was set for all of them."""
+    """Return a config of an agent, with the values set for all agents applied."""
     if dynamic is None:
         return replace(shown, is_read_only=not can_be_set(shown.name))
     return replace(
@@ -178,7 +181,7 @@ def _with_dynamic(shown: ShownConfig, dynamic: ShownConfig | None) -> ShownConfi
 
 
 def _settings(*parts: object) -> Iterable[ShownConfig]:
-    """Yield the settings of an agent's parts, each with the value that it has."""
+    """Yield the settings of an agent's parts with their values."""
     for part in parts:
         for name, row in settings_of(type(part)).items():
             value = getattr(part, name)
@@ -216,7 +219,7 @@ def _topic_defaults() -> Iterable[ShownConfig]:
 
 
 def of_loggers() -> Iterable[ShownConfig]:
-    """Yield this agent's loggers with log4j names for their levels; other agents are assumed to have the same."""
+    """Yield this agent's loggers, with log4j's names for their levels. Other agents are assumed to have the same."""
     names = [name for name in logging.root.manager.loggerDict if name.startswith("lacuna")]
     levels = {"root": logging.root.level}
     levels.update((name, logging.getLogger(name).getEffectiveLevel()) for name in sorted(names))

@@ -1,7 +1,7 @@
-"""What the delegation token APIs (KIP-48, KIP-373) have in common: who may ask, and how tokens are changed.
+"""Shared code of the delegation token APIs (KIP-48, KIP-373): who may call them, and how tokens change.
 
-Clients need an authenticated connection: listeners with SASL, or with SSL and a client certificate. Who authenticated
-with a token may not make or prolong any.
+These APIs need an authenticated connection: a listener with SASL, or with SSL and a client certificate. A client that
+authenticated with a token may not create or renew tokens.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from lacuna.controlplane.v1.security_pb2 import AlterSecurity, DelegationToken, 
 
 log = logging.getLogger("lacuna.agent")
 
-#: A time in an answer with an error.
+#: The time in an answer that reports an error.
 NO_TIME: Final = -1
 NOTES: Final = "returns DELEGATION_TOKEN_REQUEST_NOT_ALLOWED without an authenticated connection"
 
 
 def is_allowed(call: Call) -> bool:
-    """Return whether the client may ask for anything about tokens."""
+    """Return whether the client may use the token APIs."""
     session = call.peer.session
     protocol = session.listener.protocol
     is_unknown = protocol is Protocol.SSL and session.principal == ANONYMOUS
@@ -34,14 +34,15 @@ def is_allowed(call: Call) -> bool:
 
 
 def is_concerned(token: DelegationToken, principal: Principal) -> bool:
-    """Return whether a principal owns a token, asked for it or may renew it."""
+    """Return whether a principal owns a token, requested it or may renew it."""
     return str(principal) in (token.owner, token.requester, *token.renewers)
 
 
 async def prolong(call: Call, hmac: bytes, expiry_ms: Callable[[int], int]) -> tuple[int, int]:
-    """Give a token another expiry, by the time now; return an error code and the expiry.
+    """Set a new expiry, relative to now, and return an error code and the expiry.
 
-    Its owner and its renewers may. One that is not later than now removes it."""
+    The owner and the renewers of a token may do this. An expiry that is not in the future removes the token.
+    """
     if not is_allowed(call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
     tokens = call.context.access.tokens
@@ -57,7 +58,7 @@ async def prolong(call: Call, hmac: bytes, expiry_ms: Callable[[int], int]) -> t
     if str(call.peer.session.principal) not in (token.owner, *token.renewers):
         return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, NO_TIME
     expiry = min(token.max_ms, expiry_ms(now_ms))
-    # Removed and added at once: it stays away if somebody has removed it meanwhile.
+    # Removing and adding it in one command means that a token removed in the meantime stays removed.
     changes = SecurityChanges(removed_token_ids=[token.token_id])
     if expiry > now_ms:
         changed = changes.tokens.add()
@@ -68,11 +69,11 @@ async def prolong(call: Call, hmac: bytes, expiry_ms: Callable[[int], int]) -> t
 
 
 async def alter(call: Call, changes: SecurityChanges) -> int:
-    """Have the control plane make changes; return its error code. The log has the reason, as answers have no room."""
+    """Apply changes to tokens and return the error code. The reason is logged, since answers have no field for it."""
     command = Command(alter_security=AlterSecurity(changes=changes))
     reply = (await call.context.control.call(command)).security_altered
     why, now = reply.error_message, asyncio.get_running_loop().time()
     if reply.error_code and call.context.access.complaints.is_new(call.peer.host, why, now):
         who = ascii(shorten(str(call.peer.session.principal)))
-        log.warning("a delegation token for %s was refused: %s", who, why)
+        log.warning("a change of a delegation token for %s was rejected: %s", who, why)
     return reply.error_code

@@ -1,4 +1,4 @@
-"""Authorized operations in answers (KIP-430), as bit sets. All are allowed: there is no authorizer yet."""
+"""Authorized operations in answers (KIP-430), as bit sets. Without an authorizer, all operations are allowed."""
 
 NOT_ASKED = -(2**31)
 

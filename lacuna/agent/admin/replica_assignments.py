@@ -1,13 +1,13 @@
-"""Checks of manual replica assignments. There are no replicas, but Kafka's errors for malformed ones are kept."""
+"""Checks manual replica assignments. There are no replicas, but malformed assignments get Kafka's errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 
 def problem_of(assignments: Iterable[Sequence[int]]) -> str:
-    """Return Kafka's message for what is wrong with the broker ids of the partitions, or "" if nothing is.
+    """Return Kafka's error message for the broker ids of the partitions, or "" if they are valid.
 
-    The brokers need not exist: an assignment made for a Kafka cluster only says how many partitions there are.
+    The brokers need not exist. An assignment written for a Kafka cluster only determines the number of partitions.
     """
     factor = 0
     for broker_ids in assignments:

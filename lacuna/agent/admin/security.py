@@ -1,4 +1,4 @@
-"""What the ACL APIs have in common: which ACLs and filters are valid, and how the control plane changes ACLs."""
+"""Shared code of the ACL APIs: validates ACLs and filters, and changes ACLs through the control plane."""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias
@@ -23,7 +23,7 @@ from lacuna.wire.messages.describe_acls import DescribeAclsRequest
 
 DISABLED: Final = ErrorCode.SECURITY_DISABLED
 NO_AUTHORIZER: Final = "No Authorizer is configured."
-#: How many ACLs one request may change, as in Kafka.
+#: The most ACLs that one request may change, as in Kafka.
 MOST_AT_ONCE: Final = 10_000
 _MOST_OF_TEXT: Final = 1024
 
@@ -31,7 +31,7 @@ _Filter: TypeAlias = DescribeAclsRequest | DeleteAclsFilter
 
 
 def entry_of(creation: AclCreation) -> AclEntry:
-    """Return the ACL that a client wants to create."""
+    """Return the ACL that a client asks to create."""
     return AclEntry(
         creation.resource_type,
         creation.resource_name,
@@ -44,7 +44,7 @@ def entry_of(creation: AclCreation) -> AclEntry:
 
 
 def problem_of(acl: AclEntry) -> str:
-    """Return what is wrong with an ACL, "" if it is valid."""
+    """Return the error message for an ACL, or "" if it is valid."""
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.resource_name:
@@ -60,16 +60,15 @@ def problem_of(acl: AclEntry) -> str:
     try:
         parse_principal(acl.principal)
     except ValueError:
-        return "Invalid principal: it must be a type and a name, as User:alice"
+        return "Invalid principal: write a type and a name, such as User:alice"
     if not acl.host:
         return "Invalid empty host"
     if max(len(acl.resource_name), len(acl.principal), len(acl.host)) > _MOST_OF_TEXT:
-        return f"A name has more than {_MOST_OF_TEXT} characters"
+        return f"A name exceeds {_MOST_OF_TEXT} characters; use a shorter one"
     return ""
 
 
 def filter_of(asked: _Filter) -> AclFilter:
-    """Return the filter of a request."""
     return AclFilter(
         asked.resource_type_filter,
         asked.resource_name_filter,
@@ -82,7 +81,7 @@ def filter_of(asked: _Filter) -> AclFilter:
 
 
 def filter_problem(wanted: AclFilter) -> str:
-    """Return what is wrong with a filter, "" if it is valid."""
+    """Return the error message for a filter, or "" if it is valid."""
     if wanted.resource_type not in range(ResourceType.ANY, len(ResourceType)):
         return "Unknown patternFilter."
     if wanted.pattern_type not in range(PatternType.ANY, len(PatternType)):
@@ -97,7 +96,7 @@ def filter_problem(wanted: AclFilter) -> str:
 async def change_acls(
     context: AgentContext, added: Iterable[AclEntry] = (), removed: Iterable[AclEntry] = ()
 ) -> tuple[int, str | None]:
-    """Have the control plane add and remove ACLs, all or none; return its error code and message."""
+    """Add and remove ACLs, either all or none, and return the control plane's error code and message."""
     changes = SecurityChanges(
         added_acls=[each.message() for each in added],
         removed_acls=[each.message() for each in removed],

@@ -1,10 +1,10 @@
 """Produce v0-v13.
 
-A batch is answered when its segment is in the store and its commit durable (S2): acks 1 and all are the
-same, acks 0 is not answered, and closes the connection where it fails, as Kafka does. Versions 12 and up
-add their partitions to the transaction, v11 says TRANSACTION_ABORTABLE of one that is not in it, below
-INVALID_TXN_STATE (KIP-890). Topics are not created here: clients ask Metadata first. The service is
-agent/produce/service.py; what v0-v2 carry is converted by agent/produce/message_sets.py.
+A batch is answered when its segment is in the store and its commit is durable (S2). acks=1 and acks=all behave the
+same. acks=0 gets no answer, and an error closes the connection, as in Kafka. v12 and later add their partitions to the
+transaction. For a partition that is not in the transaction, v11 returns TRANSACTION_ABORTABLE and earlier versions
+INVALID_TXN_STATE (KIP-890). Produce does not create topics, because clients ask Metadata first.
+agent/produce/service.py implements the service, and agent/produce/message_sets.py converts the message sets of v0-v2.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ _FIRST_BATCHES: Final = 3
 
 
 async def handle(call: Call, request: ProduceRequest) -> ProduceResponse | None:
-    """Wait for the verdicts; an error with acks=0 ends the connection by way of `refuse`."""
+    """Wait for the verdicts. With acks=0, an error ends the connection through `refuse`."""
     service = call.context.produce
     if call.version < _FIRST_BATCHES:
         order = call.peer.arrival_order
@@ -45,7 +45,7 @@ async def handle(call: Call, request: ProduceRequest) -> ProduceResponse | None:
 
 
 def refuse(_call: Call, request: ProduceRequest, error_code: int) -> ProduceResponse:
-    """The error for every partition; raises MalformedRequest where nobody waits for an answer."""
+    """Return the error for every partition. Raises MalformedRequest if the client expects no answer."""
     if not request.acks:
         raise MalformedRequest(f"a batch sent with acks=0 failed with error {error_code}")
     return refuse_all(request, error_code)

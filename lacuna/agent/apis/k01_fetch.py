@@ -1,18 +1,18 @@
 """Fetch v0-v18.
 
-read_committed gets no aborted record and no aborted transactions (S14), read_uncommitted everything
-up to the high watermark; holes are closed by fillers (S16, S17). Fetch sessions (KIP-227), topic ids
-(KIP-516), size limits that let one batch through (KIP-74). There is one leader epoch, 0 (S6): a higher
-one is UNKNOWN_LEADER_EPOCH. An answer never names a diverging epoch or a preferred replica, since every agent serves
-every partition. The service is agent/fetch/service.py.
+read_committed gets no aborted records and an empty list of aborted transactions (S14); read_uncommitted gets everything
+up to the high watermark. Fillers close holes (S16, S17). Fetch sessions (KIP-227), topic ids (KIP-516) and size limits
+that let one batch through (KIP-74) are supported. The only leader epoch is 0 (S6); a higher one returns
+UNKNOWN_LEADER_EPOCH. An answer never names a diverging epoch or a preferred replica, since every agent serves every
+partition. agent/fetch/service.py implements the service.
 
-This agent may not know yet what another one has just acknowledged. So that a new consumer finds all of it, the first
-fetch of a connection and of a session is answered after a confirming read (S7). While no control plane can be reached,
-fetches read on in what was there before, and get KAFKA_STORAGE_ERROR at its end (adr/0034).
+Another agent may have acknowledged records that this agent does not know yet. To find them all, the first fetch of a
+connection or session is answered after a confirming read (S7). While no control plane can be reached, fetches continue
+to read the records known before the outage, and get KAFKA_STORAGE_ERROR at the end of these (adr/0034).
 
-v0-v3, of clients before 0.11 (S24): read_uncommitted, as message sets of magic 0 (v0-v1) or 1. Headers and the
-producer's id, epoch and sequence are lost, as when Kafka converts; batches of zstd become gzip, where Kafka has an
-error. How holes and limits look to such a client: agent/fetch/message_sets.py.
+v0-v3, for clients before 0.11 (S24), return read_uncommitted records as message sets of magic 0 (v0-v1) or 1. The
+conversion drops headers and the producer's id, epoch and sequence, as in Kafka. zstd batches become gzip, where Kafka
+returns an error. agent/fetch/message_sets.py describes how such a client sees holes and limits.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ from lacuna.wire.messages.fetch import (
     PartitionData,
 )
 
-# Before KIP-98 clients know no batches, but message sets.
+# Clients before KIP-98 know only message sets, not batches.
 _FIRST_BATCHES: Final = 4
-# Before KIP-112 clients know no KAFKA_STORAGE_ERROR, nor that they may try again.
+# Clients before KIP-112 do not know KAFKA_STORAGE_ERROR, nor that they may retry after it.
 _FIRST_STORAGE_ERROR: Final = 6
 
 
@@ -50,7 +50,7 @@ async def handle(call: Call, request: FetchRequest) -> FetchResponse:
 async def serve(
     call: Call, request: FetchRequest, permission: Permission | None = None
 ) -> FetchResponse:
-    """Answer what the client may read; without `permission` that is everything."""
+    """Answer with what the client may read: everything if `permission` is None."""
     await _catch_up(call, request)
     service = call.context.fetch
     if call.context.quotas.are_any:
@@ -64,7 +64,7 @@ async def serve(
 
 
 def _within_quota(call: Call, request: FetchRequest) -> FetchRequest:
-    """Return the request with a limit of what its client may read in a second, so that it owes little at a time."""
+    """Return the request with its limit reduced to the client's quota for one second, so that it never owes much."""
     user, client_id = call.peer.session.principal.name, call.peer.client_id
     most = call.context.quotas.most(CONSUMED, user, client_id)
     if most is None or most >= request.max_bytes:
@@ -73,9 +73,9 @@ def _within_quota(call: Call, request: FetchRequest) -> FetchRequest:
 
 
 async def _catch_up(call: Call, request: FetchRequest) -> None:
-    """Where a consumer begins: once the views have all that was answered before, by whichever agent.
+    """Prepare the start of a consumer: wait until the views show everything that any agent has answered before.
 
-    Without a control plane it begins all the same, but is not told that there is nothing.
+    Without a control plane, the consumer starts anyway, but no answer says that there are no records.
     """
     first_fetch, trust = call.peer.first_fetch, call.context.lease.trust
     if not (first_fetch.is_due or request.session_epoch == INITIAL_EPOCH):
@@ -90,10 +90,10 @@ async def _catch_up(call: Call, request: FetchRequest) -> None:
 
 
 def refuse(call: Call, request: FetchRequest, error_code: int) -> FetchResponse:
-    """Every partition that was asked for fails: v0-v6 have no error of the whole answer.
+    """Return the error for every requested partition, since v0-v6 have no top-level error.
 
-    A fetch that leaves its partitions to a session names none, and an empty answer would be asked for
-    again at once: the session is said to be gone, so that the client asks in full, and backs off.
+    A fetch that relies on its session names no partitions, and the client would repeat it at once after an empty
+    answer. The answer says instead that the session is gone, so that the client sends a full request and backs off.
     """
     if request.session_id != NO_SESSION and request.session_epoch > 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -113,7 +113,7 @@ def refuse(call: Call, request: FetchRequest, error_code: int) -> FetchResponse:
 
 
 def _known(response: FetchResponse) -> FetchResponse:
-    """With errors that old clients know, as Kafka says it to them."""
+    """Replace errors that old clients do not know, as Kafka does."""
     topics = [
         topic._replace(partitions=[_as_known(answer) for answer in topic.partitions])
         for topic in response.responses

@@ -1,29 +1,31 @@
 """ListOffsets v0-v10.
 
-Answers the earliest offset (-2), the latest (-1, by isolation level), that of the largest timestamp (-3, KIP-734), the
-earliest local (-4, KIP-405), and by time: the first visible record with that timestamp or a later one. There is no
-tiered storage, so latest tiered (-5) is -1, as Kafka answers without it. Everything is answered after a confirming
-read (S7). The only leader epoch is 0.
+Answers with the earliest offset (-2), the latest offset for the isolation level (-1), the offset of the largest
+timestamp (-3, KIP-734) or the earliest local offset (-4, KIP-405). For other timestamps, it answers with the first
+visible record that has this timestamp or a later one. There is no tiered storage, so latest tiered (-5) is -1, as in
+Kafka without tiered storage. Every answer follows a confirming read (S7). The only leader epoch is 0.
 
-A timestamp of -10^12 or less asks something that Kafka does not know: where the partition ended for read_committed
-consumers at a past time, given as the negative of its milliseconds since 1970 (adr/0042). The answer's timestamp is the
-time that it is of, at or before the one asked for; or, with OFFSET_OUT_OF_RANGE, the first that is known. It is the
-same for all partitions for which a request has the same timestamp.
+A timestamp of -10^12 or less is an extension of Kafka's protocol (adr/0042). It is the negative of a past time in
+milliseconds since 1970, and asks where the partition ended for read_committed consumers at that time. The answer's
+timestamp is the time that its offset is valid for, at or before the requested one. With OFFSET_OUT_OF_RANGE, it is the
+earliest known time. Partitions with the same timestamp in a request get the same timestamp in the answer.
 
 A timestamp of -2^62 - p asks for the lag of a read_committed consumer at position p (adr/0041). The answer's offset is
-how many records are left to read, and its timestamp the newest of the first extent with some of them, or -1.
+the number of records left to read. Its timestamp is the largest one in the first extent that contains any of them, or
+-1.
 
-Lookups by time that have to read the store do so side by side, as many as the worker reads at once. A partition that a
-request names twice is answered once, with INVALID_REQUEST.
+Lookups by time that must read the store run concurrently, up to the number of reads that the worker allows. A partition
+that a request names twice is answered once, with INVALID_REQUEST.
 
-Temporary errors are LEADER_NOT_AVAILABLE, since librdkafka asks again after it, but after KAFKA_STORAGE_ERROR or
-NOT_LEADER_OR_FOLLOWER only refreshes its metadata and fails. Java, franz-go and sarama ask again after all of them.
+Temporary errors are LEADER_NOT_AVAILABLE, because librdkafka retries after it. After KAFKA_STORAGE_ERROR or
+NOT_LEADER_OR_FOLLOWER, librdkafka only refreshes its metadata and fails. Java, franz-go and sarama retry after all
+three.
 
 v0, from clients before 0.10.1, asks for several offsets before a time. Kafka answers with the first offsets of the
-segment files that were last written at or before that time, the latest first, at most `max_num_offsets`; the end of the
-log counts as one more file, written now. Here extents take the place of the files, and their largest timestamps that of
-the time of writing, so a consumer that looks for a time begins somewhat before it, as with Kafka. -1 (latest) begins
-with the high watermark, -2 (earliest) is log_start_offset alone. v0 and v1 are always read_uncommitted.
+segment files last written at or before that time: the latest first, and at most `max_num_offsets`. The end of the log
+counts as one more file, written now. Lacuna uses extents instead of files and their largest timestamps instead of
+modification times. As in Kafka, a consumer that looks for a time begins somewhat before it. -1 (latest) begins with the
+high watermark, -2 (earliest) is log_start_offset alone. v0 and v1 are always read_uncommitted.
 """
 
 from collections import Counter
@@ -65,12 +67,13 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 
-#: Timestamps up to this one are past times, as negative numbers (2001-09-09 is the first). Kafka's are small.
+#: Timestamps up to this one are negated past times, the earliest of which is 2001-09-09. Kafka's special timestamps are
+#: larger.
 AS_OF: Final = -(10**12)
 
 #: special timestamp -> the first version that has it
 _FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-#: The most offsets in an answer of v0, so that a request for all does not name every extent of a large log.
+#: The most offsets in an answer of v0. It keeps a request for all offsets from listing every extent of a large log.
 MAX_OFFSETS: Final = 100
 
 
@@ -117,9 +120,9 @@ def refuse(_call: Call, request: ListOffsetsRequest, error_code: int) -> ListOff
 def _asked(
     call: Call, request: ListOffsetsRequest
 ) -> tuple[list[tuple[str, ListOffsetsPartition]], set[tuple[str, int]]]:
-    """Return what is asked for, by topic name, and which partitions the request names more than once.
+    """Return the requested timestamps by topic name, and the partitions that the request names more than once.
 
-    Of these there is one entry, except for v0, which may ask several things of a partition.
+    A repeated partition has one entry, except for v0, which may ask for several offsets of a partition.
     """
     asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
     counts = Counter((name, each.partition_index) for name, each in asked)
@@ -132,8 +135,10 @@ def _asked(
 def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) -> int:
     first_version = _FIRST_VERSIONS.get(asked.timestamp, 0)
     is_unknown = AS_OF < asked.timestamp < LATEST_TIERED or call.version < first_version
-    is_unknown |= asked.timestamp <= AS_OF and call.version == 0  # whose answer has no timestamp
-    if is_unknown and call.version == 0:  # v0 says so even of partitions that do not exist
+    is_unknown |= (
+        asked.timestamp <= AS_OF and call.version == 0
+    )  # v0 has no timestamp in its answers
+    if is_unknown and call.version == 0:  # v0 returns this even for partitions that do not exist
         return ErrorCode.UNSUPPORTED_VERSION
     if state.error_code:
         return state.error_code
@@ -147,7 +152,7 @@ async def _past(
     found: Sequence[TopicPartition | None],
     asked: Iterable[tuple[str, ListOffsetsPartition]],
 ) -> dict[int, AsOf]:
-    """Ask for each past time that is asked about once, and return the answers by timestamp."""
+    """Look up each requested past time once, and return the answers by timestamp."""
     wanted: dict[int, list[PartitionKey]] = {}
     for where, (_, each) in zip(found, asked, strict=True):
         if where is not None and LAG < each.timestamp <= AS_OF:
@@ -170,7 +175,7 @@ def _as_of(
 def _at_once(
     call: Call, asked: ListOffsetsPartition, state: PartitionState, is_committed: bool
 ) -> ListOffsetsPartitionResponse | None:
-    """Return the answer that the confirming read has already, None if the extents have to be looked at."""
+    """Return the answer if the confirming read already provides it, or None if the extents must be examined."""
     if call.version == 0:
         return None
     if asked.timestamp == LATEST:
@@ -201,7 +206,9 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count what a read_committed consumer at `position` has left to read. Internal topics have only records."""
+    """Count the records that a read_committed consumer at `position` has left to read. Offsets of internal topics are
+    all records.
+    """
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
     return TimedOffset(*behind(view, position))
@@ -210,7 +217,7 @@ def _left(view: PartitionView, position: int) -> TimedOffset:
 async def _by_time(
     context: AgentContext, view: PartitionView, timestamp: int, is_committed: bool
 ) -> TimedOffset | None:
-    """Look up a time in the view, which has what the confirming read saw; try once more if an object is gone."""
+    """Look up a time in the view, which is as recent as the confirming read. Retry once if an object is gone."""
     for is_last in (False, True):
         await view.ready()
         try:
@@ -239,9 +246,10 @@ async def _before(
 def offsets_before(
     view: PartitionView, timestamp: int, max_num_offsets: int, now_ms: int
 ) -> tuple[int, ...]:
-    """Return the offsets that v0 answers for `timestamp` (ms): those of extents at or before it, the latest first.
+    """Return the offsets that v0 answers for `timestamp` (ms): the first offsets of extents at or before it, the latest
+    first.
 
-    At most `max_num_offsets`, and at most MAX_OFFSETS unless `timestamp` is EARLIEST.
+    There are at most `max_num_offsets`, and at most MAX_OFFSETS unless `timestamp` is EARLIEST.
     """
     start = view.log_start_offset
     if timestamp == EARLIEST:
@@ -273,7 +281,7 @@ def _found(asked: ListOffsetsPartition, found: TimedOffset | None) -> ListOffset
 
 
 def _response(answers: Iterable[tuple[str, ListOffsetsPartitionResponse]]) -> ListOffsetsResponse:
-    """Build the response of answers by topic name."""
+    """Build the response from answers by topic name."""
     topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
     for name, answer in answers:
         topics.setdefault(name, []).append(answer)

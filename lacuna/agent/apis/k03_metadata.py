@@ -1,20 +1,18 @@
 """Metadata v0-v13.
 
-- Null topics (in v0 an empty list) means all topics, an empty list none. A topic is asked for by
-  name or, from v10 on, by id (KIP-516); an unknown id is UNKNOWN_TOPIC_ID, an illegal name
-  INVALID_TOPIC_EXCEPTION, and so is one of Kafka's internal topics that do not exist here.
-- __consumer_offsets and __transaction_state are always known by name and id, and among all topics once
-  they have records (ADR 43). They are marked as internal and never created.
-- An unknown name is created when the request allows it (v4+; always below), `auto_create_topics` is
-  on and the name is legal. Unlike Kafka, which first answers with an error, the answer has the new
-  topic already.
-- The leader of a partition is a live agent chosen by rendezvous hashing, in our zone first; it
-  is the only replica, with leader epoch 0 (S6). Any agent can be the controller; the one that is
-  asked names itself. The brokers are the live agents; librdkafka's producers are also told of those that are hidden or
-  have gone (ADR 58).
+- Null topics (in v0, an empty list) means all topics; an empty list means none. A request names a topic by its name or,
+  from v10 on, by its id (KIP-516). An unknown id returns UNKNOWN_TOPIC_ID. An illegal name returns
+  INVALID_TOPIC_EXCEPTION, as does the name of a Kafka internal topic that Lacuna does not have.
+- __consumer_offsets and __transaction_state are always found by name and id, and are listed among all topics once they
+  have records (ADR 43). They are marked as internal and never created.
+- An unknown name is created if the request allows it (always before v4), `auto_create_topics` is on and the name is
+  legal. Kafka answers with an error first; here, the answer already contains the new topic.
+- The leader of a partition is a live agent chosen by rendezvous hashing, preferably in this agent's zone. It is the
+  only replica, with leader epoch 0 (S6). Any agent can be the controller, so the answering agent names itself. The
+  brokers are the live agents. Answers to librdkafka's producers also list agents that are hidden or gone (ADR 58).
 - Authorized operations (KIP-430), if asked for, are all operations.
-- Answered from the view of the cluster, even while the control plane cannot be reached. Otherwise the view is brought
-  up to date if it lacks a topic, since another agent may just have created it.
+- Answers come from the view of the cluster, even while the control plane cannot be reached. While it can, the view is
+  updated first if it lacks a topic, since another agent may just have created it.
 """
 
 import asyncio
@@ -50,7 +48,7 @@ FIRST_NULL_NAME = 12
 
 
 async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Answer with topics in the order of the request, or all topics by name."""
+    """Answer with topics in the order of the request, or with all topics by name."""
     context = call.context
     cluster = await view_with(context)
     if _wants_all(call, request):
@@ -63,7 +61,7 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 
 async def _in_steps(described: Iterable[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
-    """Return the topics; others are served in between, as topics may have many partitions."""
+    """Return the topics. Yields to other requests meanwhile, since topics may have many partitions."""
     topics, count = [], 0
     for topic in described:
         topics.append(topic)
@@ -87,7 +85,7 @@ def _wants_all(call: Call, request: MetadataRequest) -> bool:
 
 
 def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | None]]:
-    """Return (name, None) or (None, id) of each requested topic, once; by id if it is given."""
+    """Return (name, None) or (None, id) of each requested topic once. An id takes precedence over a name."""
     asked: dict[tuple[str | None, bytes | None], None] = {}
     for topic in request.topics or ():
         has_id = topic.topic_id != ZERO_UUID
@@ -96,9 +94,10 @@ def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | N
 
 
 async def _create_missing(call: Call, request: MetadataRequest) -> Mapping[str, int]:
-    """Create the missing topics that may be created; return the errors of those that could not be, by name.
+    """Create the missing topics that may be created, and return the errors of the others by name.
 
-    A client that has changed more topics than its quota allows is not told of it: as in Kafka, there is no such topic.
+    If the client has exceeded its quota for changing topics, the answer only says that the topic does not exist, as in
+    Kafka.
     """
     context = call.context
     if not context.settings.auto_create_topics or not request.allow_auto_topic_creation:
@@ -171,7 +170,7 @@ def _failed(
         error_code=error_code,
         name="" if name is None and call.version < FIRST_NULL_NAME else name,
         topic_id=topic_id or ZERO_UUID,
-        # As in Kafka, operations are given even if the topic does not exist.
+        # As in Kafka, operations are returned even if the topic does not exist.
         topic_authorized_operations=(
             operations.NOT_ASKED if name is None else _operations(request)
         ),
@@ -230,10 +229,10 @@ def _answer(
 
 
 def _may_wait_for_gone(call: Call, request: MetadataRequest) -> bool:
-    """Whether the client may stand still if an agent that has gone leaves the list of brokers (ADR 58).
+    """Whether the client may stall if a departed agent vanishes from the list of brokers (ADR 58).
 
-    Producers of librdkafka may, which name the topics that they write to and allow that these are created. Its admin
-    clients, and those of Kafka, ask for brokers alone, or for topics without creating them.
+    librdkafka's producers may. Their requests name the topics that they write to and allow their creation. Admin
+    clients of librdkafka and Kafka request only brokers, or topics without creating them.
     """
     names_topics = bool(request.topics) and request.allow_auto_topic_creation
     return names_topics and call.peer.software.is_librdkafka

@@ -1,13 +1,12 @@
 """OffsetCommit v0-v10: commits offsets of a group, each with its own error.
 
-A member commits under its generation; while the group is empty anybody may commit. v6 adds leader epochs, v7 static
-members; v10 names topics by id (KIP-848). A group that does not exist is ILLEGAL_GENERATION before v9, and
+A member commits under its generation. While the group is empty, any client may commit. v6 adds leader epochs and v7
+static members; v10 names topics by id (KIP-848). A group that does not exist returns ILLEGAL_GENERATION before v9 and
 GROUP_ID_NOT_FOUND from then on.
 
-With v2-v4 a client may say how long its offsets are kept once they are not used. The time that v1 has with each
-partition is ignored, as in Kafka since 2.1. v0 has no members: it commits from outside the group, like a consumer that
-assigns its partitions itself. Kafka kept such offsets in ZooKeeper, and without it answers UNSUPPORTED_VERSION; here
-they are the group's.
+In v2-v4, a client may set how long unused offsets are kept. The time that v1 has for each partition is ignored, as in
+Kafka since 2.1. v0 has no members: it commits from outside the group, like a consumer that assigns its own partitions.
+Kafka kept such offsets in ZooKeeper, and returns UNSUPPORTED_VERSION without it. Here they are the group's offsets.
 """
 
 from collections.abc import Iterator

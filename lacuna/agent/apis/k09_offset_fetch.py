@@ -1,13 +1,13 @@
-"""OffsetFetch v0-v10: returns committed offsets of a group, from v8 on of many (KIP-709).
+"""OffsetFetch v0-v10: returns committed offsets of one group, or of several from v8 on (KIP-709).
 
 The offset is -1 if nothing is committed, even if the topic or partition does not exist; v10 names topics by id and
-answers UNKNOWN_TOPIC_ID. From v2 on null topics means all. From v7 on `require_stable` answers UNSTABLE_OFFSET_COMMIT
-for offsets that an ongoing transaction may change (KIP-447). From v9 on a member of a consumer group names itself, and
+answers UNKNOWN_TOPIC_ID. From v2 on, null topics means all. From v7 on, `require_stable` returns UNSTABLE_OFFSET_COMMIT
+for offsets that an ongoing transaction may change (KIP-447). From v9 on, a member of a consumer group names itself, and
 gets STALE_MEMBER_EPOCH if its epoch is out of date (KIP-848).
 
 v0 is from clients before 0.9. Kafka answered it from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
-committed, and answers UNSUPPORTED_VERSION without ZooKeeper. Here the offsets are the group's, and a partition without
-one is answered as Kafka did.
+committed. Without ZooKeeper, Kafka returns UNSUPPORTED_VERSION. Here v0 reads the group's offsets, and a partition
+without one gets Kafka's old answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
 
 
 def refuse(call: Call, request: OffsetFetchRequest, error_code: int) -> OffsetFetchResponse:
-    """Answer each group with the error; before v2 only partitions have a place for it."""
+    """Answer each group with the error. Before v2, only partitions have a field for it."""
     return _response(
         call,
         [
@@ -94,9 +94,9 @@ async def _fetch(
 ) -> Sequence[FetchedGroup]:
     """Ask the control plane for the committed offsets of each group, with topics as it knows them (S7).
 
-    When its reply arrives, the view has what that saw (adr/0003). If the named topics have other ids in the view by
-    then, ask again: to answer that nothing is committed for a topic, only because another agent has just created
-    it, would make a consumer start over.
+    When the reply arrives, the view is at least as recent as the reply (adr/0003). If the view then has other ids for
+    the named topics, ask again. Otherwise, the answer could say that nothing is committed for a topic that another
+    agent has just created, and a consumer would start over.
     """
     while True:
         topics = _topic_ids(call, asked)
@@ -109,7 +109,7 @@ async def _fetch(
 
 
 def _topic_ids(call: Call, asked: Iterable[OffsetFetchRequestGroup]) -> list[bytes | None]:
-    """Return the id of every topic that the groups name, None for those not in the view."""
+    """Return the id of every topic that the groups name, or None for a topic that the view lacks."""
     named = (_topic_of(call, entry) for group in asked for entry in group.topics or ())
     return [None if topic is None else topic.topic_id for topic in named]
 
@@ -183,7 +183,7 @@ def _all_topics(
     topics = []
     for topic_id, partitions in by_topic.items():
         known = topic_by_id(cluster, topic_id)
-        if known is not None:  # else it has just been deleted
+        if known is not None:  # otherwise it has just been deleted
             topics.append(OffsetFetchResponseTopics(known.name, topic_id, partitions))
     return topics
 
@@ -214,7 +214,7 @@ def _nothing(partition: int, error_code: int) -> OffsetFetchResponsePartitions:
 
 
 def _response(call: Call, groups: Sequence[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
-    """Build the answer in the form of v8, or with its only group in the form of earlier versions."""
+    """Build the answer in the form of v8, or with the only group in the form of earlier versions."""
     if call.version >= FIRST_GROUPS:
         return OffsetFetchResponse(groups=groups)
     topics = [

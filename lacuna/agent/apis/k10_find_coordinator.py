@@ -1,8 +1,9 @@
 """FindCoordinator v0-v6.
 
-Any agent can coordinate any group and transaction, since the state is the control plane's. The coordinator of a key
-is chosen by rendezvous hashing over the live agents, those of our zone first. From v4 on a request has many keys
-(KIP-699). Key types are 0 (group) and 1 (transactional id); share groups (2, KIP-932) and others are INVALID_REQUEST.
+Any agent can coordinate any group and transaction, since the state is the control plane's. The coordinator of a key is
+chosen by rendezvous hashing over the live agents, preferably in this agent's zone. From v4 on, a request may have many
+keys (KIP-699). Key types are 0 (group) and 1 (transactional id). Share groups (2, KIP-932) and other types return
+INVALID_REQUEST.
 """
 
 from collections.abc import Mapping, Sequence

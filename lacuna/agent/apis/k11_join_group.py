@@ -1,8 +1,8 @@
-"""JoinGroup v0-v9: joins or rejoins a classic group; answered when the other members have joined too.
+"""JoinGroup v0-v9: joins or rejoins a classic group. The answer comes when the other members have joined too.
 
-From v4 on a dynamic member is given an id first and joins with it (MEMBER_ID_REQUIRED, KIP-394). v5 adds static members
-(KIP-345), v7 the protocol type in the answer, v8 a reason; from v9 on a leader may be told to skip its assignment
-(KIP-814). Before v1 the rebalance timeout is the session timeout.
+From v4 on, a dynamic member first receives an id and then joins with it (MEMBER_ID_REQUIRED, KIP-394). v5 adds static
+members (KIP-345), v7 the protocol type in the answer, and v8 a reason. From v9 on, the answer may tell a leader to skip
+its assignment (KIP-814). In v0, the rebalance timeout is the session timeout.
 """
 
 from lacuna.agent.api import Api, Call

@@ -1,6 +1,6 @@
-"""Heartbeat v0-v4: keeps a member's session alive, and tells it of a rebalance (REBALANCE_IN_PROGRESS).
+"""Heartbeat v0-v4: keeps a member's session alive, and reports a rebalance (REBALANCE_IN_PROGRESS).
 
-From v3 on there are static members (KIP-345). While no control plane can be reached, members stay (adr/0034).
+v3 adds static members (KIP-345). While no control plane can be reached, members stay in their groups (adr/0034).
 """
 
 from lacuna.agent.api import Api, Call

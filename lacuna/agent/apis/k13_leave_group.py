@@ -1,6 +1,6 @@
-"""LeaveGroup v0-v5: removes one member, from v3 on several, static ones also by instance id alone (KIP-345).
+"""LeaveGroup v0-v5: removes one member, or several from v3 on. Static members need only their instance id (KIP-345).
 
-Each member has its own error; before v3 the only member's error is the answer's. v5 adds a reason (KIP-800).
+Each member has its own error. Before v3, the only member's error is the answer's error. v5 adds a reason (KIP-800).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """SyncGroup v0-v5: the leader sends the assignment, and the other members wait for it.
 
-v3 adds static members (KIP-345); from v5 on the type and name of the protocol are required and checked (KIP-559).
+v3 adds static members (KIP-345). From v5 on, the protocol's type and name are required and checked (KIP-559).
 """
 
 from lacuna.agent.api import Api, Call

@@ -1,7 +1,7 @@
 """ListGroups v0-v5: lists groups, from v4 on filtered by state (KIP-518), from v5 on by type (KIP-848).
 
-Clients ask every agent and combine the answers, some without removing duplicates. So although every agent can list
-all groups, each lists only those that are placed on it, as a coordinator in Kafka would.
+Clients query every agent and combine the answers, some without removing duplicates. Every agent knows all groups, so
+each lists only the groups that are placed on it, as a coordinator in Kafka would.
 """
 
 from lacuna.agent import placement, rendezvous
@@ -19,7 +19,7 @@ from lacuna.wire.messages.list_groups import (
 
 
 async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
-    """Send one ListGroups command; keep the groups that are placed on this agent."""
+    """Send one ListGroups command, and keep the groups that are placed on this agent."""
     command = ListGroups(states=request.states_filter, types=request.types_filter)
     reply = await call.context.control.call(Command(list_groups=command))
     node_ids = tuple(agent.node_id for agent in placement.live_agents(call.context))

@@ -1,9 +1,9 @@
 """SaslHandshake v0-v1 (KIP-43, KIP-152): the client chooses a mechanism.
 
-After v1 its tokens come in SaslAuthenticate, after v0 without headers. On a listener without SASL, and from a client
-that need not authenticate again, it is ILLEGAL_SASL_STATE, so a client that is configured to authenticate learns that
-it need not. It is advertised there because other clients derive a broker's release from the APIs that it advertises,
-and take one without this for 0.9.
+After v1, the client sends its tokens in SaslAuthenticate; after v0, without headers. A listener without SASL returns
+ILLEGAL_SASL_STATE, which tells a client configured to authenticate that it need not. A client that need not
+authenticate again gets the same error. Listeners without SASL advertise this API too, because some clients derive a
+broker's release from the advertised APIs and would assume 0.9.
 """
 
 from lacuna.agent.api import Api, Call

@@ -1,14 +1,13 @@
 """ApiVersions v0-v4.
 
-Advertises the ranges that Apache Kafka 4.1 advertises, for the APIs that are served (S24). A version that we do not
-know is answered as v0 with UNSUPPORTED_VERSION and the range of ApiVersions alone, so that the client can ask again
-(KIP-511). From v3 on the client names its software; an invalid name is INVALID_REQUEST.
+Advertises the ranges of Apache Kafka 4.1 for the APIs that are served (S24). An unknown version is answered in the form
+of v0, with UNSUPPORTED_VERSION and only the range of ApiVersions, so that the client can retry (KIP-511). From v3 on,
+the client names its software; an invalid name returns INVALID_REQUEST.
 
-Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that know it (S9). Clients
-heed it only if the epoch is not negative. Its supported range begins at 0, and clients below v4 cannot read such a
-range, so it is left out for them. The same holds for `group.version` 1, which says that consumer groups (KIP-848) are
-served (S26). `metadata.version` is that of Kafka 4.1: there is no such metadata here, but tools derive the cluster's
-release from it.
+Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that support it (S9).
+Clients use it only if the epoch is not negative. Its supported range begins at 0, which clients below v4 cannot read,
+so their answers omit the range. The same applies to `group.version` 1, which announces consumer groups (KIP-848, S26).
+`metadata.version` is that of Kafka 4.1. Lacuna has no such metadata, but tools derive the cluster's release from it.
 """
 
 import re
@@ -41,7 +40,7 @@ FEATURES_EPOCH = 1
 
 
 class AnyVersion(Api[ApiVersionsRequest, ApiVersionsResponse]):
-    """Reads and writes a version that is not served as v0, whose request is empty (KIP-511)."""
+    """Reads and writes versions that are not served as v0, whose request is empty (KIP-511)."""
 
     __slots__ = ()
 
@@ -55,7 +54,7 @@ class AnyVersion(Api[ApiVersionsRequest, ApiVersionsResponse]):
 
 
 async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Answer without asking the control plane."""
+    """Answer without a call to the control plane."""
     if not _is_served(call.version):
         return refuse(call, request, ErrorCode.UNSUPPORTED_VERSION)
     if call.version >= _FIRST_WITH_SOFTWARE and not (
@@ -77,7 +76,7 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
 
 
 def refuse(call: Call, _request: ApiVersionsRequest, error_code: int) -> ApiVersionsResponse:
-    """Answer with the error and no ranges; a version that is not served gets ApiVersions' own range."""
+    """Answer with the error and no ranges. A version that is not served gets the range of ApiVersions."""
     if _is_served(call.version):
         return ApiVersionsResponse(error_code)
     return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(KEY, _MIN, _MAX)])

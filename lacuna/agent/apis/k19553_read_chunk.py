@@ -1,9 +1,9 @@
-"""ReadChunk v0: gives another agent of the zone a range of a segment that this one reads for all of them (adr/0039).
+"""ReadChunk v0: returns a range of a segment that this agent reads for all agents of its zone (adr/0039).
 
-It is no API of Kafka's: agents ask one another, and no client is told of it. It is refused unless the agents of the
-zone share their reads, and to whoever is no agent: on a listener with SASL it must have authenticated as one, on others
-it must name the secret that the control plane tells agents. Only segments of this cluster are given, about a chunk of
-them at most.
+It is not an API of Kafka: only agents use it, and it is not advertised to clients. The agent rejects it unless the
+agents of the zone share their reads and the caller is an agent. On a listener with SASL, the caller must have
+authenticated as an agent. On other listeners, it must send the secret that the control plane gives to agents. A request
+may only ask for segments of this cluster, and for about one chunk at most.
 """
 
 from lacuna.agent.api import NOT_ADVERTISED, Api, Call
@@ -18,7 +18,7 @@ from lacuna.wire.peers import (
 
 
 async def handle(call: Call, request: ReadChunkRequest) -> ReadChunkResponse:
-    """Give the range, from memory or by reading the bucket."""
+    """Return the range from memory, or read it from the bucket."""
     shared = call.context.fetch.shared
     if shared is None:
         return refuse(call, request, ErrorCode.INVALID_REQUEST)

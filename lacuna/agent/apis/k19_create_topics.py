@@ -1,11 +1,11 @@
 """CreateTopics v0-v7.
 
-Any replication factor from 1 on is accepted, and so is -1: there are no replicas, since records are in the object store
-before they are acknowledged. A replica assignment only determines the number of partitions, which must be numbered
-from 0 on and each have the same number of different brokers; a count or a factor beside it is INVALID_REQUEST, as in
-Kafka. -1 partitions means `num_partitions`. A config that Kafka does not have, or that asks for something that is not
-provided here, is INVALID_CONFIG. A name that the request has twice is INVALID_REQUEST. From v5 on the answer has counts
-and configs (KIP-525), from v7 on topic ids (KIP-516).
+A replication factor of 1 or more is accepted, and so is -1. There are no replicas, since records are in the object
+store before they are acknowledged. A replica assignment only determines the number of partitions. These must be
+numbered from 0, and all must have the same number of distinct brokers. An assignment combined with a count or a factor
+returns INVALID_REQUEST, as in Kafka. -1 partitions means `num_partitions`. A config that Kafka does not have, or that
+Lacuna cannot honour, returns INVALID_CONFIG. A name that appears twice returns INVALID_REQUEST. From v5 on, the answer
+has counts and configs (KIP-525), and from v7 on topic ids (KIP-516).
 """
 
 from collections import Counter
@@ -34,12 +34,12 @@ from lacuna.wire.messages.create_topics import (
 DEFAULT = -1
 REPLICATION_FACTOR = 1
 FIRST_CONFIGS = 5
-# Beyond so many partitions the control plane creates none of a request's topics, as in Kafka.
+# Beyond this number of partitions, the control plane creates none of the request's topics, as in Kafka.
 _MOST_CREATED = 10_000
 
 
 async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Send commands for the topics that pass the checks here; each topic fails on its own."""
+    """Send commands for the topics that pass the checks here. Each topic fails independently."""
     asked = {topic.name: topic for topic in request.topics}
     repeated = Counter(topic.name for topic in request.topics)
     results: dict[str, TopicResult] = {}
@@ -63,9 +63,10 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
 
 
 def _commands(creations: list[CreateTopic], validate_only: bool) -> list[list[CreateTopic]]:
-    """Divide topics among commands, which are short decisions of the control plane.
+    """Divide topics among commands, so that each decision of the control plane is short.
 
-    All are together if none is created: they may be too many, or clash with one another."""
+    With validate-only, all topics are in one command, since together they may be too many or clash.
+    """
     if validate_only or sum(max(each.partition_count, 0) for each in creations) > _MOST_CREATED:
         return [creations] if creations else []
     return [creations[at : at + MOST_OF_PIECE] for at in range(0, len(creations), MOST_OF_PIECE)]
@@ -78,7 +79,7 @@ def refuse(_call: Call, request: CreateTopicsRequest, error_code: int) -> Create
 
 
 def _check(topic: CreatableTopic, count: int) -> tuple[int, str]:
-    """Check what the request alone can tell; return an error code and a message, (0, "") if nothing is wrong."""
+    """Check what can be checked without the control plane; return an error code and a message, (0, "") if valid."""
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "The request names this topic more than once."
     empty = [config.name for config in topic.configs if config.value is None]

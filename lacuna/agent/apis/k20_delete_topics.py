@@ -1,8 +1,8 @@
 """DeleteTopics v0-v6.
 
-Deletes topics by name, from v6 on also by id (KIP-516). A topic with both or neither is INVALID_REQUEST, and so is one
-that is named twice; from v5 on there is a message. Everything is keyed by topic id (S6), so a new topic with the same
-name has nothing in common with the deleted one. An internal topic is POLICY_VIOLATION; Kafka deletes it.
+Deletes topics by name, from v6 on also by id (KIP-516). A topic with both or neither returns INVALID_REQUEST, as does
+one that is named twice. From v5 on, errors have a message. All state is keyed by topic id (S6), so a new topic with the
+same name shares nothing with the deleted one. An internal topic returns POLICY_VIOLATION, whereas Kafka deletes it.
 """
 
 from collections import Counter
@@ -35,12 +35,12 @@ _WORDS: Final[Mapping[int, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
     ErrorCode.POLICY_VIOLATION: f"The topic cannot be deleted: {READ_ONLY}.",
-    ErrorCode.INVALID_REQUEST: "Name each topic once, by its name or by its id.",
+    ErrorCode.INVALID_REQUEST: "Name each topic only once, either by its name or by its id.",
 }
 
 
 async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete the topics that are named correctly; each topic fails on its own."""
+    """Delete the topics that are named correctly. Each topic fails independently."""
     asked = _asked(call, request)
     repeated = Counter(asked)
     sound = [each for each in repeated if repeated[each] == 1 and _is_sound(each)]
@@ -63,8 +63,8 @@ async def _delete(
 ) -> Mapping[DeleteTopicState, TopicResult]:
     """Delete topics; return the outcome of each.
 
-    If a topic is gone by then, the control plane answers UNKNOWN_TOPIC_ID. A client that named the topic means the
-    one that has the name now, if there is one, and the view has it once the control plane has answered (adr/0003).
+    If a topic is already gone, the control plane answers UNKNOWN_TOPIC_ID. A request by name then applies to the topic
+    that has the name now, if any. The view contains that topic once the control plane has answered (adr/0003).
     """
     results: dict[DeleteTopicState, TopicResult] = {}
     left = list(asked)
@@ -98,7 +98,7 @@ def _asked(call: Call, request: DeleteTopicsRequest) -> Sequence[DeleteTopicStat
 
 
 def _is_sound(asked: DeleteTopicState) -> bool:
-    """Whether either the name or the id is given, not both."""
+    """Whether the request gives either a name or an id, but not both."""
     return (asked.name is None) != (asked.topic_id == ZERO_UUID)
 
 

@@ -1,8 +1,8 @@
 """InitProducerId v0-v5.
 
-The control plane decides (S8): an idempotent producer gets a new id at epoch 0; a transactional producer keeps its id,
-its epoch is bumped, and its ongoing transaction is aborted. From v3 on a request may give the current id and epoch
-(KIP-360); then the epoch is bumped only if they are still current. A fenced producer gets PRODUCER_FENCED from v4 on,
+The control plane decides (S8). An idempotent producer gets a new id at epoch 0. A transactional producer keeps its id,
+its epoch is bumped, and its ongoing transaction is aborted. From v3 on, a request may give the current id and epoch
+(KIP-360); the epoch is then bumped only if they are still current. A fenced producer gets PRODUCER_FENCED from v4 on,
 and INVALID_PRODUCER_EPOCH before (KIP-588).
 """
 

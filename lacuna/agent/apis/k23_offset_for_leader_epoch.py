@@ -1,8 +1,6 @@
-"""OffsetForLeaderEpoch v0-v4 (KIP-101, KIP-320).
-
-The only leader epoch, 0, ends at the high watermark, so a consumer never finds that its log was truncated. Epochs
-that do not exist are (-1, -1), as in Kafka; a current_leader_epoch above 0 (v2+) is UNKNOWN_LEADER_EPOCH. Answered
-after a confirming read (S7).
+"""The only leader epoch, 0, ends at the high watermark, so a consumer never detects a truncated log. An epoch that does
+not exist returns (-1, -1), as in Kafka. A current_leader_epoch above 0 (v2+) returns UNKNOWN_LEADER_EPOCH. The answer
+follows a confirming read (S7).
 """
 
 from collections.abc import Iterable

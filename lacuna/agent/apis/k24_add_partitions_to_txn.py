@@ -1,9 +1,9 @@
 """AddPartitionsToTxn v0-v5.
 
-v0-v3 are sent by producers and hold one transaction. v4 and v5 are the batched form that Kafka's brokers use among
-themselves (KIP-890), which also has `verify_only`; producers with TV2 add partitions by producing. Each transaction is
-one command. If one of its partitions does not exist, none is added: that one gets UNKNOWN_TOPIC_OR_PARTITION and the
-others OPERATION_NOT_ATTEMPTED. An error of the transaction is given to each of its partitions. A fenced producer gets
+v0-v3 are sent by producers and hold one transaction. v4 and v5 are the batched form that Kafka's brokers send to each
+other (KIP-890), which also has `verify_only`. Producers with TV2 add partitions by producing. Each transaction is one
+command. If one of its partitions does not exist, none is added: the missing one gets UNKNOWN_TOPIC_OR_PARTITION and the
+others OPERATION_NOT_ATTEMPTED. An error of the transaction applies to each of its partitions. A fenced producer gets
 PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH before (KIP-588).
 """
 

@@ -2,9 +2,9 @@
 
 The transaction's outcome becomes durable in one journal record for all its partitions and offsets (S1); a retry gets
 the same answer as the first attempt (S5). v5 is TV2 (KIP-890): each end bumps the epoch, and the answer has the
-producer id and epoch to go on with (-1 and -1 with an error). A fenced producer gets PRODUCER_FENCED from v2 on, and
-INVALID_PRODUCER_EPOCH before (KIP-588). An agent without a lease cannot coordinate: another agent may long since have
-answered what its clients sent while it was suspended.
+producer's next id and epoch (-1 and -1 with an error). A fenced producer gets PRODUCER_FENCED from v2 on, and
+INVALID_PRODUCER_EPOCH before (KIP-588). An agent without a lease cannot coordinate. While it was suspended, another
+agent may have answered the requests of its clients.
 """
 
 from lacuna.agent.api import Api, Call

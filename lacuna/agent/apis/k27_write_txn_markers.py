@@ -1,9 +1,9 @@
 """WriteTxnMarkers v0-v1.
 
-In Kafka a coordinator sends this to tell brokers of an outcome, and an operator's tool may end a hanging transaction
-with it. Here only the control plane decides outcomes (S21): an abort from outside aborts the *whole* transaction of
-that producer id and epoch and bumps its epoch, whichever partitions it names; a commit is refused with
-TRANSACTION_COORDINATOR_FENCED. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+In Kafka, a coordinator sends this to inform brokers of an outcome, and operators' tools use it to end hanging
+transactions. Here only the control plane decides outcomes (S21). An abort from outside aborts the *whole* transaction
+of the producer id and epoch, whichever partitions it names, and bumps the epoch. A commit returns
+TRANSACTION_COORDINATOR_FENCED. A partition that does not exist returns UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from lacuna.wire.messages.write_txn_markers import (
 
 
 async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Send one command for each aborting marker that names a partition which exists."""
+    """Send one command for each aborting marker that names an existing partition."""
     results = []
     for marker in request.markers:
         exists = {

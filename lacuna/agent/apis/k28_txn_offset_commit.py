@@ -1,8 +1,8 @@
 """TxnOffsetCommit v0-v5: offsets of a group that take effect when the transaction commits (S26, KIP-98).
 
-From v3 on the member names itself, and a fenced member cannot commit (KIP-447). v5 is TV2: the request itself adds the
-group to the transaction (KIP-890). If the transaction does not have the group, v0-v3 answer INVALID_TXN_STATE and v4
-TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all versions.
+From v3 on, the member names itself, and a fenced member cannot commit (KIP-447). v5 is TV2: the request itself adds the
+group to the transaction (KIP-890). If the group is not in the transaction, v0-v3 return INVALID_TXN_STATE and v4
+returns TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all versions.
 """
 
 from collections.abc import Iterator

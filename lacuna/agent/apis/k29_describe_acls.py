@@ -1,6 +1,6 @@
-"""DescribeAcls v0-v3: the ACLs that a filter matches (KIP-140, KIP-290), by resource.
+"""DescribeAcls v0-v3: the ACLs that a filter matches, by resource (KIP-140, KIP-290).
 
-Without an authorizer it is SECURITY_DISABLED, as in Kafka. v0 has no patterns: it is about literal names alone.
+Without an authorizer, it returns SECURITY_DISABLED, as in Kafka. v0 has no patterns and describes only literal names.
 """
 
 from lacuna.agent.admin.security import DISABLED, filter_of, filter_problem
@@ -20,7 +20,7 @@ from lacuna.wire.messages.describe_acls import (
 
 
 async def handle(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Look at all ACLs of the cluster."""
+    """Search all ACLs of the cluster."""
     if call.context.access.authorizer is None:
         return DescribeAclsResponse(
             error_code=DISABLED, error_message="No Authorizer is configured on the broker"

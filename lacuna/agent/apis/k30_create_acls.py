@@ -1,6 +1,6 @@
-"""CreateAcls v0-v3 (KIP-140, KIP-290): adds ACLs, each with its own error. One that is there already is no error.
+"""CreateAcls v0-v3 (KIP-140, KIP-290): adds ACLs, each with its own error. Adding an existing ACL succeeds.
 
-Without an authorizer each is SECURITY_DISABLED, as in Kafka.
+Without an authorizer, each returns SECURITY_DISABLED, as in Kafka.
 """
 
 from lacuna.agent.admin.security import (

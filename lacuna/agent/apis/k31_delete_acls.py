@@ -1,6 +1,6 @@
-"""DeleteAcls v0-v3 (KIP-140, KIP-290): removes all ACLs that its filters match, and names them for each filter.
+"""DeleteAcls v0-v3 (KIP-140, KIP-290): removes all ACLs that its filters match, and lists them by filter.
 
-Without an authorizer each filter is SECURITY_DISABLED, as in Kafka.
+Without an authorizer, each filter returns SECURITY_DISABLED, as in Kafka.
 """
 
 from lacuna.agent.admin.security import (
@@ -29,7 +29,7 @@ from lacuna.wire.messages.delete_acls import (
 
 
 async def handle(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Send one command for all that is found."""
+    """Send one command for all matching ACLs."""
     if call.context.access.authorizer is None:
         disabled = DeleteAclsFilterResult(DISABLED, NO_AUTHORIZER)
         return DeleteAclsResponse(filter_results=[disabled] * len(request.filters))
@@ -59,7 +59,7 @@ def refuse(_call: Call, request: DeleteAclsRequest, error_code: int) -> DeleteAc
 
 
 def _matched(acls: list[AclEntry], asked: DeleteAclsFilter) -> list[AclEntry] | None:
-    """Return the ACLs that a filter matches, None if it is invalid."""
+    """Return the ACLs that a filter matches, or None if it is invalid."""
     wanted = filter_of(asked)
     return None if filter_problem(wanted) else [each for each in acls if wanted.matches(each)]
 

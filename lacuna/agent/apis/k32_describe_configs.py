@@ -1,12 +1,11 @@
 """DescribeConfigs v0-v4.
 
 Describes topics (resource type 2), agents (4, "broker"), their loggers (8), client metrics subscriptions (16), which
-all have the same values, and groups (32), whether they exist or not. The answer has values with their sources, types
-(v3+, KIP-569) and, if asked for, synonyms (KIP-226) and documentation. Config names that do not exist are left out; no
-names means all. An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal name INVALID_TOPIC_EXCEPTION; another
-resource type, or a broker that is not a live agent, is INVALID_REQUEST. The broker "" stands for
-what was set for all brokers. v0, from clients before 1.1, says whether a value is the default, and not which source it
-has.
+all have the same values, and groups (32), whether or not they exist. The answer has values with their sources, their
+types (v3+, KIP-569) and, on request, synonyms (KIP-226) and documentation. Config names that do not exist are omitted;
+no names means all. An unknown topic returns UNKNOWN_TOPIC_OR_PARTITION, and an illegal name INVALID_TOPIC_EXCEPTION.
+Another resource type, or a broker that is not a live agent, returns INVALID_REQUEST. The broker "" stands for the
+configs set for all brokers. v0, from clients before 1.1, reports only whether a value is the default, not its source.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,14 +38,14 @@ from lacuna.wire.messages.describe_configs import (
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why a resource is not described."""
+    """The reason why a resource is not described."""
 
     error_code: int
     message: str
 
 
 async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Answer from the view of the cluster, brought up to date if it lacks a topic."""
+    """Answer from the view of the cluster, which is updated first if it lacks a topic."""
     named = (each.resource_name for each in request.resources if each.resource_type == TOPIC)
     await view_with(call.context, filter(is_legal, named))
     groups = await _configs_of_groups(call.context, request)
@@ -72,7 +71,9 @@ def refuse(
 async def _configs_of_groups(
     context: AgentContext, request: DescribeConfigsRequest
 ) -> Mapping[str, Mapping[str, str]]:
-    """Ask the control plane for the configs set on the groups in the request, by group id; views do not have them."""
+    """Return the configs set on the requested groups, by group id. They come from the control plane, since views lack
+    them.
+    """
     named = {each.resource_name for each in request.resources if each.resource_type == GROUP}
     if not named:
         return {}

@@ -1,8 +1,8 @@
 """AlterConfigs v0-v2: replaces all configs of topics and groups.
 
 Configs that the request does not name return to their defaults, so tools prefer IncrementalAlterConfigs. A null value
-or a config that is named twice is INVALID_REQUEST. Other resources cannot be altered. A resource that the request
-names twice gets INVALID_REQUEST; Kafka never answers if it is a topic.
+or a config named twice returns INVALID_REQUEST. Other resources cannot be altered. A resource that the request names
+twice returns INVALID_REQUEST; Kafka never answers if it is a topic.
 """
 
 from lacuna.agent.admin.config_resources import alter, check_altered
@@ -21,7 +21,7 @@ from lacuna.wire.messages.alter_configs import (
 
 
 async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Send one command for each resource; each fails on its own."""
+    """Send one command for each resource. Each resource fails independently."""
     results = []
     for resource in request.resources:
         found = check_altered(resource, request.resources, [True] * len(resource.configs))

@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs v0-v2: there is only one directory, and all partitions are in it.
 
-Moving a partition to it changes nothing and succeeds; another path is LOG_DIR_NOT_FOUND. A partition that does not
-exist is UNKNOWN_TOPIC_OR_PARTITION.
+Moving a partition to it succeeds and changes nothing; any other path returns LOG_DIR_NOT_FOUND. A partition that does
+not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from lacuna.agent.admin.log_dirs import LOG_DIR

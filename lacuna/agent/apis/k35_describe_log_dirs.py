@@ -1,10 +1,10 @@
 """DescribeLogDirs v0-v4: each agent reports one directory, with the partitions that it leads.
 
-`partition_size` is the size of the partition's extents in the object store, in bytes; it counts aborted records until
-they are gone. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's `total_bytes`
+`partition_size` is the size of the partition's extents in the object store, in bytes; it includes aborted records until
+they are removed. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's `total_bytes`
 and `usable_bytes` are -1, Kafka's "unknown" (KIP-827). Null topics means all. Partitions that this agent does not lead,
-or that do not exist, are left out. While segments cannot be written, the directory has KAFKA_STORAGE_ERROR, as one in
-Kafka that has failed. Internal topics have a size of 0, as nothing of them is in the object store.
+or that do not exist, are omitted. While segments cannot be written, the directory reports KAFKA_STORAGE_ERROR, like a
+failed directory in Kafka. Internal topics have a size of 0, because they are not stored in the object store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from lacuna.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-# How many partitions one command asks for. While the control plane answers it, it does nothing else.
+# The number of partitions that one command asks for. The control plane does nothing else while it answers a command.
 _GROUP = 5_000
 
 
@@ -61,7 +61,7 @@ async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirs
 def refuse(
     _call: Call, _request: DescribeLogDirsRequest, error_code: int
 ) -> DescribeLogDirsResponse:
-    """Answer with the error for the directory, from v3 on at the top too."""
+    """Answer with the error for the directory, and from v3 on at the top level too."""
     return DescribeLogDirsResponse(error_code=error_code, results=_directory(error_code, []))
 
 

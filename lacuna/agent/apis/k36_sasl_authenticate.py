@@ -1,7 +1,7 @@
-"""SaslAuthenticate v0-v2 (KIP-152, KIP-368): a token of the client, and the one that answers it.
+"""SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the next one.
 
-A client whose authentication fails is told so after a moment, which makes guessing slow, and its connection ends. The
-message gives nothing away about users; the log has it all, except secrets.
+After a failed authentication, the answer is delayed, which slows down guessing, and the connection ends. The answer
+reveals nothing about users. The log has all details except secrets.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logging.getLogger("lacuna.agent")
 
 
 async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Take the token."""
+    """Pass the token to the exchange, and answer."""
     session = call.peer.session
     began = asyncio.get_running_loop().time()
     try:
@@ -30,7 +30,7 @@ async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthentica
     except NotNow:
         return SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
-            error_message="A token is expected only after SaslHandshake, on a listener with SASL.",
+            error_message="Send SaslHandshake before a token, and only to a listener with SASL.",
         )
     except AuthenticationFailed as error:
         return await _failed(call, error, began)
@@ -45,7 +45,7 @@ async def _failed(
     call: Call, error: AuthenticationFailed, began: float
 ) -> SaslAuthenticateResponse:
     _log(call, error)
-    # From when the token came: how long it took to find out may depend on who exists.
+    # The delay starts when the token arrives, since the time to check it may depend on whether the user exists.
     until = began + call.context.access.settings.failure_delay_ms / 1000
     await asyncio.sleep(until - asyncio.get_running_loop().time())
     told = error.told or (
@@ -58,13 +58,14 @@ async def _failed(
 
 
 def _log(call: Call, error: AuthenticationFailed) -> None:
-    """Log and count a failure once: clients may leave as soon as they are told that it comes."""
+    """Log and count a failure once. Clients may disconnect as soon as they know that it will fail."""
     if error.is_logged:
         return
     error.is_logged = True
     peer, mechanism = call.peer, call.peer.session.mechanism
     call.context.metrics.authentications_failed += 1
-    # Who guesses passwords fails often: the metric counts, and the log has it once a minute for each host.
+    # A client that guesses passwords fails often. The metric counts every failure; the log has one a minute for each
+    # host.
     now = asyncio.get_running_loop().time()
     if call.context.access.complaints.is_new(peer.host, f"{mechanism} {error}", now):
         log.warning(

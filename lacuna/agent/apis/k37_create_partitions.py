@@ -1,8 +1,8 @@
 """CreatePartitions v0-v3 (KIP-195).
 
-A topic can only grow: a count that is not larger than the present one is INVALID_PARTITIONS. If there are replica
-assignments, their number must be that of the new partitions, and each must name brokers, none of them twice, else
-INVALID_REPLICA_ASSIGNMENT. A topic that the request names twice is INVALID_REQUEST.
+A topic can only grow. A count that is not larger than the present one returns INVALID_PARTITIONS. Replica assignments,
+if given, must be as many as the new partitions, and each must name distinct brokers; otherwise, the topic gets
+INVALID_REPLICA_ASSIGNMENT. A topic that the request names twice returns INVALID_REQUEST.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from lacuna.wire.messages.create_partitions import (
 
 
 async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Send one command for all valid topics; each topic fails on its own."""
+    """Send one command for all valid topics. Each topic fails independently."""
     repeated = Counter(topic.name for topic in request.topics)
     twice = ErrorCode.INVALID_REQUEST
     results = {name: TopicResult(name=name, error_code=twice) for name in repeated}
@@ -53,7 +53,7 @@ async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitio
 
 
 def _misassigned(call: Call, topic: CreatePartitionsTopic) -> TopicResult | None:
-    """Return the refusal of a topic's assignments, or None if there is a valid one for each new partition."""
+    """Return the error for a topic's assignments, or None if each new partition has a valid one."""
     known = call.context.control.cluster.topics_by_name.get(topic.name)
     if topic.assignments is None or known is None:
         return None

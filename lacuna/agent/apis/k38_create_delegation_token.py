@@ -1,7 +1,7 @@
-"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): a token for the client itself; another owner is refused.
+"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client itself; another owner is rejected.
 
-It has to be renewed within delegation.token.expiry.time.ms, and lives for delegation.token.max.lifetime.ms at most or
-what the client asks for, if that is shorter.
+The token must be renewed within delegation.token.expiry.time.ms. It lives for delegation.token.max.lifetime.ms, or for
+the requested time if that is shorter.
 """
 
 import base64
@@ -29,7 +29,7 @@ _MOST_OF_NAME: Final = 1024
 async def handle(
     call: Call, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
-    """Make a token."""
+    """Create a token."""
     if error_code := _invalid(call, request):
         return refuse(call, request, error_code)
     settings, tokens = call.context.access.settings, call.context.access.tokens
@@ -80,7 +80,7 @@ def _owner(call: Call, request: CreateDelegationTokenRequest) -> Principal:
 
 
 def _may_own(call: Call, owner: Principal) -> bool:
-    """Return whether the client may make tokens for `owner`, as far as ACLs do not say: for itself."""
+    """Return whether the client may create tokens for `owner` regardless of ACLs: only for itself."""
     return call.context.access.authorizer is not None or owner == call.peer.session.principal
 
 

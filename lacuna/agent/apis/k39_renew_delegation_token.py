@@ -1,4 +1,4 @@
-"""RenewDelegationToken v1-v2 (KIP-48): a token is valid for longer, though not beyond its greatest lifetime."""
+"""RenewDelegationToken v1-v2 (KIP-48): extends a token's validity, but not beyond its maximum lifetime."""
 
 from lacuna.agent.admin.delegation_tokens import NO_TIME, NOTES, prolong
 from lacuna.agent.api import Api, Call
@@ -11,7 +11,7 @@ from lacuna.wire.messages.renew_delegation_token import (
 
 
 async def handle(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
-    """Let the token expire later: after the period that is asked for, if that is not longer than the usual one."""
+    """Extend the token by the requested period, or by the usual one if that is shorter."""
     period_ms = call.context.access.settings.token_expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)

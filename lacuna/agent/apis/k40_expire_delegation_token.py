@@ -1,4 +1,4 @@
-"""ExpireDelegationToken v1-v2 (KIP-48): a token expires at another time, or at once if the period is negative."""
+"""ExpireDelegationToken v1-v2 (KIP-48): changes the time when a token expires; a negative period expires it at once."""
 
 from lacuna.agent.admin.delegation_tokens import NO_TIME, NOTES, prolong
 from lacuna.agent.api import Api, Call
@@ -13,7 +13,7 @@ from lacuna.wire.messages.expire_delegation_token import (
 async def handle(
     call: Call, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
-    """Let the token expire after the period that is asked for."""
+    """Let the token expire after the requested period."""
     period_ms = max(request.expiry_time_period_ms, 0)
     answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
     return ExpireDelegationTokenResponse(*answer)

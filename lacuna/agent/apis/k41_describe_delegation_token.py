@@ -1,6 +1,6 @@
-"""DescribeDelegationToken v1-v3 (KIP-48, KIP-373): the tokens that the client owns, asked for or may renew.
+"""DescribeDelegationToken v1-v3 (KIP-48, KIP-373): the tokens that the client owns, requested or may renew.
 
-Of these only those that concern one of the owners that the request names, if it names any.
+If the request names owners, only tokens that concern one of them are returned.
 """
 
 from lacuna.agent.admin.delegation_tokens import NOTES, is_allowed, is_concerned
@@ -24,7 +24,7 @@ from lacuna.wire.messages.describe_delegation_token import (
 async def handle(
     call: Call, request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
-    """Describe tokens, with their HMACs."""
+    """Return the tokens with their HMACs."""
     if not is_allowed(call):
         return refuse(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not call.context.access.tokens.is_enabled:
@@ -45,7 +45,7 @@ async def handle(
 
 
 def _may_describe(call: Call, token: DelegationToken) -> bool:
-    """Return whether the client may see a token, as far as ACLs do not say: one that concerns it."""
+    """Return whether the client may see a token regardless of ACLs: only a token that concerns it."""
     has_acls = call.context.access.authorizer is not None
     return has_acls or is_concerned(token, call.peer.session.principal)
 

@@ -1,6 +1,6 @@
 """DeleteGroups v0-v2: deletes groups without members, and their offsets (KIP-229).
 
-A group with members gets NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_FOUND.
+A group with members returns NON_EMPTY_GROUP, and one that does not exist GROUP_ID_NOT_FOUND.
 """
 
 from collections.abc import Sequence

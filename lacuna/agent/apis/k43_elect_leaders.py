@@ -1,8 +1,8 @@
 """ElectLeaders v0-v2 (KIP-460): every partition has its preferred leader, so no election is needed.
 
-Each partition that the request names gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist.
-Null partitions means all; partitions without an error or an election are then left out, as in Kafka. An election type
-other than preferred (0) and unclean (1) is INVALID_REQUEST.
+Each partition that the request names gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist. Null
+partitions means all; the answer then omits partitions without an error or an election, as in Kafka. An election type
+other than preferred (0) or unclean (1) returns INVALID_REQUEST.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _Results = Mapping[str, Mapping[int, tuple[int, str | None]]]
 
 
 async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Answer from the view of the cluster, brought up to date if it lacks a topic."""
+    """Answer from the view of the cluster, which is updated first if it lacks a topic."""
     kind = request.election_type
     if kind not in (PREFERRED, UNCLEAN):
         error = int(ErrorCode.INVALID_REQUEST), f"Unknown election type {kind}"
@@ -65,9 +65,9 @@ def _same(request: ElectLeadersRequest, error: tuple[int, str | None]) -> _Resul
 def _result(context: AgentContext, name: str, index: int) -> tuple[int, str]:
     topic = topic_by_name(context.control.cluster, name)
     if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}"
     if not 0 <= index < topic.partition_count:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}"
     return ErrorCode.ELECTION_NOT_NEEDED, _NOT_NEEDED
 
 

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs v0-v1 (KIP-339): configs of topics and of groups.
+"""IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics and groups.
 
-A config that asks for something that is not provided here is INVALID_CONFIG and not stored. All operations but DELETE
-need a value, and a config may be named only once, else INVALID_REQUEST. Setting a config of another resource is
-INVALID_REQUEST, with a message that says why; deleting one succeeds, since there is none.
+A config value that Lacuna cannot honour returns INVALID_CONFIG and is not stored. All operations except DELETE need a
+value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. Setting a config of
+another resource returns INVALID_REQUEST with a message that gives the reason. Deleting one succeeds, since none is set.
 """
 
 from lacuna.agent.admin.config_resources import alter, check_altered
@@ -24,7 +24,7 @@ from lacuna.wire.messages.incremental_alter_configs import (
 async def handle(
     call: Call, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Send one command for each resource; each fails on its own."""
+    """Send one command for each resource. Each resource fails independently."""
     results = []
     for resource in request.resources:
         are_set = [each.config_operation != DELETE for each in resource.configs]

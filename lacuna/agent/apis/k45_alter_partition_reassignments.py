@@ -1,7 +1,7 @@
 """AlterPartitionReassignments v0-v1 (KIP-455): partitions have no replicas to move.
 
-An assignment to the agent that already leads the partition changes nothing and succeeds. Any other one is
-INVALID_REPLICA_ASSIGNMENT, with Kafka's message if it would be wrong in Kafka too. Cancelling (null replicas) is
+An assignment to the agent that already leads the partition changes nothing and succeeds. Any other returns
+INVALID_REPLICA_ASSIGNMENT, with Kafka's message if Kafka would reject it too. Cancelling (null replicas) returns
 NO_REASSIGNMENT_IN_PROGRESS.
 """
 
@@ -70,13 +70,13 @@ def _check(context: AgentContext, name: str, index: int, replicas: Sequence[int]
         if list(replicas) == [leader]:
             return ErrorCode.NONE, None
     return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem or (
-        "Partitions have no replicas to move: records are in the object store, and which agent serves "
-        "a partition follows from the agents that live. Add or stop agents instead."
+        "Partitions have no replicas to move: records are in the object store, and partitions "
+        "are placed on the live agents automatically. Add or stop agents instead."
     )
 
 
 def _problem(context: AgentContext, replicas: Sequence[int]) -> str | None:
-    """Return Kafka's message for what is wrong with an assignment, or None."""
+    """Return Kafka's error message for an assignment, or None if it is valid."""
     says = "The manual partition assignment includes"
     if not replicas:
         return f"{says} an empty replica list."

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments v0 (KIP-455): there are never any reassignments."""
+"""ListPartitionReassignments v0 (KIP-455): always returns an empty list."""
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.guard import on_cluster
@@ -15,7 +15,7 @@ from lacuna.wire.messages.list_partition_reassignments import (
 async def handle(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Answer with no topics, whatever was asked for."""
+    """Answer with no topics, whatever the request names."""
     return refuse(call, request, ErrorCode.NONE)
 
 

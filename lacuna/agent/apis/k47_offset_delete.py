@@ -1,7 +1,7 @@
-"""OffsetDelete v0: deletes offsets of a group, also those that a transaction has staged (KIP-496).
+"""OffsetDelete v0 (KIP-496): deletes offsets of a group, including those that a transaction has staged.
 
-Offsets of topics to which a member is subscribed are refused (GROUP_SUBSCRIBED_TO_TOPIC), and so are all offsets of a
-group that has members which are not consumers (NON_EMPTY_GROUP).
+If a member is subscribed to a topic, its offsets are kept and the answer is GROUP_SUBSCRIBED_TO_TOPIC. A group whose
+members are not consumers returns NON_EMPTY_GROUP.
 """
 
 from lacuna.agent.api import Api, Call, Pieces

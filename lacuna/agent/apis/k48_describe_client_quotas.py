@@ -77,12 +77,15 @@ def _invalid(components: Sequence[ComponentData]) -> tuple[int, str]:
                 ErrorCode.INVALID_REQUEST,
                 "Request specified MATCH_TYPE_EXACT, but did not specify a match."
                 if component.match_type == _EXACT
-                else "A match is only for MATCH_TYPE_EXACT.",
+                else "Give a match only with MATCH_TYPE_EXACT.",
             )
     if IP in kinds and {USER, CLIENT} & set(kinds):
         return (
             ErrorCode.INVALID_REQUEST,
-            "Invalid entity filter component combination: ip goes with no other part of an entity.",
+            (
+                "Invalid entity filter component combination: ip cannot be combined with other "
+                "entity types."
+            ),
         )
     return ErrorCode.NONE, ""
 

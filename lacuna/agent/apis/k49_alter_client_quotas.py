@@ -1,4 +1,4 @@
-"""AlterClientQuotas v0-v1 (KIP-546): sets and removes quotas; each entry is made whole or not at all."""
+"""AlterClientQuotas v0-v1 (KIP-546): sets and removes quotas. Each entry is applied completely or not at all."""
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.guard import on_cluster
@@ -22,7 +22,7 @@ _Outcome = tuple[int, str]
 
 
 async def handle(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Make the valid changes at once, and answer each entry on its own."""
+    """Apply the valid changes in one command, and answer each entry independently."""
     outcomes = [invalid(entry.entity, entry.ops) for entry in request.entries]
     valid = [
         entry

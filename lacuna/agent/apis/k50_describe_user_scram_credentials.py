@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials v0 (KIP-554): which mechanisms users have, with how many iterations.
+"""DescribeUserScramCredentials v0 (KIP-554): returns the mechanisms and iterations of users.
 
-A user that the request names is RESOURCE_NOT_FOUND if it has none, and DUPLICATE_RESOURCE if it is named twice. Users
-of sasl.users.file are not among them, since nobody can alter these here.
+A named user without credentials returns RESOURCE_NOT_FOUND, and a user named twice DUPLICATE_RESOURCE. Users of
+sasl.users.file are not included, since this API's clients cannot alter them.
 """
 
 from collections import Counter

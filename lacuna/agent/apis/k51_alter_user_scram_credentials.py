@@ -1,7 +1,8 @@
-"""AlterUserScramCredentials v0 (KIP-554): sets and deletes what SCRAM and PLAIN know of users.
+"""AlterUserScramCredentials v0 (KIP-554): sets and deletes the credentials of users for SCRAM and PLAIN.
 
-Passwords never arrive here: clients send them salted. All valid changes are made at once. Who authenticated with a
-delegation token may make none. Nobody sets the password of a user of sasl.users.file: the one there would be taken.
+Passwords never arrive here, because clients send them salted. All valid changes are applied in one command. A client
+that authenticated with a delegation token may not make changes. The password of a user in sasl.users.file cannot be
+set, because the one in the file takes precedence.
 """
 
 from collections import Counter
@@ -33,15 +34,16 @@ from lacuna.wire.messages.alter_user_scram_credentials import (
 _Error = tuple[int, str | None]
 _MOST_OF_NAME = 1024
 _OF_FILE = (
-    "The user is in this agent's sasl.users.file, whose password is taken instead of any that is set here. Change it "
-    "there, or take the user out of the file, and restart the agents that have the file"
+    "The user is in this agent's sasl.users.file, whose password takes precedence over any "
+    "password set here. Change it there, or remove the user from the file, and restart the "
+    "agents that have the file"
 )
 
 
 async def handle(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """Make the changes of each user for whom all are valid."""
+    """Apply the changes of each user whose changes are all valid."""
     if call.peer.session.is_token:
         return refuse(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     kept = (await current_view(call.context)).security.credentials
@@ -88,7 +90,7 @@ def _all(
 def _invalid(
     change: ScramCredentialDeletion | ScramCredentialUpsertion, is_kept: bool
 ) -> tuple[int, str | None]:
-    """Return the error of one change, NONE if it is valid."""
+    """Return the error of one change, or NONE if it is valid."""
     if not change.name or len(change.name) > _MOST_OF_NAME:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if change.mechanism not in MECHANISM_NAMES:
@@ -106,7 +108,7 @@ def _invalid(
             "Too few iterations" if change.iterations < LEAST_ITERATIONS else "Too many iterations",
         )
     if not change.salt or not change.salted_password:
-        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "A salt and a salted password are needed"
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Both a salt and a salted password are required"
     return ErrorCode.NONE, None
 
 

@@ -1,8 +1,8 @@
 """DescribeQuorum v0-v2 (KIP-595, KIP-836, KIP-853): sent by `kafka-metadata-quorum describe`.
 
-The control plane is not a Raft quorum of brokers, but is shown as one. Its single voter is the agent that is named as
-the controller; the other agents are observers that have caught up. Offsets are the version of the cluster's metadata.
-A topic or partition other than __cluster_metadata-0 is UNKNOWN_TOPIC_OR_PARTITION.
+The control plane is not a Raft quorum of brokers, but is presented as one. The single voter is the agent named as the
+controller; the other agents are observers that have caught up. Offsets are versions of the cluster's metadata. A topic
+or partition other than __cluster_metadata-0 returns UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from lacuna.agent import placement

@@ -1,7 +1,7 @@
 """UpdateFeatures v0-v2 (KIP-584, KIP-778): features cannot be changed.
 
-Setting a feature to the level that it has succeeds. Another level, an unknown feature or an unknown type of upgrade is
-INVALID_UPDATE_VERSION for the whole request, as in Kafka; so is a downgrade, since the state that exists could not be
+Setting a feature to its current level succeeds. Another level, an unknown feature or an unknown type of upgrade returns
+INVALID_UPDATE_VERSION for the whole request, as in Kafka. So does a downgrade, since the existing state could not be
 read at a lower level.
 """
 
@@ -25,7 +25,7 @@ _FAILED = "The update failed for all features since the following feature had an
 
 
 async def handle(_call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Accept all updates, or refuse the whole request."""
+    """Accept all updates, or reject the whole request."""
     for update in request.feature_updates:
         problem = _problem(update)
         if problem:

@@ -1,7 +1,7 @@
-"""DescribeCluster v0-v2 (KIP-700): the live agents.
+"""DescribeCluster v0-v2 (KIP-700): lists the live agents.
 
-Only endpoint type 1 (brokers) is served: 2 (controllers) is MISMATCHED_ENDPOINT_TYPE, anything else
-UNSUPPORTED_ENDPOINT_TYPE (KIP-919), as a Kafka broker answers. No agent is shown as fenced (KIP-1073): an agent
+Only endpoint type 1 (brokers) is served. Type 2 (controllers) returns MISMATCHED_ENDPOINT_TYPE and any other
+UNSUPPORTED_ENDPOINT_TYPE (KIP-919), as a Kafka broker does. No agent is shown as fenced (KIP-1073), because an agent
 without a lease is not listed.
 """
 

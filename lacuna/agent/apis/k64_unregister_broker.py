@@ -1,6 +1,6 @@
-"""UnregisterBroker v0 (KIP-500): always refused, since a stopped agent leaves the cluster by itself.
+"""UnregisterBroker v0 (KIP-500): always returns an error, since a stopped agent leaves the cluster by itself.
 
-The node id of a live agent is INVALID_REQUEST, another one BROKER_ID_NOT_REGISTERED.
+The node id of a live agent returns INVALID_REQUEST, and any other BROKER_ID_NOT_REGISTERED.
 """
 
 from lacuna.agent import placement
@@ -23,8 +23,10 @@ async def handle(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrok
     if any(agent.node_id == request.broker_id for agent in placement.live_agents(call.context)):
         return UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"Agent {request.broker_id} is running; stop it, and it leaves the cluster "
-            "when its lease expires.",
+            error_message=(
+                f"Agent {request.broker_id} is running. Stop it; it leaves the cluster when its "
+                "lease expires."
+            ),
         )
     return UnregisterBrokerResponse(
         error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,

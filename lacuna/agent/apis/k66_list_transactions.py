@@ -1,14 +1,14 @@
 """ListTransactions v0-v2 (KIP-664): lists transactions, optionally filtered by state, producer id or duration.
 
-v1 adds the filter by duration, v2 a pattern of transactional ids (KIP-1152), a regular expression that must match the
-whole id. It has RE2's syntax, as in Kafka: without look-around and back-references, and matched in time linear in the
-id; another one is INVALID_REGULAR_EXPRESSION. The answer names unknown states.
+v1 adds the filter by duration. v2 adds a pattern of transactional ids (KIP-1152), a regular expression that must match
+the whole id. It has RE2's syntax, as in Kafka: no look-around or back-references, and matching in time linear in the
+id. An invalid pattern returns INVALID_REGULAR_EXPRESSION. The answer lists unknown states.
 
-Clients ask every agent and combine the answers. So although every agent can list all transactions, each lists only
-those that are placed on it, as a coordinator in Kafka would.
+Clients query every agent and combine the answers. Every agent knows all transactions, so each lists only those that are
+placed on it, as a coordinator in Kafka would.
 
-There may be tens of thousands of transactions, and matching an id may take milliseconds. So ids are handled in slices,
-between which other requests are served, and a thread does the matching.
+There may be tens of thousands of transactions, and matching an id may take milliseconds. Ids are therefore handled in
+slices, with other requests served in between, and a thread does the matching.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from lacuna.wire.messages.list_transactions import (
 _MAX_PATTERN_SIZE = 4096
 #: The largest compiled pattern, in bytes; RE2 refuses others.
 _MAX_PATTERN_MEMORY = 1 << 20
-#: In instructions, as for the expressions of consumer groups: patterns such as "(.?){999}" take 20 ms for one id.
+#: In instructions, as for the expressions of consumer groups. Patterns such as "(.?){999}" take 20 ms for one id.
 _MAX_PROGRAM_SIZE = 5000
-#: How many ids are handled in one iteration of the event loop: 1 to 2 ms.
+#: The number of ids handled in one iteration of the event loop, which takes 1 to 2 ms.
 _SLICE: Final = 500
-#: How much is matched, in instructions times characters, before a client that has left is noticed: some 10 ms.
+#: The work, in instructions times characters, between checks whether the client has left: some 10 ms.
 _SLICE_STEPS: Final = 2_000_000
 
 # One thread for all agents of the process; RE2 releases the GIL while it matches.
@@ -49,11 +49,11 @@ _matching: Final = ThreadPoolExecutor(1, "patterns")
 
 
 class Pattern(Protocol):
-    """The part of a compiled RE2 pattern that is used; re2 itself is not typed."""
+    """The subset of a compiled RE2 pattern's interface that is used here; re2 itself has no types."""
 
     @property
     def programsize(self) -> int:
-        """The number of its instructions, each of which may run for each character."""
+        """The number of instructions, each of which may run for each character."""
         ...
 
     def fullmatch(self, text: str) -> object | None:
@@ -118,7 +118,7 @@ async def _matching_ones(
 def slices(
     listed: Sequence[TransactionListing], program_size: int
 ) -> Iterator[Sequence[TransactionListing]]:
-    """Cut `listed` into slices, each with as many ids as the thread matches quickly, but at least one."""
+    """Cut `listed` into slices that the thread matches quickly, of at least one id each."""
     begin = steps = 0
     for index, each in enumerate(listed):
         steps += program_size * len(each.transactional_id)

@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat v0-v1: joins, stays in and leaves a consumer group (KIP-848, S26).
+"""ConsumerGroupHeartbeat v0-v1: joins, stays in or leaves a consumer group (KIP-848, S26).
 
-The coordinator assigns partitions, by `uniform` or `range`. From v1 on the client chooses the member id, and may
-subscribe by a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, -2 lets a static member leave for a while.
-The first member that joins a classic group with this request upgrades it. While no control plane can be reached,
-members stay (adr/0034).
+The coordinator assigns partitions, by `uniform` or `range`. From v1 on, the client chooses the member id and may
+subscribe by a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, and -2 lets a static member leave
+temporarily. The first member that joins a classic group with this request upgrades the group. While no control plane
+can be reached, members stay in their groups (adr/0034).
 """
 
 from lacuna.agent.api import Api, Call
@@ -56,7 +56,7 @@ async def handle(
 
 
 def _brings_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether it only says that the member is alive, so that nothing is lost if nobody hears it."""
+    """Whether the request only says that the member is alive, so that losing it does no harm."""
     changes = (
         request.subscribed_topic_names,
         request.subscribed_topic_regex,
@@ -79,14 +79,14 @@ def _without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> Reply:
 def refuse(
     _call: Call, _request: ConsumerGroupHeartbeatRequest, error_code: int
 ) -> ConsumerGroupHeartbeatResponse:
-    """Answer with the error alone."""
+    """Answer with only the error."""
     return _failed(error_code, "")
 
 
 def _command(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
     member_id = request.member_id
     if not member_id and request.member_epoch == 0 and call.version < FIRST_MEMBER_ID_OF_CLIENT:
-        # Given here, so that whoever decides the command a second time adds no other member.
+        # The agent chooses the id, so that a retry of the command does not add another member.
         member_id = f"{call.context.randomness.getrandbits(128):032x}"
     return ConsumerGroupHeartbeat(
         group_id=request.group_id,

@@ -1,7 +1,7 @@
-"""ConsumerGroupDescribe v0-v1: consumer groups with their members and targets (KIP-848).
+"""ConsumerGroupDescribe v0-v1 (KIP-848): describes consumer groups, their members and their target assignments.
 
-Groups that do not exist, and classic groups, which DescribeGroups describes, get GROUP_ID_NOT_FOUND. v1 says which
-members use the classic protocol.
+GROUP_ID_NOT_FOUND is returned for groups that do not exist, and for classic groups, which DescribeGroups describes. v1
+reports which members use the classic protocol.
 """
 
 from collections import ChainMap
@@ -94,7 +94,7 @@ def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> M
 
 
 def _assignment(rows: Iterable[TopicIdPartitions], topics: Mapping[bytes, Topic]) -> Assignment:
-    """Convert an assignment to the message, leaving out topics that have just been deleted."""
+    """Convert an assignment to the message, without topics that have just been deleted."""
     return Assignment(
         [
             TopicPartitions(row.topic_id, topics[row.topic_id].name, row.partitions)

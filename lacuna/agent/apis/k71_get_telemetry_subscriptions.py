@@ -1,7 +1,7 @@
-"""GetTelemetrySubscriptions v0 (KIP-714): gives a client its instance id, and asks for no metrics.
+"""GetTelemetrySubscriptions v0 (KIP-714): gives a client its instance id, and requests no metrics.
 
-Like Kafka 4.1 without a plugin that receives metrics, an agent answers this API but does not advertise it
-(docs/adr/0017). A client that asks anyway asks again after five minutes, and never pushes anything.
+An agent answers this API but does not advertise it, like Kafka 4.1 without a plugin that receives metrics
+(docs/adr/0017). A client that sends it anyway asks again after five minutes, and never pushes metrics.
 """
 
 from uuid import UUID

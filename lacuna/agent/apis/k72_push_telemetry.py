@@ -1,7 +1,8 @@
-"""PushTelemetry v0 (KIP-714): no metrics are asked for, so pushed metrics are dropped.
+"""PushTelemetry v0 (KIP-714): drops pushed metrics, since none were requested.
 
-A push without an instance id is INVALID_REQUEST, one for another subscription UNKNOWN_SUBSCRIPTION_ID, one beyond
-1 MiB TELEMETRY_TOO_LARGE, one in a codec that was not offered UNSUPPORTED_COMPRESSION_TYPE. Nothing is decompressed.
+A push without an instance id returns INVALID_REQUEST, one for another subscription UNKNOWN_SUBSCRIPTION_ID, one beyond
+1 MiB TELEMETRY_TOO_LARGE, and one in a codec that was not offered UNSUPPORTED_COMPRESSION_TYPE. Nothing is
+decompressed.
 """
 
 from lacuna.agent.api import NOT_ADVERTISED, Api, Call

@@ -1,7 +1,7 @@
 """ListConfigResources v0-v1 (KIP-1142; v0 is KIP-714's list of client metrics subscriptions).
 
-Lists topics, agents and their loggers, and groups on which configs were set. There are no client metrics
-subscriptions. v1 asks for resource types, no types means all; another type is UNSUPPORTED_VERSION, as in Kafka.
+Lists topics, agents, their loggers, and groups that have configs. There are no client metrics subscriptions. v1
+requests resource types, where none means all; an unknown type returns UNSUPPORTED_VERSION, as in Kafka.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,9 +1,9 @@
-"""DescribeTopicPartitions v0 (KIP-966): topics in the order of their names, as many partitions as fit.
+"""DescribeTopicPartitions v0 (KIP-966): topics in the order of their names, with as many partitions as fit.
 
 No topics means all. The answer ends after `response_partition_limit` partitions (at least 1, at most 2000), and
-`next_cursor` says where to go on. If the cursor names none of the requested topics, or a negative partition, every
-topic gets INVALID_REQUEST; if all topics are requested, the cursor's may have been deleted meanwhile. The leader is
-the only replica, and there are no eligible leader replicas. Authorized operations are always given.
+`next_cursor` says where the next one begins. If the cursor names none of the requested topics, or a negative partition,
+every topic gets INVALID_REQUEST. If all topics are requested, the cursor's topic may have been deleted in the meantime.
+The leader is the only replica, and there are no eligible leader replicas. Authorized operations are always included.
 """
 
 from lacuna.agent import placement, rendezvous
@@ -64,7 +64,7 @@ def refuse(
 def _answer(
     context: AgentContext, names: list[str], first: int, left: int
 ) -> DescribeTopicPartitionsResponse:
-    """Describe at most `left` partitions of topics `names`, beginning with partition `first` of the first topic."""
+    """Describe at most `left` partitions of the topics `names`, beginning with partition `first` of the first topic."""
     topics, cursor = [], None
     for name in names:
         if not left:

@@ -1,4 +1,4 @@
-"""From buffers to the answer: what a fetch says of each partition."""
+"""Builds the answer of a fetch for each partition from its buffers."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,24 +11,24 @@ READ_COMMITTED: Final = 1
 
 
 def failed(partition: int, error_code: int, isolation_level: int) -> PartitionData:
-    """An error, and nothing else."""
+    """Return an answer with only an error."""
     return PartitionData(
         partition, error_code, -1, aborted_transactions=no_aborted(isolation_level)
     )
 
 
 def no_aborted(isolation_level: int) -> tuple[AbortedTransaction, ...] | None:
-    """There is never one (S14): an empty list, for read_uncommitted null, as Kafka says it."""
+    """Return the aborted transactions of an answer: an empty list (S14), or null for read_uncommitted, as in Kafka."""
     return () if isolation_level == READ_COMMITTED else None
 
 
 def size_of(answer: PartitionData) -> int:
-    """Bytes of its records."""
+    """Return the bytes of the answer's records."""
     return sum(map(len, answer.records or ()))
 
 
 def by_topic(answers: Iterable[tuple[Interest, PartitionData]]) -> list[FetchableTopicResponse]:
-    """Each topic once, with the answers for its partitions in their order."""
+    """Return each topic once, with the answers for its partitions in their order."""
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
     for interest, answer in answers:
         topics.setdefault((interest.name, interest.topic_id), []).append(answer)

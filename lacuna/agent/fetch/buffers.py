@@ -1,7 +1,7 @@
 """Counts the memory of fetched records, whether the cache or only answers still hold it.
 
-A buffer that has left the cache stays in memory while answers hold slices of it, until clients have read them.
-A weak reference tells when it is freed.
+A buffer that has left the cache stays in memory while answers hold slices of it, until clients have read them. A weak
+reference reports when it is freed.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 class ReadBuffer(bytearray):
-    """Bytes from a read, a flush or coalescing. Unlike a bytearray it can be weakly referenced."""
+    """Bytes from a read, a flush or coalescing. Unlike a bytearray, the object can be weakly referenced."""
 
     __slots__ = ("__weakref__",)
 
 
 class Departures(Generic[T]):
-    """Tells which of the watched objects nothing refers to any more, by the notes that were left for them.
+    """Reports which watched objects are no longer referenced, by the notes left for them.
 
     Belongs to one event loop, but any thread may drop the last reference.
     """
@@ -32,7 +32,7 @@ class Departures(Generic[T]):
         self._gone: deque[weakref.ref[object]] = deque()
 
     def watch(self, thing: object, note: T) -> None:
-        """Return `note` from `gone` when nothing refers to `thing` any more."""
+        """Have `gone` yield `note` once nothing refers to `thing` any more."""
         reference = weakref.ref(thing, self._gone.append)
         self._watched[id(reference)] = reference, note
 
@@ -64,7 +64,7 @@ class LiveBytes:
 
 
 class ByteBudget:
-    """Bytes of which `limit` may be in memory at once; who needs more of them waits. Belongs to one event loop."""
+    """A budget of `limit` bytes in memory; callers that need more wait. Belongs to one event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -73,7 +73,7 @@ class ByteBudget:
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[None]:
-        """Hold `size` bytes, once they are free; more than the limit, once all are."""
+        """Hold `size` bytes once they are free. If `size` exceeds the limit, wait until all bytes are free."""
         while self.used and self.used + size > self._limit:
             self._is_freed.clear()
             await self._is_freed.wait()

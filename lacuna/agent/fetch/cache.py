@@ -1,9 +1,9 @@
-"""The cache of extents that were read, checked and given their offsets; bounded, shared by all fetches.
+"""The cache of extents that were read, checked and given their offsets. It is bounded and shared by all fetches.
 
-A cached piece is found by its partition and offset, if it is at the same place in the bucket (`stretches`). What one
-read brings (or one flush, or one coalescing) is one `Load`, and is evicted as a whole, so that its memory is really
-freed and the bound in bytes holds. Concurrent fetches share a read. Reads run in threads, everything else in the event
-loop. What the cache gives out are spans: batches as they were produced, or coalesced once for all fetches.
+A cached piece is found by its partition and offset, if its place in the bucket is the same (`stretches`). The result of
+one read, flush or coalescing is one `Load`. It is evicted as a whole, which really frees its memory and keeps the bound
+in bytes. Concurrent fetches share a read. Reads run in threads, everything else in the event loop. The cache returns
+spans: batches as they were produced, or coalesced once for all fetches.
 """
 
 import asyncio
@@ -47,9 +47,9 @@ from lacuna.wire.layout import Buffer
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-# A load is about this large at most: what is loaded together is also evicted together.
+# The approximate bound on the size of a load, which is also evicted as a whole.
 _LOAD_BYTES: Final = 4 << 20
-# Where a read costs little, loads that were used from start to end take this share of the cache.
+# The share of the cache for loads used from start to end, if reading them again costs little.
 _FINISHED_SHARE: Final = 8
 # One consumer may use the start of a stretch twice, since an answer may be cut before it.
 _USES_OF_ONE: Final = 2
@@ -74,12 +74,12 @@ class CacheMetrics:
 class ExtentCache:
     """Loads in memory; the least recently used one is evicted first.
 
-    Most records are read once. Where reading them again would cost little, a load of which all was used is finished:
-    finished loads have only a share of the cache, so that what is read next takes their memory, which is in use
-    already, and other loads stay. A load that several consumers use is never finished.
+    Most records are read once. If reading them again would cost little, a completely used load counts as finished.
+    Finished loads have only a share of the cache, so that the next reads reuse their memory and other loads stay. A
+    load that several consumers use is never finished.
 
-    `max_bytes` bounds the cache, `max_read_bytes` one read of the store, `max_reads` how many loads run at once.
-    `shared` are the reads that the agents of the zone share, if they do.
+    `max_bytes` bounds the cache, `max_read_bytes` one read of the store, and `max_reads` the number of concurrent
+    loads. `shared` holds the reads that the agents of the zone share, if they do.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ExtentCache:
         self._loads: OrderedDict[Load, None] = OrderedDict()
         self._finished: OrderedDict[Load, None] = OrderedDict()
         self._finished_bytes = 0
-        # With a gap of 0, another request costs no more than the bytes that it brings.
+        # With a gap of 0, another request costs no more than the bytes that it returns.
         self._is_cheap = store.read_gap == 0
         self._fresh: dict[tuple[int, int], Fresh] = {}
         self._reading: dict[PartitionKey, list[tuple[Pieces, _Reading]]] = {}
@@ -120,7 +120,7 @@ class ExtentCache:
 
     @property
     def outside_bytes(self) -> int:
-        """Bytes of records in memory outside the cache: in reads under way, and in answers."""
+        """Bytes of records in memory outside the cache, in current reads and in answers."""
         return max(self._live.total - self.metrics.bytes_now, 0)
 
     def find(self, partition: PartitionKey, pieces: Pieces, index: int) -> Span | None:
@@ -144,11 +144,11 @@ class ExtentCache:
         return span
 
     def find_coalesced(self, plan: FetchPlan, index: int) -> Span | None:
-        """As `find` for the plan's pieces, among coalesced batches; None if they hold nothing from the asked offset on.
+        """As `find` for the plan's pieces among coalesced batches; None if these hold nothing from the asked offset on.
 
-        Batches coalesced for one isolation level serve the other too, as long as every extent in the returned span is
-        live for both. A span whose first batch holds records of earlier extents that the plan may not show is not
-        returned.
+        Batches coalesced for one isolation level also serve the other, provided that every extent in the returned span
+        is live for both. A span is not returned if its first batch holds records of earlier extents that the plan may
+        not show.
         """
         found = self._coalesced.find(plan.partition, plan.pieces, index)
         if found is None:
@@ -161,9 +161,9 @@ class ExtentCache:
     def missing_until(
         self, partition: PartitionKey, pieces: Pieces, index: int, is_coalesced: bool
     ) -> int:
-        """Return up to which index pieces are not in memory, if pieces[index] is not.
+        """Return the end index of the run of pieces from `index` on that are not in memory.
 
-        With `is_coalesced`, what is among coalesced batches is in memory too.
+        With `is_coalesced`, pieces among coalesced batches count as in memory too.
         """
         offset = pieces.base_offsets[index]
         following = self._produced.next_after(partition, offset)
@@ -180,7 +180,7 @@ class ExtentCache:
         return end
 
     def coalesce(self, spans: Sequence[Span]) -> list[Span]:
-        """Return spans with the same records, those of small batches coalesced (S19). Raises ExtentCorruptError."""
+        """Return spans with the same records, with small batches coalesced (S19). Raises ExtentCorruptError."""
         if not any(span.is_small for span in spans):
             return list(spans)
         return [one if isinstance(one, Span) else self._coalesce(one) for one in coalescible(spans)]
@@ -188,7 +188,7 @@ class ExtentCache:
     def offer(self, lease_id: int, sequence: int, parts: Mapping[int, Buffer]) -> None:
         """Keep batches of a segment that was just written, by position, so that tailing consumers need not read them.
 
-        They are copied when a fetch first asks for them; until then they are the producer's own buffers.
+        They are copied when a fetch first requests them. Until then, they are the producer's own buffers.
         """
         fresh = Fresh((lease_id, sequence), dict(parts))
         self._fresh[fresh.segment] = fresh
@@ -210,16 +210,15 @@ class ExtentCache:
         return found
 
     def read_ahead(self, runs: Iterable[Run]) -> None:
-        """Begin to read pieces that will be wanted next, without waiting.
+        """Begin to read pieces that will be needed next, without waiting.
 
-        Does nothing if `max_reads` loads are under way, or if so much was read ahead already that it would be evicted
-        before it is used.
+        Does nothing if `max_reads` loads are under way, or if more reading ahead would evict bytes before their use.
         """
         if self._reads_now < self._max_reads and self._ahead_bytes < self._max_bytes // 2:
             self._start([each for run in runs for each in self._missing(run)], ahead=True)
 
     def _missing(self, run: Run) -> Iterator[Run]:
-        """Yield the parts of a run that are not in memory as they were produced."""
+        """Yield the parts of a run that are not in memory in their produced form."""
         partition, pieces = run
         index = 0
         while index < len(pieces):
@@ -233,7 +232,7 @@ class ExtentCache:
             index = end
 
     def reserve(self, size: int) -> None:
-        """Leave `size` of the bytes that bound the cache to others."""
+        """Reserve `size` of the cache's bytes for other uses."""
         self._reserved = size
         self._evict()
 
@@ -243,7 +242,7 @@ class ExtentCache:
             await asyncio.wait({task for tasks in self._reading.values() for _, task in tasks})
 
     def _start(self, runs: Iterable[Run], ahead: bool = False) -> list[_Reading]:
-        """Begin to read what no read under way brings; return the reads that bring something of the runs."""
+        """Begin reads for the pieces that no current read covers, and return all reads that cover the runs."""
         tasks: dict[_Reading, None] = {}
         wanted = [each for run in runs for each in self._not_under_way(run, tasks)]
         total = sum(sum(run.pieces.sizes) for run in wanted)
@@ -268,9 +267,9 @@ class ExtentCache:
         return list(tasks)
 
     def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
-        """Yield the parts of a run that no read under way brings; add the reads that bring the others to `tasks`.
+        """Yield the parts of a run that no current read covers, and add the reads that cover the others to `tasks`.
 
-        What lies on both sides of such a read becomes two stretches: one would hide what the read brings.
+        The pieces on both sides of such a read become two stretches, since a single one would hide the read's result.
         """
         partition, pieces = run
         left = bytearray(b"\1") * len(pieces)
@@ -300,7 +299,7 @@ class ExtentCache:
         ahead: bool,
         is_first: bool,
     ) -> Loaded:
-        """Run one load. Errors are returned, since it is possible that nobody waits any more."""
+        """Run one load. Errors are returned, since possibly no caller waits for it any more."""
         self._reads_now += 1
         try:
             async with self._free_reads:
@@ -329,7 +328,7 @@ class ExtentCache:
         return loaded
 
     def _ended(self, runs: Sequence[Run]) -> None:
-        """Forget a read under way: these runs are not read any more."""
+        """Remove a finished read from the reads under way."""
         for partition, pieces in runs:
             left = [each for each in self._reading[partition] if each[0] is not pieces]
             if left:
@@ -357,7 +356,7 @@ class ExtentCache:
             log.error("%s", error)
 
     def _from_fresh(self, partition: PartitionKey, piece: Piece) -> tuple[Stretch, int] | None:
-        """Find the piece among the batches that a flush has offered."""
+        """Look for the piece among the batches that a flush has offered."""
         fresh = self._fresh.get(piece[:2])
         if fresh is None:
             return None
@@ -389,7 +388,7 @@ class ExtentCache:
             self._forget(next(iter(self._loads)))
 
     def _use(self, span: Span) -> None:
-        """Note which part of a load is used: all of it once, or some of it again."""
+        """Record which part of a load is used: all of it once, or some of it again."""
         stretch, load = span.stretch, span.stretch.load
         if not load.unfinished and not load.is_finished:
             return
@@ -432,11 +431,11 @@ class ExtentCache:
         index = self._coalesced if kept.is_coalesced else self._produced
         for stretch in kept.stretches:
             index.drop(stretch)
-        kept.stretches = []  # they refer to it: without the circle, their memory is freed with the last answer
+        kept.stretches = []  # break the reference cycle, so that the memory is freed with the last answer
 
 
 class _Read:
-    """What several loads have brought. It is kept here, since the cache may have evicted it meanwhile."""
+    """The results of several loads, kept here because the cache may evict them in the meantime."""
 
     def __init__(self) -> None:
         self._found = Stretches()
@@ -466,7 +465,7 @@ class _Read:
         return spans, None
 
     def _look(self, run: Run, index: int) -> tuple[Stretch, int] | None:
-        """Find a piece in a stretch over which another one was put, which has pieces before and behind it."""
+        """Look for a piece in a stretch that another stretch partly covers."""
         for stretch in self._all:
             if stretch.partition == run.partition:
                 first = stretch.index_of(run.pieces, index)

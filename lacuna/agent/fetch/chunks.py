@@ -1,7 +1,7 @@
-"""Chunks of objects as they are in the bucket, read once for all agents of the zone; bounded (adr/0039).
+"""Chunks of objects as they are in the bucket, read once for all agents of the zone (adr/0039). Bounded.
 
-A reader of one small range of a chunk gets that range alone. Once a second range is asked for, or a long one, the chunk
-is read whole, since its other readers will want the rest. Concurrent readers share a read.
+A reader of one small range of a chunk gets only that range. When a second range is requested, or a long one, the whole
+chunk is read, since other readers will need the rest. Concurrent readers share a read.
 """
 
 import asyncio
@@ -12,19 +12,19 @@ from typing import Final, NamedTuple
 
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, ShortReadError
 
-# Of a chunk, what is a long range, and how far beyond the chunk's end is read: a piece may begin in a chunk and end in
-# the next one. Pieces are at most 1 MiB unless a single batch is larger.
+# The length of a long range of a chunk, and the extra bytes read beyond a chunk's end: a piece may begin in a chunk and
+# end in the next one. Pieces are at most 1 MiB unless a single batch is larger.
 _LONG: Final = 16
 _BEYOND: Final = 8
 
-# Reads under way, and those that wait for their turn.
+# Reads under way or waiting for their turn.
 _MOST_FLIGHTS: Final = 64
 
 _SECTION_OVERHEAD: Final = 500
 
 
 class ChunkId(NamedTuple):
-    """A chunk of a segment: the bytes from number * chunk_bytes on."""
+    """The id of a chunk of a segment: the bytes from number * chunk_bytes on."""
 
     lease_id: int
     sequence: int
@@ -37,11 +37,11 @@ class ChunkId(NamedTuple):
 
 
 class ChunksBusyError(Exception):
-    """So many reads of chunks are under way, or wait for their turn, that no more are begun."""
+    """Too many reads of chunks are under way or waiting, so no more may begin."""
 
 
 class _Section:
-    """Bytes of a chunk, from `position` of its object on. `asked` counts the bytes that were given out."""
+    """Bytes of a chunk, from `position` of its object on. `asked` counts the bytes that were returned."""
 
     __slots__ = ("asked", "chunk", "data", "is_whole", "position")
 
@@ -68,7 +68,7 @@ class _Section:
 class _Flight:
     """A read of an object's bytes from `position` to `end`, under way or waiting for its turn.
 
-    `waiters` counts who waits for it.
+    `waiters` counts the callers that wait for it.
     """
 
     __slots__ = ("end", "has_begun", "position", "reading", "waiters")
@@ -81,7 +81,7 @@ class _Flight:
         self.reading: asyncio.Task[_Section | ObjectStoreError]
 
     async def land(self) -> _Section | ObjectStoreError:
-        """Wait until it is done. If all who wait are cancelled before it has begun, so is the read."""
+        """Wait until the read is done. If all waiters are cancelled before it has begun, the read is cancelled too."""
         self.waiters += 1
         try:
             await asyncio.wait((self.reading,))
@@ -95,8 +95,8 @@ class _Flight:
 class ChunkCache:
     """The chunks that this agent has read for its zone; the least recently used bytes are forgotten first.
 
-    `max_bytes` bounds what is kept, and once more what reads under way bring (but for a single one). `max_reads` bounds
-    how many run at once. `on_size` is called with the bytes kept when they have changed.
+    `max_bytes` bounds what is kept, and once more the bytes of current reads (except for a single one). `max_reads`
+    bounds the number of concurrent reads. `on_size` is called with the bytes kept whenever they change.
     """
 
     def __init__(
@@ -124,15 +124,15 @@ class ChunkCache:
         self.reads = 0
 
     def takes(self, position: int, size: int) -> bool:
-        """Whether a range of an object can be had from the chunk in which it begins."""
+        """Whether the chunk in which a range of an object begins can provide it."""
         begin = position // self.chunk_bytes * self.chunk_bytes
         return position >= 0 and size > 0 and position + size <= begin + self._longest
 
     async def get(self, chunk: ChunkId, key: str, position: int, size: int) -> memoryview:
         """Return a range of the object `key` that begins in the chunk, from memory or by a read.
 
-        Whoever keeps it copies it first: it holds the memory of the whole chunk. The caller has asked `takes`.
-        Raises ObjectStoreError and ChunksBusyError.
+        A caller that keeps the range must copy it first, since it holds the memory of the whole chunk. Check `takes`
+        before the call. Raises ObjectStoreError and ChunksBusyError.
         """
         for section in self._of_chunk.get(chunk, ()):
             if section.holds(position, size):
@@ -148,14 +148,14 @@ class ChunkCache:
         return found.give(position, size)
 
     def forget(self, chunk: ChunkId) -> None:
-        """Forget what is kept of a chunk."""
+        """Drop the kept bytes of a chunk."""
         for section in self._of_chunk.pop(chunk, ()):
             del self._sections[section]
             self.bytes_now -= section.size
         self._on_size(self.bytes_now)
 
     def clear(self) -> None:
-        """Forget everything that is not being read."""
+        """Drop everything that is not being read."""
         self._sections.clear()
         self._of_chunk.clear()
         self._is_thrifty = False
@@ -170,11 +170,11 @@ class ChunkCache:
 
     @property
     def _longest(self) -> int:
-        """How many bytes are read at once at most."""
+        """Return the most bytes that one read may bring."""
         return self.chunk_bytes + self.chunk_bytes // _BEYOND
 
     def _flight_of(self, chunk: ChunkId, position: int, size: int) -> _Flight | None:
-        """Return a read that brings the range and will be done."""
+        """Return a read that covers the range and will be done."""
         for flight in self._flights.get(chunk, ()):
             holds = flight.position <= position and position + size <= flight.end
             if holds and (flight.has_begun or flight.waiters):
@@ -204,7 +204,7 @@ class ChunkCache:
     async def _read(
         self, chunk: ChunkId, key: str, flight: _Flight, is_whole: bool
     ) -> _Section | ObjectStoreError:
-        """Read and keep a range. An error is returned, since it is possible that nobody waits any more."""
+        """Read and keep a range. Errors are returned, since possibly no caller waits for them any more."""
         get = self._store.get_up_to if is_whole else self._store.get
         size = flight.end - flight.position
         async with self._free_reads:
@@ -238,7 +238,7 @@ class ChunkCache:
     def _forget_oldest(self) -> None:
         section, _ = self._sections.popitem(last=False)
         self.bytes_now -= section.size
-        # If chunks leave before half of them was asked for, there is no room for whole chunks.
+        # If chunks are evicted before half of them was requested, there is no room for whole chunks.
         self._is_thrifty = section.is_whole and 2 * section.asked < len(section.data)
         sections = self._of_chunk[section.chunk]
         sections.remove(section)

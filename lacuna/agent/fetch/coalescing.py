@@ -20,9 +20,9 @@ COALESCED_BATCH_BYTES: Final = 64 * 1024
 
 
 def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
-    """Yield the spans in order; consecutive spans of small batches as a list, to be coalesced together.
+    """Yield the spans in order, with consecutive spans of small batches as a list to be coalesced together.
 
-    A long span of small batches is cut into parts first. A small batch that stands alone is yielded as it is.
+    Long spans of small batches are first cut into parts. A small batch that stands alone is yielded unchanged.
     """
     group: list[Span] = []
     size = 0
@@ -42,7 +42,7 @@ def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
 
 
 def coalesced(group: Sequence[Span]) -> tuple[ReadBuffer, WalkedBatches]:
-    """Return the group's records in fewer batches, and the columns of these. Raises ExtentCorruptError."""
+    """Return the group's records in fewer batches, and the columns of these batches. Raises ExtentCorruptError."""
     first = group[0]
     base_offset = first.stretch.base_offsets[first.first]
     data = ReadBuffer()
@@ -76,5 +76,5 @@ def _in_parts(span: Span) -> Iterator[Span]:
 
 def _part(span: Span, first: int, end: int) -> Span:
     part = span.stretch.part(first, end)
-    assert part is not None, "every piece of what was read has a batch"
+    assert part is not None, "every piece that was read has a batch"
     return part

@@ -1,7 +1,7 @@
-"""What a read_committed consumer gets between two offsets, as rows for people; pure.
+"""The fates of a read_committed consumer's records between two offsets, as readable rows; pure.
 
-For `lacuna explain`. It uses the same extents and dead ranges as the plan of a fetch, but names every extent,
-including those that a fetch jumps over.
+For `lacuna explain`. It uses the same extents and dead ranges as the plan of a fetch, but lists every extent, including
+those that a fetch skips.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ class Row:
     """The fate of offsets [first_offset, next_offset).
 
     `producer_id`, `producer_epoch` and `transaction` (a serial number) are the extent's, or -1, -1 and 0 without an
-    extent. `is_merged` says that a merge or a compaction wrote the extent: it names no transaction, though its records
-    may have been of several. `size` is in bytes, 0 for holes and fillers. `segment` names the object, and is "" without
-    one; `position` is that in the object, or -1. A FILLER moves the consumer past dropped offsets and holes that are
-    listed before it, up to its next_offset.
+    extent. `is_merged` says that a merge or a compaction wrote the extent. Such an extent names no transaction, though
+    its records may come from several. `size` is in bytes, 0 for holes and fillers. `segment` names the object, or is ""
+    without one; `position` is the position in the object, or -1. A FILLER moves the consumer past dropped offsets and
+    holes that are listed before it, up to its next_offset.
     """
 
     fate: Fate

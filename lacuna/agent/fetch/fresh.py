@@ -1,4 +1,4 @@
-"""Batches that a flush has just written, kept for tailing consumers so that they need not be read from the store."""
+"""Batches that a flush has just written, kept so that tailing consumers need not read them from the store."""
 
 from array import array
 
@@ -14,7 +14,7 @@ _PART_OVERHEAD = 300
 
 
 class Fresh(Load):
-    """Batches of one segment as they were produced, by position, until a fetch asks for them."""
+    """Batches of one segment as they were produced, by position, until a fetch requests them."""
 
     __slots__ = ("_parts", "segment")
 

@@ -1,4 +1,4 @@
-"""From plans to spans: takes pieces from the cache, and reads those that are missing together."""
+"""Turns plans into spans: takes pieces from the cache, and reads the missing ones together."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from lacuna.agent.fetch.loading import ExtentError, Run
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.stretch import Span
 
-# A plan with a smaller limit gets batches as they were produced, whole ones up to the limit (KIP-74, S15).
+# A plan with a smaller limit gets whole batches as they were produced, up to the limit (KIP-74, S15).
 SMALLEST_COALESCED_ANSWER: Final = 2 * COALESCED_BATCH_BYTES
 _MOST_AT_ONCE: Final = 1000
 
@@ -20,9 +20,9 @@ _MOST_AT_ONCE: Final = 1000
 class PlanSpans:
     """The spans of a plan, in order, up to the first piece that could not be read.
 
-    `resume_offset` is the base offset of that piece, and `error` says why it could not be read; without an error it
-    is where the log goes on after the spans. `is_ahead_due`: the extents after the plan should be read
-    ahead now. `is_coalesced`: batches may be larger than they were produced.
+    `resume_offset` is the base offset of that piece, and `error` the reason why it could not be read. Without an error,
+    `resume_offset` is where the log continues after the spans. `is_ahead_due`: the extents after the plan should be
+    read ahead now. `is_coalesced`: batches may be larger than the produced ones.
     """
 
     resume_offset: int
@@ -37,8 +37,8 @@ async def gather(
 ) -> list[PlanSpans]:
     """Return the spans of each plan, in order of the plans, or a read error if there was one.
 
-    What is missing is read at once for all plans, so that a fetch waits only for the slowest read; but for so many at a
-    time that others are served in between. A plan with a small limit is never coalesced.
+    Missing pieces are read at once for all plans, so that a fetch waits only for the slowest read. Long lists are
+    processed in steps, with other requests served in between. A plan with a small limit is never coalesced.
     """
     if len(plans) <= _MOST_AT_ONCE:
         return await _gather(cache, plans, may_coalesce)
@@ -71,7 +71,7 @@ async def _gather(
 
 
 def _add(gathered: PlanSpans, spans: Sequence[Span]) -> None:
-    if gathered.error is not None:  # what follows a piece that could not be read is not sent
+    if gathered.error is not None:  # pieces that follow an unreadable one are not sent
         return
     for span in spans:
         gathered.spans.append(span)
@@ -86,7 +86,7 @@ def _add(gathered: PlanSpans, spans: Sequence[Span]) -> None:
 def _add_read(
     gathered: PlanSpans, run: Run, spans: Sequence[Span], error: ExtentError | None
 ) -> None:
-    """Add what reading a run of missing pieces returned."""
+    """Add the result of reading a run of missing pieces."""
     gathered.is_ahead_due = True
     _add(gathered, spans)
     if gathered.error is None and error is not None:
@@ -105,7 +105,7 @@ def _coalesce(cache: ExtentCache, gathered: PlanSpans) -> None:
 def _find(
     cache: ExtentCache, plan: FetchPlan, gathered: PlanSpans, missing: list[Run]
 ) -> list[Span | Run]:
-    """Return the plan's spans in memory, and between them the pieces that are not; add those to `missing`."""
+    """Return the plan's spans in memory with the missing pieces between them, and add these pieces to `missing`."""
     parts: list[Span | Run] = []
     partition, pieces = plan.partition, plan.pieces
     first = index = 0

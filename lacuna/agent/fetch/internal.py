@@ -1,7 +1,7 @@
-"""Reads the internal topics: asks the control plane for records, and writes them as Kafka does (ADR 43).
+"""Reads the internal topics: gets entries from the control plane, and encodes them as Kafka does (ADR 43).
 
-Nothing is cached. An answer has one batch with the newest record of each key; it ends where the control plane says that
-there is no more, so that a consumer goes on behind a hole at its end.
+Nothing is cached. An answer has one batch with the newest record of each key. It ends where the control plane reports
+the end, so that a consumer continues behind a hole at its end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ from lacuna.wire.records import consumer_group_target_assignment_metadata as tar
 from lacuna.wire.records import group_metadata as generation
 from lacuna.wire.records import offset_commit, transaction_log
 
-#: How much is asked for at a time, at most; the control plane gives less.
+#: The most bytes requested at a time; the control plane may return less.
 MAX_BYTES: Final = 1 << 20
 _LEADER_EPOCH: Final = 0
 _MAX_INT32: Final = 2**31 - 1
@@ -58,7 +58,7 @@ _VERSION_SIZE: Final = 2
 #: The value versions that Kafka 4.1 writes.
 _GENERATION_VERSION: Final = 3
 _OFFSET_VERSION: Final = 3
-#: The last one that says when an offset expires, which Kafka writes if a client said so.
+#: The last version with the expiry of an offset, which Kafka writes if a client set one.
 _EXPIRING_OFFSET_VERSION: Final = 1
 _TRANSACTION_VERSION: Final = 1
 #: transaction.version 2, which all clients may use here.
@@ -72,7 +72,7 @@ _MEMBER_STATES: Final = {"Stable": 0, "UnrevokedPartitions": 1, "UnreleasedParti
 async def read_all(
     control: ControlClient, plans: Mapping[Interest, FetchPlan], max_bytes: int
 ) -> dict[Interest, PartitionData]:
-    """Return the records for each interest, without bounds. `max_bytes` is for all together."""
+    """Return the records for each interest, without bounds. `max_bytes` applies to all together."""
     positions = [
         position_of(
             plan.partition, plan.asked_offset, min(max(interest.partition_max_bytes, 0), MAX_BYTES)
@@ -90,7 +90,7 @@ async def read_all(
 
 
 def refuse_all(interests: Iterable[Interest]) -> dict[Interest, PartitionData]:
-    """Return an error after which clients ask again, for each interest."""
+    """Return a retriable error for each interest."""
     error = ErrorCode.KAFKA_STORAGE_ERROR
     return {interest: failed(interest.partition, error, READ_UNCOMMITTED) for interest in interests}
 
@@ -125,7 +125,7 @@ async def latest_by_time(control: ControlClient, view: PartitionView) -> TimedOf
 
 
 def position_of(partition: tuple[bytes, int], offset: int, max_bytes: int) -> InternalPosition:
-    """Return where to read, as the control plane is asked."""
+    """Return the position at which the control plane starts to read."""
     topic_id, index = partition
     return InternalPosition(
         topic=NUMBERS_BY_ID[topic_id], partition=index, offset=offset, max_bytes=max_bytes
@@ -140,9 +140,9 @@ async def _read(
 
 
 def _buffers(plan: FetchPlan, read: InternalPartitionRead) -> tuple[bytes, ...]:
-    """Return the records that were read as a batch, or a filler if there is only a hole.
+    """Return the records as a batch, or a filler if there is only a hole.
 
-    The control plane may know more than the view, whose end the answer says.
+    The control plane may know more than the view, which determines the end in the answer.
     """
     end_offset = min(read.end_offset, plan.end_offset)
     entries = [entry for entry in read.entries if entry.offset < end_offset]
@@ -173,11 +173,11 @@ def _batch(entries: Sequence[InternalEntry], end_offset: int) -> bytes:
     return batch.encode()
 
 
-# From entries to the bytes of Kafka's records. A key or value begins with its version; that of a key is its kind.
+# From entries to the bytes of Kafka's records. A key or value begins with its version; a key's version is its kind.
 
 
 def record_of(entry: InternalEntry) -> tuple[bytes, bytes | None]:
-    """Return the key and the value of a record; None for a tombstone."""
+    """Return the key and the value of a record. The value is None for a tombstone."""
     return _key(entry.key), _value(entry)
 
 
@@ -222,7 +222,7 @@ def _key(key: InternalKey) -> bytes:
                 current.ConsumerGroupCurrentMemberAssignmentKey(key.name, key.member_id),
             )
         case _:
-            raise ValueError(f"there are no records of kind {key.kind}")
+            raise ValueError(f"no records have the kind {key.kind}")
 
 
 def _value(entry: InternalEntry) -> bytes | None:

@@ -1,8 +1,8 @@
-"""From missing pieces to stretches: plans what to read in which order, and does the reads.
+"""Turns missing pieces into stretches: plans the reads and their order, and performs them.
 
-The pieces that a fetch misses are divided into loads in the order of their places in the bucket, so that neighbours
-in an object are read together, whichever partition they belong to. In the buffer of a load they are ordered by
-partition and offset, so that many small pieces can be sent as one slice.
+The pieces that a fetch misses are divided into loads in the order of their places in the bucket, so that neighbours in
+an object are read together, whichever partition they belong to. In the buffer of a load they are ordered by partition
+and offset, so that many small pieces can be sent as one slice.
 """
 
 import sys
@@ -23,8 +23,8 @@ from lacuna.logstore.objects.reading import divide_runs, sort_ranges, take
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, Reads, WritableBuffer
 from lacuna.logstore.records.layout import WalkedPieces
 
-# Bytes of memory, besides the payload, for the columns of a batch and a piece, and for the bookkeeping of a stretch
-# and a load.
+# Memory besides the payload, in bytes: for the columns of a batch and a piece, and for the bookkeeping of a stretch and
+# a load.
 BATCH_OVERHEAD: Final = 32
 PIECE_OVERHEAD: Final = 64
 STRETCH_OVERHEAD: Final = 1500
@@ -38,15 +38,15 @@ class ExtentError(Exception):
 
 
 class ExtentGoneError(ExtentError):
-    """The extent's object does not exist. It was collected: plan again."""
+    """The extent's object does not exist because it was collected. Plan again."""
 
 
 class ExtentCorruptError(ExtentError):
-    """The extent's bytes are not what was written. None of it is served."""
+    """The extent's bytes differ from those written. None of them are served."""
 
 
 class ExtentUnavailableError(ExtentError):
-    """The store could not deliver the extent now. A later attempt may succeed."""
+    """The store could not return the extent now. A later attempt may succeed."""
 
 
 _ERRORS: Final = {
@@ -79,11 +79,11 @@ class LoadPlan:
     order: "array[int]"
 
     def source(self, at: int) -> "array[int]":
-        """The indexes of the pieces that reads[at] brings."""
+        """The indexes of the pieces that reads[at] returns."""
         return self.order[self.reads.firsts[at] : self.reads.firsts[at + 1]]
 
     def runs(self) -> list[Run]:
-        """What will be its stretches, if nothing fails."""
+        """The stretches that the load will have if nothing fails."""
         pairs = zip(self.partitions, pairwise(self.bounds), strict=True)
         return [Run(partition, self.pieces[begin:end]) for partition, (begin, end) in pairs]
 
@@ -93,7 +93,7 @@ class Loaded:
     """The result of a load: its stretches, and an error for each piece that is in none of them.
 
     `reads` counts the reads of the store, and `bytes_read` their bytes, including those between the pieces. `mended`
-    are the indexes of the reads whose bytes were damaged as they were brought, and sound in the store.
+    has the indexes of the reads whose bytes another agent delivered damaged, but which were intact in the store.
     """
 
     load: Load
@@ -178,8 +178,8 @@ def load(
 ) -> Loaded:
     """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread.
 
-    `buffer` is as long as the plan says. brought[i] is the outcome of plan.reads[i], if it need not be done:
-    its error, or None if its pieces are in the buffer. Where these turn out to be damaged, it is done all the same.
+    `buffer` is as long as the plan says. brought[i] is the outcome of plan.reads[i] if it was already done: its error,
+    or None if its pieces are in the buffer. If these prove to be damaged, the read is done anyway.
     """
     pieces = plan.pieces
     outcomes = [brought.get(at) for at in range(len(plan.reads))]
@@ -215,7 +215,7 @@ def _read(
     buffer: WritableBuffer,
     outcomes: list[ObjectStoreError | None],
 ) -> None:
-    """Do those of the plan's reads, and note the outcome of each."""
+    """Do these reads of the plan, and record the outcome of each."""
     if not which:
         return
     reads = plan.reads if len(which) == len(plan.reads) else [plan.reads[at] for at in which]
@@ -226,7 +226,7 @@ def _read(
 def _damaged(
     plan: LoadPlan, brought: Mapping[int, ObjectStoreError | None], walked: WalkedPieces
 ) -> list[int]:
-    """Return which of the reads that were brought have damaged pieces."""
+    """Return the finished reads that have damaged pieces."""
     return [
         at
         for at, error in brought.items()
@@ -243,7 +243,7 @@ def _failed(
     for at, outcome in enumerate(outcomes):
         source = plan.source(at)
         if outcome is not None:
-            # It may leave anything in the buffer, even an old batch with a correct checksum.
+            # A failed read may leave anything in the buffer, even an old batch with a correct checksum.
             failed.update(dict.fromkeys(source, _error_of(outcome, pieces[source[0]])))
             continue
         for index in source:

@@ -31,7 +31,7 @@ async def first_at_or_after(
     while (piece := _next_piece(view, offset, timestamp, is_committed)) is not None:
         span = await _read_piece(cache, view, piece)
         for batch in _batches_from(span, timestamp, view.log_start_offset):
-            # The log may start inside a batch: its records before the log start do not count.
+            # The log may start inside a batch, whose records before the log start do not count.
             for record in batch.records():
                 if record.timestamp >= timestamp and record.offset >= view.log_start_offset:
                     return TimedOffset(record.offset, record.timestamp)
@@ -58,7 +58,7 @@ async def latest_by_time(
         log_start_offset = view.log_start_offset
         found = await _latest(cache, view, is_committed)
         if found is not None or view.log_start_offset == log_start_offset:
-            return found  # else the records were deleted meanwhile: look again
+            return found  # otherwise the records have just been deleted: look again
 
 
 async def _latest(
@@ -70,7 +70,7 @@ async def _latest(
         return None
     found = None
     if view.extents.base_offsets[best] < log_start_offset:
-        # The largest timestamp of an extent may be that of a record before the log's start.
+        # The largest timestamp of an extent may belong to a record before the log start.
         piece = piece_at(view.extents, best)
         found = await _latest_record(cache, view, piece, log_start_offset)
         best = _latest_extent(view, piece.next_offset, is_committed)
@@ -96,7 +96,7 @@ def _latest_extent(view: PartitionView, offset: int, is_committed: bool) -> int 
 async def _latest_record(
     cache: ExtentCache, view: PartitionView, piece: Piece, log_start_offset: int
 ) -> TimedOffset | None:
-    """Return the first record with the extent's largest timestamp among those from `log_start_offset` on."""
+    """Return the first record with the extent's largest timestamp, at or after `log_start_offset`."""
     span = await _read_piece(cache, view, piece)
     found: TimedOffset | None = None
     for batch in _batches_from(span, 0, log_start_offset):
@@ -125,8 +125,8 @@ def _visible(
     """Return the extents, the dead ranges to skip, and the indexes [start, stop) of the extents to look at.
 
     These end after `offset` and at or before the bound of the isolation level. The bound may lie within an extent, if
-    DeleteRecords moved the log start into an open transaction. Extents are decided as a whole, so that extent is not
-    visible.
+    DeleteRecords moved the log start into an open transaction. Extents are decided as a whole, so an extent that
+    crosses the bound is not visible.
     """
     extents = view.extents
     bound = view.last_stable_offset if is_committed else view.high_watermark

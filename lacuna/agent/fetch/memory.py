@@ -1,8 +1,8 @@
-"""The memory into which fetched records are read: one region, whose parts are used again.
+"""The memory into which fetched records are read: one region, whose parts are reused.
 
-The system fills each page of fresh memory with zeros when it is first used, which takes longer than copying records
-into it. In a region, that happens once. Huge pages would make it cheaper where the system has them at hand, but much
-dearer in a virtual machine that has given the memory behind them back to its host.
+The system fills each page of fresh memory with zeros on its first use, which takes longer than copying records into it.
+In a region, that happens once. Huge pages would make it cheaper where the system has them available, but much more
+expensive in a virtual machine that has returned its memory to the host.
 """
 
 import ctypes
@@ -13,16 +13,16 @@ from typing import Final
 from lacuna.agent.fetch.buffers import Departures, ReadBuffer
 from lacuna.logstore.objects.reading import grow
 
-# A part of the region begins and ends at a multiple of this, since unused bytes of it are no use to others.
+# Parts of the region begin and end at multiples of this, since smaller unused ranges help no other read.
 _GRAIN_BYTES: Final = 4096
-# Less than this comes from the process's heap, which reuses small pieces itself.
+# Smaller buffers come from the process's heap, which reuses small pieces itself.
 _LEAST_BYTES: Final = 32 * _GRAIN_BYTES
 
 
 class ReadMemory:
     """Memory for records, up to `region_bytes` of it in the region, which is made when it is first needed.
 
-    A part of the region is free again once nothing refers to it any more. What finds no room there comes from the
+    A part of the region is free again once nothing refers to it. A buffer that finds no room there comes from the
     process's heap. Belongs to one event loop, but any thread may drop the last reference.
     """
 
@@ -42,11 +42,11 @@ class ReadMemory:
         return sum(self._ends) - sum(self._begins)
 
     def take(self, size: int) -> memoryview:
-        """Return `size` bytes with undefined content. Their `obj` is there until nothing refers to a part of them."""
+        """Return `size` bytes with undefined content. Their `obj` exists until nothing refers to a part of them."""
         if size >= _LEAST_BYTES:
             self._collect()
             needed = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES
-            # The lowest place, so that no more of the region is ever used than is needed at once.
+            # The lowest place, so that the region's used part stays as small as possible.
             for at, begin in enumerate(self._begins):
                 if self._ends[at] - begin >= needed:
                     return self._take(at, begin, needed)[:size]
@@ -71,7 +71,7 @@ class ReadMemory:
             self._free(begin, end)
 
     def _free(self, begin: int, end: int) -> None:
-        """Add a range to the free ones; join it with its neighbours."""
+        """Add a range to the free ones, and join it with its neighbours."""
         at = bisect_left(self._begins, begin)
         start, stop = at, at
         if start and self._ends[start - 1] == begin:

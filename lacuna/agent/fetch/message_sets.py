@@ -1,13 +1,13 @@
 """Fetch as message sets of magic 0 and 1, for clients before 0.11 (S22, S24).
 
-The FetchService plans, waits and reads as for all clients, and its batches are converted here.
-A message set can hold neither control records nor the end of a hole, so a filler cannot move these clients on.
-If an answer has only a filler, reading goes on after the hole, up to the first record or the end of the log.
-There the fetch waits; if nothing comes, its client gets no records and asks for the same offset again.
+The FetchService plans, waits and reads as for all clients, and this module converts its batches. A message set can hold
+neither control records nor the end of a hole, so a filler cannot move these clients past a hole. If an answer has only
+a filler, reading continues after the hole, up to the first record or the end of the log. There the fetch waits. If no
+record comes, the client gets none and requests the same offset again.
 
-Sizes: before v3 there is only a limit for each partition. A message that does not fit is cut off, as in the brokers
-of that time, which tells a client to ask for more bytes. (Kafka 3.9 answers with zero bytes, and such a client
-would ask for ever.) From v3 on (KIP-74) the first message of the answer comes whole.
+Sizes: before v3, only each partition has a limit. A message that does not fit is cut off, as in the brokers of that
+time, so that the client asks for more bytes. (Kafka 3.9 answers with zero bytes, and such a client would ask forever.)
+From v3 on (KIP-74), the first message of the answer is always complete.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ async def fetch_message_sets(
 ) -> FetchResponse:
     """Return the answer to a request of v0-v3, whose records are message sets.
 
-    Before v3, when clients do not choose the order, `rotation` (0 <= rotation < 1) chooses the first partition of the
-    answer: an answer is limited in size, and no partition should always be the last.
-    Raises ControlPlaneUnavailable if a view cannot be obtained.
+    Before v3, clients do not choose the order, and `rotation` (0 <= rotation < 1) chooses the first partition of the
+    answer. Answers are limited in size, so no partition should always come last. Raises ControlPlaneUnavailable if a
+    view cannot be obtained.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + request.max_wait_ms / 1000
@@ -101,12 +101,12 @@ class _Reading:
         ]
 
     async def _convert(self, key: tuple[str, int], answer: PartitionData) -> PartitionData:
-        """Convert an answer to a message set. If it begins with a hole, read on after the hole."""
+        """Convert an answer to a message set. If the answer begins with a hole, read on after the hole."""
         if not self._left and self._has_given:  # full: the message set would be dropped
             return answer._replace(records=())
         is_behind = self._wanted[key].fetch_offset < answer.high_watermark
         if self._is_cut and is_behind and not answer.records and self._left > 0:
-            # No batch fitted. Alone in a fetch, the partition's first batch comes whole.
+            # No batch fitted. A fetch of this partition alone returns its first batch whole.
             answer = await self._fetch_alone(key)
         while answer.records:
             asked = self._wanted[key]
@@ -153,7 +153,7 @@ class _Reading:
 
 
 def _next_offset(records: Buffer) -> int:
-    """Return the offset after the last batch, 0 without batches. Raises RecordsError."""
+    """Return the offset after the last batch, or 0 without batches. Raises RecordsError."""
     position = next_offset = 0
     while position < len(records):
         header = BatchHeader.parse(records, position)

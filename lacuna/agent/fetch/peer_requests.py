@@ -1,6 +1,6 @@
-"""Asks other agents for chunks, over connections to the port that their clients use.
+"""Requests chunks from other agents, over connections to the port that their clients use.
 
-A connection carries one request at a time, so that no answer waits for another one. Connections stay open for the next
+A connection carries one request at a time, so that no answer waits for another. Connections stay open for the next
 request until the other agent closes them.
 """
 
@@ -33,7 +33,7 @@ _CLIENT_ID: Final = b"lacuna-agent"
 #: Of an answer: the correlation id, the error and the length of the data.
 _ANSWER_OVERHEAD: Final = 16
 _MOST_REQUESTS: Final = 16
-#: Of an answer while a connection is authenticated.
+#: The bound on an answer while a connection is authenticated.
 _MOST_TOKEN_BYTES: Final = 4096
 
 Q = TypeVar("Q")
@@ -41,12 +41,12 @@ R = TypeVar("R")
 #: Returns how to connect at a time of the event loop (seconds).
 ToPeers = Callable[[float], ClientSecurity]
 
-#: Node id, host and port: a node that comes back elsewhere has other connections.
+#: Node id, host and port: a node that comes back at another address gets new connections.
 _Address = tuple[int, str, int]
 
 
 class PeerError(Exception):
-    """Another agent could not be asked, broke off, was silent, or sent what is no answer."""
+    """Another agent could not be reached, closed the connection, did not answer, or sent an invalid answer."""
 
 
 class _UnansweredError(PeerError):
@@ -54,7 +54,7 @@ class _UnansweredError(PeerError):
 
 
 class ConnectionCounts(NamedTuple):
-    """Connections that carry a request, those that do not, and the most that there may be."""
+    """The connections that carry a request, the idle ones, and the most that there may be."""
 
     busy: int
     idle: int
@@ -62,10 +62,10 @@ class ConnectionCounts(NamedTuple):
 
 
 class PeerRequests:
-    """Connections of one agent to others. At most 16 requests to each of them are under way; others wait for these.
+    """Connections of one agent to others. At most 16 requests to each agent are under way; further ones wait.
 
-    `patience` is how long an answer is usually waited for, in seconds. The ranges that are asked for at the same time
-    have at most `max_bytes`, or else there is one. `to_peers` says how to connect.
+    `patience` is the usual time to wait for an answer, in seconds. Ranges requested at the same time have at most
+    `max_bytes` together, unless there is only one. `to_peers` returns how to connect.
     """
 
     def __init__(
@@ -78,7 +78,9 @@ class PeerRequests:
         self._is_closed = False
 
     def connections(self) -> ConnectionCounts:
-        """How many connections carry a request, how many do not, and how many there may be to the agents known now."""
+        """The connections that carry a request, the idle ones, and the most that there may be to the agents
+        known now.
+        """
         peers = self._peers.values()
         idle = sum(len(peer.idle) for peer in peers)
         busy = sum(len(peer.lines) for peer in peers) - idle
@@ -86,16 +88,17 @@ class PeerRequests:
 
     @property
     def bytes_under_way(self) -> int:
-        """The bytes of the ranges that are asked for now."""
+        """The bytes of the ranges requested now."""
         return self._room.used
 
     async def ask(
         self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
-        """Return the range that is asked for, to be copied at once; None if the agent refuses it or had little time.
+        """Return the requested range, which the caller copies at once; None if the agent refuses or had too little
+        time.
 
-        Raises PeerError, also if there is no answer by `deadline` (loop time) though the agent had half of the patience
-        for it. The rest may have gone by while requests of our own were under way.
+        Raises PeerError, also if there is no answer by `deadline` (loop time) although the agent had half of the
+        patience for it. Earlier requests of this agent may have used the rest of the time.
         """
         if self._is_closed:
             return None
@@ -126,7 +129,7 @@ class PeerRequests:
         return _data_of(body, request)
 
     def close(self) -> None:
-        """Close all connections, and ask nobody any more; what waits for an answer gets none."""
+        """Close all connections and send no more requests. Pending requests get no answer."""
         self._is_closed = True
         for peer in list(self._peers.values()):
             for line in list(peer.lines):
@@ -135,12 +138,12 @@ class PeerRequests:
     async def _exchange(
         self, address: _Address, peer: "_Peer", request: ReadChunkRequest
     ) -> memoryview:
-        """Return the body of the answer, over a connection that is free or a new one."""
+        """Return the body of the answer, over an idle connection or a new one."""
         if peer.idle:
             try:
                 return await peer.ask(peer.idle.pop(), request)
             except _UnansweredError:
-                pass  # the agent may have closed it, as nobody used it, before the request arrived
+                pass  # the agent may have closed the idle connection before the request arrived
         return await peer.ask(await self._connect(address, peer), request)
 
     async def _connect(self, address: _Address, peer: "_Peer") -> "_Line":
@@ -179,16 +182,16 @@ class PeerRequests:
 
 
 class _Peer:
-    """The connections to one agent, one for each request under way at most."""
+    """The connections to one agent, at most one for each request under way."""
 
     __slots__ = ("free", "idle", "lines", "requests")
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(_MOST_REQUESTS)
-        #: All that are open, and those of them that carry no request, the last one used at the end.
+        #: All open connections, and those without a request, with the last used at the end.
         self.lines: set[_Line] = set()
         self.idle: list[_Line] = []
-        #: Those under way and those that wait.
+        #: The requests under way and those that wait.
         self.requests = 0
 
     async def ask(self, line: "_Line", request: ReadChunkRequest) -> memoryview:
@@ -212,7 +215,7 @@ class _Peer:
 class _Line(asyncio.BufferedProtocol):
     """A connection to another agent, on which one request at a time is answered.
 
-    `on_lost` is called with it once it is closed, by either side.
+    `on_lost` is called with it once either side has closed it.
     """
 
     def __init__(self, on_lost: "Callable[[_Line], None]") -> None:
@@ -261,7 +264,7 @@ class _Line(asyncio.BufferedProtocol):
         return await answer
 
     def close(self, error: PeerError | None = None) -> None:
-        """Close at once; a request that waits for its answer fails with the error."""
+        """Close at once. A request that waits for its answer fails with the error."""
         if self.is_open:
             self._transport.abort()
             self._lost(error or PeerError("the connection was closed"))
@@ -269,16 +272,16 @@ class _Line(asyncio.BufferedProtocol):
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note that the connection can be used."""
+        """Record that the connection can be used."""
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the rest of the buffer of what comes next: a size, or an answer of that size."""
+        """Return the rest of the buffer for the next data: a size, or an answer of that size."""
         return memoryview(self._data)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take in `nbytes` bytes."""
+        """Process `nbytes` bytes."""
         self._filled += nbytes
         if self._filled < len(self._data):
             return
@@ -324,10 +327,10 @@ def _data_of(body: memoryview, request: ReadChunkRequest) -> memoryview | None:
     try:
         answer = READ_CHUNK_RESPONSE.read(body, 0)
     except MalformedMessage as error:
-        raise PeerError(f"it answered what is no answer: {error}") from error
+        raise PeerError(f"it sent an invalid answer: {error}") from error
     if answer.error_code != ErrorCode.NONE:
         return None
     (data,) = answer.data or (b"",)
     if len(data) != request.size:
-        raise PeerError(f"it answered {len(data)} bytes instead of {request.size}")
+        raise PeerError(f"it sent {len(data)} bytes instead of {request.size}")
     return memoryview(data)

@@ -1,8 +1,8 @@
-"""Plans what a fetch of one partition reads, drops and jumps over; pure (S13-S18).
+"""Plans which records a fetch of one partition reads, drops and skips; pure (S13-S18).
 
-A plan is made from the extents and dead ranges in the partition's view, without reading any records. An extent is
-live or dead as a whole, since none spans two transactions. A dead range is found by bisection and skipped at once,
-however many extents it covers, so that aborted records cost neither reads nor time.
+A plan is made from the extents and dead ranges in the partition's view, without reading records. An extent is live or
+dead as a whole, since none spans two transactions. A dead range is found by bisection and skipped at once, however many
+extents it covers. So aborted records cost neither reads nor time.
 """
 
 from array import array
@@ -21,11 +21,12 @@ _NONE: Final = array("q")
 
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """What a fetch of one partition reads for [asked_offset, end_offset), or the error that it is answered with.
+    """The reads of one partition's fetch for [asked_offset, end_offset), or the error that the fetch returns.
 
-    `size` estimates the bytes of `pieces` from `asked_offset` on. `resume_offset` is where the next live extent begins,
-    which was not planned, or `end_offset` if there is none; between the last piece (or `asked_offset`) and it there are
-    no live records. `max_bytes` is the limit that the plan was made for, `extents` and `dead` are its input.
+    `size` estimates the bytes of `pieces` from `asked_offset` on. `resume_offset` is where the next live extent that
+    was not planned begins, or `end_offset` if there is none. No live records lie between the last piece (or
+    `asked_offset`) and `resume_offset`. `max_bytes` is the limit that the plan was made for; `extents` and `dead` are
+    its input.
     """
 
     asked_offset: int
@@ -41,12 +42,12 @@ class FetchPlan:
 
     @property
     def promise(self) -> int:
-        """An estimate of the bytes that can be sent; at least 1 if there is only a filler (S17), 0 for an error."""
+        """An estimate of the bytes that can be sent: at least 1 if there is only a filler (S17), and 0 for an error."""
         return max(self.size, 1) if self.asked_offset < self.end_offset else 0
 
     @property
     def has_more(self) -> bool:
-        """Whether live records follow those that are planned."""
+        """Whether live records follow the planned ones."""
         return self.resume_offset < self.end_offset
 
     def pieces_after(self, max_bytes: int) -> Pieces:
@@ -55,10 +56,10 @@ class FetchPlan:
         return plan_fetch(self.extents, self.dead, start, end, max_bytes, self.partition).pieces
 
     def may_show(self, pieces: Pieces) -> bool:
-        """Whether these extents, which lie before the planned ones, may be sent along with them.
+        """Whether these extents, which lie before the planned ones, may be sent with them.
 
-        They may if all of them are still live. A read_committed client gets no byte of an aborted transaction, not
-        even at offsets that it skips.
+        They may if all of them are still live. A read_committed client gets no byte of an aborted transaction, not even
+        at offsets that it skips.
         """
         return all(map(self._is_live, pieces))
 
@@ -76,7 +77,7 @@ def refuse(error_code: int) -> FetchPlan:
     return FetchPlan(0, 0, NO_PIECES, 0, 0, 0, (b"", -1), ExtentTable(), None, error_code)
 
 
-#: The plan for a partition at whose end the client is.
+#: The plan for a partition whose client is at its end.
 NOTHING: Final = refuse(0)
 
 
@@ -90,14 +91,14 @@ def plan_fetch(
 ) -> FetchPlan:
     """Plan to read the live extents of [asked_offset, end_offset) in order, until they reach `max_bytes`.
 
-    The first one is planned whatever its size, and the one that reaches the limit is included (the answer is cut
+    The first one is planned regardless of its size, and the one that reaches the limit is included (the answer is cut
     between its batches). `dead` is None for read_uncommitted, which drops nothing.
     """
     start, stop = extents.first_ending_after(asked_offset), extents.first_at_or_after(end_offset)
     before = 0
     base_offset = extents.base_offsets[start] if start < stop else asked_offset
     if base_offset < asked_offset and not is_dead(dead, base_offset):
-        # Which batches lie before the offset is known only when they are read: subtract an estimated share.
+        # Only reading shows which batches lie before the offset, so subtract an estimated share.
         count = extents.next_offsets[start] - base_offset
         before = extents.sizes[start] * (asked_offset - base_offset) // count
     firsts, ends = (dead.firsts, dead.ends) if dead is not None else (_NONE, _NONE)

@@ -1,11 +1,10 @@
-"""From interests to plans: looks at the views, and waits until there is enough to send (S7, S13).
+"""Turns interests into plans: examines the views, and waits until there is enough to send (S7, S13).
 
-It never polls: a fetch that finds nothing listens to the views of its partitions, and plans those that changed again.
-A large fetch is planned in steps, between which others are served.
+It never polls. A fetch that finds no records listens to the views of its partitions, and plans the changed ones again.
+A large fetch is planned in steps, with other requests served in between.
 
-While no control plane can be reached, plans are made from what was there before (adr/0034). These say nothing of what
-is not there: an offset out of range, an unknown partition and the end of the records are errors after which clients
-ask again.
+While no control plane can be reached, plans use the records known before (adr/0034). Such plans do not report absence:
+an offset out of range, an unknown partition and the end of the records return errors that clients retry.
 """
 
 import asyncio
@@ -26,16 +25,17 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.wire.messages.fetch import FetchRequest
 
-# A partition may take this much of an answer, even if others have records too.
+# The part of an answer that one partition may take, even if others have records too.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
-#: How many views a large fetch may subscribe in one step: each takes ten times as long as a view that is there already.
+#: The number of views that a large fetch may subscribe to in one step. A subscription takes ten times as long as an
+#: existing view.
 _MOST_SUBSCRIBED: Final = 100
 
 
 class Plans(NamedTuple):
-    """The plan of each interest that may have something, and how many bytes the answer may hold.
+    """The plans of the interests that may have records, and the most bytes of the answer.
 
-    `is_reading_on` if they are made without a control plane.
+    `is_reading_on` if they were made without a control plane.
     """
 
     plans: dict[Interest, FetchPlan]
@@ -44,7 +44,7 @@ class Plans(NamedTuple):
 
 
 class Planner:
-    """Plans the fetches of one worker. `limit_of` returns how many bytes the answer to a request may hold now."""
+    """Plans the fetches of one worker. `limit_of` returns the most bytes that the answer to a request may hold now."""
 
     def __init__(
         self, control: ControlClient, trust: Trust, limit_of: Callable[[FetchRequest], int]
@@ -78,7 +78,7 @@ class Planner:
             enough = min(request.min_bytes, limit)
             is_over = self._is_ending or loop.time() >= deadline or enough <= 0
             has_enough = is_failed or total >= max(enough, 1) or (is_over and total > 0)
-            # A fetch that waited has heard by then of changes answered before it began; one that did not has to ask.
+            # A fetch that waited has received all changes answered before it began. One that did not wait has to ask.
             has_waited = request.max_wait_ms > 0 and enough > 0
             is_certain = has_waited or self._is_ending or self._trust.holds(began)
             if has_enough or (is_over and (is_reading_on or is_certain)):
@@ -100,7 +100,7 @@ class Planner:
                     self._waiting.pop(watch, None)
 
     def plan_one(self, interest: Interest, is_committed: bool, max_bytes: int) -> FetchPlan:
-        """Plan one interest with what its view shows now, without waiting."""
+        """Plan one interest from its current view, without waiting."""
         view = interest.view
         if interest.refusal:
             return refuse(interest.refusal)
@@ -126,7 +126,7 @@ class Planner:
         return ErrorCode.UNKNOWN_TOPIC_ID
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7): afterwards the views have everything that the control plane has now."""
+        """Make a confirming read (S7). Afterwards the views show everything that the control plane has now."""
         partitions = [
             TopicPartition(topic_id=view.topic_id, partition=view.partition) for view in views
         ]
@@ -135,7 +135,7 @@ class Planner:
         self._trust.renew(began)
 
     def end_waits(self) -> None:
-        """Plan with what there is from now on, without waiting for records, as the agent is stopping."""
+        """From now on, plan without waiting for records, because the agent is stopping."""
         self._is_ending = True
         for watch in self._waiting:
             watch.wake()
@@ -143,9 +143,9 @@ class Planner:
     async def _survey(
         self, request: FetchRequest, watch: Watch, max_bytes: int
     ) -> tuple[bool, dict[Interest, FetchPlan]]:
-        """Plan the dirty interests; those that have nothing are not dirty any more.
+        """Plan the dirty interests. Those without records are no longer dirty.
 
-        Return whether the plans are made without a control plane, and the plans.
+        Return whether the plans were made without a control plane, and the plans.
         """
         is_committed = request.isolation_level == READ_COMMITTED
         confirmed: set[Interest] = set()
@@ -184,9 +184,9 @@ class Planner:
 
         Return whether there is no control plane to ask, and these interests.
 
-        While no control plane leads, views that were current when the session ended will do as long as they are
-        trusted, so that who reads what is there notices nothing of a takeover. After that, they show what was there,
-        and no more.
+        While no control plane leads, views that were current when the session ended are used as long as they are
+        trusted, so that consumers of existing records do not notice a takeover. After that, they only show the records
+        known before.
         """
         cluster = self._control.cluster
         while True:
@@ -208,7 +208,7 @@ class Planner:
     async def _find_views(self, watch: Watch) -> tuple[list[Interest], list[PartitionView]]:
         """Set the views of the dirty interests, whose topics may have been created or deleted; return both.
 
-        The watch listens to each at once, so that a view stays while those of a large fetch are still missing.
+        The watch listens to each view at once, so that it stays while other views of a large fetch are still missing.
         """
         cluster = self._control.cluster
         dirty = watch.look()
@@ -227,14 +227,14 @@ class Planner:
 
 
 async def _all_ready(views: list[PartitionView]) -> None:
-    """Wait until all views are current; each is subscribed already."""
+    """Wait until all views are current. Each is already subscribed."""
     for view in views:
         if not view.is_current:
             await view.ready()
 
 
 def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
-    """Return the interests that there is nothing to wait for, as they may not be read or do not exist.
+    """Return the interests that cannot wait, because they may not be read or do not exist.
 
     As in Kafka, their errors do not end the wait for the others.
     """
@@ -242,7 +242,7 @@ def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
 
 
 def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
-    """Return the plan if it stays right whatever others know, else a refusal after which clients ask again."""
+    """Return the plan if no news could make it wrong; otherwise, return a retriable error."""
     view = interest.view
     if view is None or not view.has_been_current or plan.error_code:
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -252,7 +252,7 @@ def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
 def _tell_no_end(
     plans: dict[Interest, FetchPlan], watch: Watch, interests: Iterable[Interest]
 ) -> None:
-    """Refuse the interests that have nothing: an empty answer would say that there is nothing."""
+    """Return errors for the interests without records, since an empty answer would say that there are none."""
     for interest in interests:
         if interest not in watch.dirty:
             plans[interest] = refuse(ErrorCode.KAFKA_STORAGE_ERROR)

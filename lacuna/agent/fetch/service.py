@@ -41,14 +41,14 @@ from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDat
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-# An answer may hold this much, however many other answers wait for their clients.
+# An answer may hold this much, regardless of other answers that wait for their clients.
 SMALLEST_ANSWER_BYTES: Final = 256 << 10
 
 
 class FetchService:
     """Serves the fetches of one worker. `cluster_id` returns the cluster's id once the agent is registered.
 
-    `zone` are the agents with which reads are shared, if the settings and the store allow it.
+    `zone` has the agents that share reads with this one, if the settings and the store allow it.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class FetchService:
         zone: Zone | None = None,
     ) -> None:
         self.settings = settings or FetchSettings()
-        #: How many reads of the store run at once.
+        #: The number of reads of the store that run at once.
         self.reads_at_once = reads = min(self.settings.max_reads, store.reads_at_once)
         self._control = control
         self._trust = trust
         self._executor = Threads(reads, "fetch")
-        #: The reads that the agents of the zone share; None if they share nothing.
+        #: The reads that the agents of the zone share, or None if they share nothing.
         self.shared = None
         if zone is not None and _may_share(self.settings, store, zone):
             self.shared = self._share(zone, store, cluster_id, reads)
@@ -89,9 +89,10 @@ class FetchService:
     async def fetch(
         self, request: FetchRequest, version: int, permission: Permission | None = None
     ) -> FetchResponse:
-        """Return the answer, of what `permission` lets the client read.
+        """Return the answer with the records that `permission` lets the client read.
 
-        Raises ControlPlaneUnavailable if a view cannot be obtained."""
+        Raises ControlPlaneUnavailable if a view cannot be obtained.
+        """
         opened = await self.sessions.open(request, version, asyncio.get_running_loop().time())
         if opened.error_code:
             return FetchResponse(error_code=opened.error_code)
@@ -117,9 +118,9 @@ class FetchService:
     def keep_written(
         self, segment_id: SegmentId, batches: Iterable[tuple[PartitionKey, int, Buffer]]
     ) -> None:
-        """Keep those batches of a segment about to be committed that somebody tails, so that nobody has to read them.
+        """Keep the tailed batches of a segment that is about to be committed, so that they need not be read.
 
-        `batches` yields partition, position in the segment, and bytes of each.
+        `batches` yields the partition, the position in the segment, and the bytes of each.
         """
         tails = self._planner.tails
         parts = {position: part for key, position, part in batches if key in tails}
@@ -127,11 +128,11 @@ class FetchService:
             self.cache.offer(segment_id.lease_id, segment_id.sequence, parts)
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7): afterwards the views have everything that the control plane has now."""
+        """Make a confirming read (S7). Afterwards the views show everything that the control plane has now."""
         await self._planner.confirm(views)
 
     def end_waits(self) -> None:
-        """Answer all fetches with what there is from now on, without waiting for records, as the agent is stopping."""
+        """From now on, answer all fetches without waiting for records, because the agent is stopping."""
         self._planner.end_waits()
 
     async def close(self) -> None:
@@ -145,7 +146,7 @@ class FetchService:
     def _share(
         self, zone: Zone, store: ObjectStore, cluster_id: Callable[[], str], reads: int
     ) -> SharedReads:
-        """Make the reads that are shared with the zone; their chunks take up to half of the cache's bytes."""
+        """Create the shared reads of the zone. Their chunks take up to half of the cache's bytes."""
         most = self.settings.cache_bytes // 2
         chunks = ChunkCache(
             store,
@@ -163,7 +164,7 @@ class FetchService:
         )
 
     def _answer_limit(self, request: FetchRequest) -> int:
-        """Return how many bytes the answer may hold: fewer, the more answers wait for their clients."""
+        """Return the most bytes that the answer may hold. More answers that wait for their clients mean fewer bytes."""
         outside = self.cache.outside_bytes
         if self.shared is not None:
             outside += self.shared.outside_bytes
@@ -187,9 +188,10 @@ class FetchService:
     async def _gather(
         self, request: FetchRequest, plans: dict[Interest, FetchPlan], is_reading_on: bool
     ) -> dict[Interest, PlanSpans]:
-        """Return what was gathered for each plan that promises something.
+        """Return the gathered spans of each plan that promises records.
 
-        A plan that met a collected object is made again, once, if there is a control plane to ask."""
+        A plan that met a collected object is made again, once, if there is a control plane to ask.
+        """
         planned = {
             interest: plan
             for interest, plan in plans.items()
@@ -215,7 +217,7 @@ class FetchService:
         return gathered
 
     def _read_ahead(self, plans: Iterable[FetchPlan]) -> None:
-        """Begin to read what the next fetch will want, at most `read_ahead_bytes` for all partitions together."""
+        """Begin to read the records of the next fetch, at most `read_ahead_bytes` for all partitions together."""
         going_on = [*islice((plan for plan in plans if plan.has_more), MOST_OF_PIECE)]
         limit = self.settings.read_ahead_bytes // max(len(going_on), 1)
         if limit:
@@ -231,9 +233,10 @@ class FetchService:
         left: int,
         made: dict[Interest, PartitionData],
     ) -> dict[Interest, PartitionData]:
-        """Return the records or the error for each interest with a plan, at most `left` bytes; bounds are not set.
+        """Return the records or the error for each interest with a plan, at most `left` bytes, without setting bounds.
 
-        `made` are the answers that there are already, for internal topics."""
+        `made` has the existing answers for internal topics.
+        """
         level = request.isolation_level
         at_least_one = not any(answer.records for answer in made.values())
         served = dict(made)
@@ -241,7 +244,7 @@ class FetchService:
             limit = min(interest.partition_max_bytes, left)
             answer = _records(interest, found, limit, at_least_one, level)
             if at_least_one and found.is_coalesced and size_of(answer) > limit:
-                # Only a batch that was produced so large may exceed the limit (KIP-74).
+                # Only a batch that was produced with this size may exceed the limit (KIP-74).
                 (whole,) = await gather(self.cache, [plans[interest]], may_coalesce=False)
                 answer = _records(interest, whole, limit, at_least_one, level)
             served[interest] = answer
@@ -258,10 +261,10 @@ class FetchService:
         plans: dict[Interest, FetchPlan],
         served: dict[Interest, PartitionData],
     ) -> list[tuple[Interest, PartitionData]]:
-        """Return answers in the order of the interests; to a session that goes on, only those that are news."""
+        """Return answers in the order of the interests. A session that continues gets only those that changed."""
         level = request.isolation_level
         answers = []
-        # Partitions that were not planned have not changed since the client was told of them.
+        # Partitions that were not planned have not changed since the client's last answer.
         interests = plans if opened.is_incremental else opened.watch.interests.values()
         for number, interest in enumerate(tuple(interests), 1):
             plan = plans.get(interest)
@@ -282,7 +285,7 @@ class FetchService:
         served: PartitionData | None,
         isolation_level: int,
     ) -> PartitionData:
-        """Build the answer for one partition: an error, or the records read, if any, and the bounds."""
+        """Build the answer for one partition: an error, or the records, if any, and the bounds."""
         if served is not None and served.error_code:
             return served
         view = interest.view
@@ -302,9 +305,9 @@ class FetchService:
 
 
 def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
-    """Whether agents of a zone share reads: by default, if a request of the store costs more than another hop.
+    """Whether agents of a zone share reads. By default, they do if a request to the store costs more than another hop.
 
-    Between agents that name no zone there may be traffic between zones, which costs far more than requests.
+    Traffic between agents that name no zone may cross zones, which costs far more than requests.
     """
     if settings.zone_reads == "auto":
         return store.read_gap > 0 and zone.name != ""
@@ -314,7 +317,7 @@ def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
 def _records(
     interest: Interest, found: PlanSpans, limit: int, at_least_one: bool, isolation_level: int
 ) -> PartitionData:
-    """Build the answer for one partition without its bounds: an error, or the records read."""
+    """Build the answer for one partition without its bounds: an error, or the records."""
     if found.error is not None and not found.spans:
         return failed(interest.partition, _error_code(found.error), isolation_level)
     offset = interest.fetch_offset
@@ -323,7 +326,7 @@ def _records(
 
 
 def _error_code(error: ExtentError) -> int:
-    """Return CORRUPT_MESSAGE for damaged bytes, and an error that clients retry for everything else."""
+    """Return CORRUPT_MESSAGE for damaged bytes, and a retriable error for everything else."""
     if isinstance(error, ExtentCorruptError):
         return ErrorCode.CORRUPT_MESSAGE
     log.warning("a fetch failed: %s", error)

@@ -1,9 +1,9 @@
-"""Fetch sessions (KIP-227) and what a fetch watches.
+"""Fetch sessions (KIP-227), and the partitions that a fetch watches.
 
-An `Interest` is one partition that a client wants; a `Watch` holds the interests of a request or of
-a session and knows which of them may have something new, so that a long poll over many idle
-partitions costs nothing until a view moves. Sessions are bounded per worker, and end as in Kafka: a
-newcomer ends only one that has fallen silent, or an old one of fewer partitions, else it gets none.
+An `Interest` is one partition that a client wants. A `Watch` holds the interests of a request or session and knows
+which of them may have news, so that a long poll over many idle partitions costs nothing until a view changes. Sessions
+are bounded per worker, and end as in Kafka: a new session replaces only one that has fallen silent, or an old one with
+fewer partitions. Otherwise, the fetch gets no session.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ _FIRST_TOPIC_ID: Final = 13
 _MAX_EPOCH: Final = 2**31 - 1
 _MAX_SESSION_ID: Final = 2**31 - 1
 
-#: A session that was not used for so long makes room for any other, and one that began before that for a larger one
+#: A session unused for this long makes room for any other, and one that began that long ago for a larger one
 #: (min.incremental.fetch.session.eviction.ms in Kafka).
 EVICTION_SECONDS: Final = 120.0
-#: How many sessions are looked at to find one of few partitions, the least recently used ones.
+#: The number of sessions, the least recently used ones, examined to find one with few partitions.
 _MOST_COMPARED: Final = 128
 
 #: topic name or id, partition
 InterestKey: TypeAlias = tuple[str | bytes, int]
-#: A value that changes when the client or its rights do, and what returns the error code with which it may not read a
-#: topic, given the name or the id of that; 0 if it may.
+#: The first value changes when the client or its rights change. The function returns the error code for reading a
+#: topic, given its name or id; 0 if the client may read it.
 Permission: TypeAlias = tuple[Hashable, Callable[[str, bytes], int]]
 
 
 class Interest:
     """A partition that a client wants, by `name` or `topic_id`, whichever its request has.
 
-    `view` is None while the topic is unknown. `sent` has the bounds that the client was last sent in its
-    session: (high_watermark, last_stable_offset, log_start_offset), or None if none yet, or after an error.
-    `refusal` is the error code with which the client may not read it, or 0.
+    `view` is None while the topic is unknown. `sent` has the bounds last sent to the client in its session:
+    (high_watermark, last_stable_offset, log_start_offset), or None if none were sent, or after an error. `refusal` is
+    the error code if the client may not read the partition, or 0.
     """
 
     __slots__ = (
@@ -74,11 +74,11 @@ class Interest:
 
     @property
     def key(self) -> InterestKey:
-        """The topic's name or id, whichever the request has, and the partition."""
+        """The topic's name or id, as in the request, and the partition."""
         return (self.name or self.topic_id, self.partition)
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether a client with a session must be sent this answer; remembers its bounds as sent."""
+        """Whether a client with a session must receive this answer. Remembers its bounds as sent."""
         if answer.error_code:
             self.sent = None
             return True
@@ -93,9 +93,10 @@ class Interest:
 
 
 class Watch:
-    """The interests of one fetch or session, in the order of the answer; `dirty` ones may have something new.
+    """The interests of one fetch or session, in the order of the answer. `dirty` ones may have news.
 
-    It listens to views until it has ended and no fetch uses it any more: a session may end while one waits in it.
+    A watch listens to views until it has ended and no fetch uses it any more, since a session may end while a fetch
+    waits.
     """
 
     def __init__(self) -> None:
@@ -124,16 +125,17 @@ class Watch:
         self.dirty[interest] = None
 
     def read_at(self, isolation_level: int) -> None:
-        """Set the isolation level. If it changed, all interests become dirty, since each may now have something."""
+        """Set the isolation level. A change makes all interests dirty, since each may now have news."""
         if isolation_level != self._isolation_level:
             self._isolation_level = isolation_level
             self.dirty = dict.fromkeys(self.interests.values())
 
     async def permit(self, permission: Permission) -> None:
-        """Decide which interests may be read: the dirty ones, or all if the client or its rights have changed.
+        """Decide whether interests may be read: the dirty ones, or all if the client or its rights have changed.
 
-        Topics are looked at in steps, and what is found holds at once for all partitions: a fetch that is under way in
-        the same session must not find some of them undecided."""
+        Topics are checked in steps, but the results apply to all partitions at once, since a concurrent fetch in the
+        same session must not find some of them undecided.
+        """
         whose, refusal = permission
         asked = self.dirty if whose == self._permitted_to else self.interests.values()
         refusals: dict[str | bytes, int] = {}
@@ -148,7 +150,7 @@ class Watch:
             topic_key = interest.name or interest.topic_id
             if topic_key in refusals:
                 interest.refusal = refusals[topic_key]
-            else:  # it has become dirty meanwhile
+            else:  # it has become dirty in the meantime
                 interest.refusal = refusal(interest.name, interest.topic_id)
 
     def forget(self, key: InterestKey) -> None:
@@ -159,16 +161,16 @@ class Watch:
             self._unlisten(interest)
 
     def enter(self) -> None:
-        """Note that a fetch begins to use it."""
+        """Record that a fetch begins to use the watch."""
         self._fetches += 1
 
     def leave(self) -> None:
-        """Note that a fetch uses it no more."""
+        """Record that a fetch no longer uses the watch."""
         self._fetches -= 1
         self._let_go()
 
     def listen_to(self, interest: Interest) -> None:
-        """Listen to the view of one interest, in place of the view that it had before."""
+        """Listen to the view of one interest, which replaces its earlier view."""
         view = interest.view
         heard = self._listening.get(interest)
         if heard is view:
@@ -187,12 +189,15 @@ class Watch:
     def look(self) -> list[Interest]:
         """Return the dirty interests, all of which the caller must plan.
 
-        A change from now on ends the next `wait`, also of one that is planned only after it."""
+        Any later change ends the next `wait`, even a change to an interest that is planned after it.
+        """
         self._has_changed = False
         return list(self.dirty)
 
     async def wait(self, deadline: float) -> None:
-        """Wait until a view changes, or until `deadline` (loop time); not if one has changed since `look`."""
+        """Wait until a view changes, or until `deadline` (loop time). Return at once if one has changed since
+        `look`.
+        """
         if self._has_changed:
             return
         loop = asyncio.get_running_loop()
@@ -216,7 +221,7 @@ class Watch:
             _end(future)
 
     def rotate(self, interest: Interest) -> None:
-        """Move an interest that was served to the end of the order, so that others come first next time (KIP-74)."""
+        """Move a served interest to the end of the order, so that others come first next time (KIP-74)."""
         if not self._has(interest):
             return
         self.interests[interest.key] = self.interests.pop(interest.key)
@@ -238,7 +243,7 @@ class Watch:
             asyncio.get_running_loop().call_soon(self._let_go)
 
     def _has(self, interest: Interest) -> bool:
-        """Whether the session still has this interest: another fetch may have removed it meanwhile."""
+        """Whether the session still has this interest, which another fetch may have removed."""
         return self.interests.get(interest.key) is interest
 
     def _unlisten(self, interest: Interest) -> None:
@@ -249,7 +254,7 @@ class Watch:
 
 @dataclass(slots=True)
 class Session:
-    """A fetch session: requests and answers hold only what has changed. Times are those of the event loop."""
+    """A fetch session, whose requests and answers hold only changes. Times are those of the event loop."""
 
     session_id: int
     epoch: int
@@ -257,7 +262,7 @@ class Session:
     watch: Watch
     began: float
     used: float
-    #: How many of its partitions count towards the bound.
+    #: The number of its partitions that count towards the bound.
     partitions: int = 0
 
 
@@ -265,7 +270,7 @@ class Session:
 class Opened:
     """The watch and session of a request. If `error_code` is not 0, it is the whole answer, and the watch is empty.
 
-    Without a session every interest is answered. The answer to an incremental request holds only what has changed.
+    Without a session, every interest is answered. The answer to an incremental request holds only changes.
     """
 
     error_code: int
@@ -277,8 +282,8 @@ class Opened:
 class Sessions:
     """The sessions of one worker, least recently used first.
 
-    There are at most `max_sessions`, of at most `max_partitions` together. A fetch for which there is no room gets
-    none, as in Kafka: if another one ended for it, that would come back, and each fetch would end a session.
+    There are at most `max_sessions`, of at most `max_partitions` together. A fetch that finds no room gets no session,
+    as in Kafka. If it replaced another session, that client would come back, and each fetch would end a session.
     """
 
     def __init__(
@@ -289,14 +294,14 @@ class Sessions:
         self._partitions = 0
         self._randint = randint
         self._sessions: OrderedDict[int, Session] = OrderedDict()
-        #: How many sessions have ended to make room for others.
+        #: The number of sessions that ended to make room for others.
         self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     async def open(self, request: FetchRequest, version: int, now: float) -> Opened:
-        """Begin, continue or end the session that a request names, and apply the request to its watch.
+        """Begin, continue or end the session named in a request, and apply the request to its watch.
 
         A large request is applied in steps. `now` is the time of the event loop.
         """
@@ -329,7 +334,7 @@ class Sessions:
         session.used = now
         await _update(session.watch, request)
         await _forget(session.watch, request)
-        if self._sessions.get(session.session_id) is not session:  # it has ended meanwhile
+        if self._sessions.get(session.session_id) is not session:  # it has ended in the meantime
             return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch())
         self._take(session)
         if not self._make_room(len(session.watch.interests), now):  # it has grown beyond the bound
@@ -350,7 +355,7 @@ class Sessions:
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
-        """Return whether there is room for one more session, of so many partitions; end others for it if they may."""
+        """Return whether a session with this many partitions fits, after ending others if that is allowed."""
         if partitions > self._max_partitions:
             return False
         most = self._max_partitions - partitions
@@ -363,7 +368,9 @@ class Sessions:
         return True
 
     def _victim(self, partitions: int, now: float) -> Session | None:
-        """Return the session that ends for a larger one or, if it has fallen silent, for any; None if there is none."""
+        """Return the session that ends for a larger one or, if it has fallen silent, for any. Return None if there is
+        none.
+        """
         oldest = next(iter(self._sessions.values()))
         if now - oldest.used > EVICTION_SECONDS:
             return oldest
@@ -378,7 +385,7 @@ class Sessions:
         return smallest
 
     def _put(self, session: Session) -> None:
-        """Add a session, as the one that was used last."""
+        """Add a session as the most recently used."""
         self._sessions[session.session_id] = session
         session.partitions = len(session.watch.interests)
         self._partitions += session.partitions

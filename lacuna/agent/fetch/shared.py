@@ -1,7 +1,7 @@
-"""Reads that the agents of a zone share: what one has read, the others get from it (adr/0039).
+"""Reads that the agents of a zone share: each agent gets the ranges that another has read (adr/0039).
 
-Whoever misses a range asks the owner of its chunk, which reads the bucket for all. An owner never asks on. Who gets no
-answer soon reads the bucket itself, as if it were alone.
+An agent that lacks a range asks the owner of its chunk, which reads the bucket for all. An owner never passes a request
+on. An agent that gets no timely answer reads the bucket itself, as if it were alone.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ log = logging.getLogger("lacuna.agent.fetch")
 
 @dataclass(slots=True, kw_only=True)
 class SharedMetrics:
-    """Counters of ranges: taken from other agents, asked of them in vain, given to them, and refused to them.
+    """Counters of ranges: received from other agents, requested in vain, given to others, and refused to others.
 
-    `damaged` counts those that were damaged as they were brought, and sound in the bucket.
+    `damaged` counts ranges that arrived damaged although they were intact in the bucket.
     """
 
     taken: int = 0
@@ -40,9 +40,9 @@ class SharedMetrics:
 
 @dataclass(slots=True)
 class Brought:
-    """What was brought of the reads of a load, by their indexes: the error of each, or None if it is in the buffer.
+    """The results of a load's reads by their indexes: an error, or None if the range is in the buffer.
 
-    `givers` are the agents that gave it, if it was not this one.
+    `givers` has the agents that sent ranges, other than this one.
     """
 
     outcomes: dict[int, ObjectStoreError | None] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Brought:
 
 
 class SharedReads:
-    """What one agent reads for its zone, and gets from it.
+    """The reads that one agent does for its zone, and the ranges that it gets from the zone.
 
-    Answers to others have at most `max_answer_bytes` in memory until they are sent, or else there is one of them.
+    Unsent answers to others take at most `max_answer_bytes` of memory, unless there is only one.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class SharedReads:
         self._zone = zone
         self._cluster_id = cluster_id
         self._max_answer_bytes = max_answer_bytes
-        #: Bytes that answers will have, and those of answers that are made and not yet sent.
+        #: The bytes of expected answers, and of finished answers not sent yet.
         self._promised = 0
         self._answers = LiveBytes()
 
     @property
     def is_shared(self) -> bool:
-        """Whether there is anybody to share with; if not, nothing is kept for others."""
+        """Whether there is another agent to share with. If not, nothing is kept for others."""
         if self._zone.has_others:
             return True
         if self.chunks.bytes_now:
@@ -83,7 +83,7 @@ class SharedReads:
 
     @property
     def outside_bytes(self) -> int:
-        """Bytes in memory beside the chunks that are kept: being read, coming from other agents, going to them."""
+        """Bytes in memory besides the kept chunks: being read, received from other agents, or sent to them."""
         return self.chunks.bytes_reading + self._zone.bytes_under_way + self._answer_bytes
 
     @property
@@ -91,7 +91,7 @@ class SharedReads:
         return self._promised + self._answers.total
 
     async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
-        """Bring those of the plan's reads that the zone has or reads into `buffer`, which is as long as planned."""
+        """Bring those of the plan's reads that the zone has or reads into `buffer`, whose length matches the plan."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
         await asyncio.gather(
@@ -100,24 +100,28 @@ class SharedReads:
         return brought
 
     def connections(self) -> ConnectionCounts:
-        """The connections over which other agents are asked."""
+        """The connections that carry requests to other agents."""
         return self._zone.connections()
 
     async def serve(self, request: ReadChunkRequest, *, is_peer: bool = False) -> ReadChunkResponse:
-        """Answer another agent, from this agent's chunks alone; `is_peer` if it is known to be one."""
+        """Answer another agent, only from this agent's chunks. `is_peer` says that the caller is known to be
+        an agent.
+        """
         if error_code := self._refusal(request, is_peer):
             self.metrics.refused += 1
             return ReadChunkResponse(error_code)
         self._promised += request.size
         try:
             chunk = self._chunk((request.lease_id, request.sequence), request.position)
-            # A copy: it may take long to send, and a slice of a chunk would hold all of it.
+            # A copy, since it may take long to send, and a slice would hold the whole chunk in memory.
             answer = ReadBuffer(await self._own(chunk, request.position, request.size))
         except ChunksBusyError:
             self.metrics.refused += 1
             return ReadChunkResponse(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         except ObjectStoreError:
-            return ReadChunkResponse(ErrorCode.KAFKA_STORAGE_ERROR)  # it finds out why by itself
+            return ReadChunkResponse(
+                ErrorCode.KAFKA_STORAGE_ERROR
+            )  # the agent finds the reason by itself
         finally:
             self._promised -= request.size
         self._answers.watch(answer, len(answer))
@@ -125,7 +129,7 @@ class SharedReads:
         return ReadChunkResponse(data=(answer,))
 
     def report_damaged(self, plan: LoadPlan, brought: Brought, which: Sequence[int]) -> None:
-        """Say of these of the plan's reads that they were damaged as they were brought, and forget what is here."""
+        """Report these of the plan's reads as damaged in transfer, and drop the bytes kept here."""
         self.metrics.damaged += len(which)
         for at in which:
             read, segment = plan.reads[at], _segment_of(plan, at)
@@ -133,8 +137,8 @@ class SharedReads:
             if giver is None:
                 self.chunks.forget(self._chunk(segment, read.position))
             log.error(
-                "object %r: %d bytes at position %d were damaged as %s, and sound when they were read from the bucket "
-                "again",
+                "object %r: %d bytes at position %d were damaged when %s, and intact when this "
+                "agent read them from the bucket again",
                 read.key,
                 read.size,
                 read.position,
@@ -155,7 +159,7 @@ class SharedReads:
     async def _bring(
         self, plan: LoadPlan, at: int, buffer: WritableBuffer, brought: Brought, deadline: float
     ) -> None:
-        """Bring one of the plan's reads; if it is not brought before the deadline, the load does it."""
+        """Bring one of the plan's reads. If it does not arrive before the deadline, the load does the read."""
         read = plan.reads[at]
         if not self.chunks.takes(read.position, read.size):
             return
@@ -178,7 +182,7 @@ class SharedReads:
     async def _bring_own(
         self, chunk: ChunkId, read: RangeRead, buffer: WritableBuffer, deadline: float
     ) -> bool:
-        """Copy a range from a chunk of this agent's, if that is there in time. Raises ObjectStoreError."""
+        """Copy a range from one of this agent's chunks if it is there in time. Raises ObjectStoreError."""
         try:
             async with asyncio.timeout_at(deadline):
                 data = await self._own(chunk, read.position, read.size)
@@ -195,7 +199,7 @@ class SharedReads:
         buffer: WritableBuffer,
         deadline: float,
     ) -> bool:
-        """Copy a range that another agent gives, if it is there in time."""
+        """Copy a range from another agent if it arrives in time."""
         request = ReadChunkRequest(
             self._zone.secret, self._cluster_id(), *segment, read.position, read.size
         )
@@ -215,7 +219,9 @@ class SharedReads:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
     def _refusal(self, request: ReadChunkRequest, is_peer: bool) -> int:
-        """Return why a request is not served, or NONE. Only agents are given ranges of segments of this cluster."""
+        """Return why a request is not served, or NONE. Only agents receive ranges, and only of segments of this
+        cluster.
+        """
         secret = self._zone.secret
         if not is_peer and not (secret and hmac.compare_digest(request.peer_secret, secret)):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -234,6 +240,6 @@ class SharedReads:
 
 
 def _segment_of(plan: LoadPlan, at: int) -> tuple[int, int]:
-    """Return the segment that plan.reads[at] is of, as its lease id and sequence."""
+    """Return the segment of plan.reads[at], as its lease id and sequence."""
     piece = plan.pieces[plan.source(at)[0]]
     return piece.lease_id, piece.sequence

@@ -1,7 +1,7 @@
-"""Stretches, which are pieces of one partition in memory, ready for the wire; and spans of them.
+"""Stretches, which are pieces of one partition in memory, ready for the wire, and spans of them.
 
-Batches carry their true offsets and leader epoch 0 (S6, S20), and those of consecutive pieces are adjacent, so any
-run of consecutive batches is one slice.
+Batches have their true offsets and leader epoch 0 (S6, S20). Batches of consecutive pieces are adjacent, so any run of
+consecutive batches is one slice.
 """
 
 from array import array
@@ -20,10 +20,10 @@ SMALL_BATCH_BYTES: Final = 4096
 class Load:
     """Pieces that are evicted from the cache together; `size` is the memory that they take, in bytes.
 
-    `stretches` are its content while it is in the cache. `is_coalesced`: the batches were coalesced, and are not as
-    they were produced. `is_ahead`: it was read ahead and is not used yet. `wants_ahead`: its first use starts the next
-    reading ahead. `unfinished`: how many of its stretches were not used to their end yet, 0 for a load of which this is
-    not counted. `is_finished`: none is left.
+    `stretches` is its content while it is in the cache. `is_coalesced`: the batches were coalesced, so they differ from
+    the produced ones. `is_ahead`: it was read ahead and not used yet. `wants_ahead`: its first use starts the next read
+    ahead. `unfinished`: the number of its stretches not used to their end yet, 0 if this is not counted. `is_finished`:
+    none is left.
     """
 
     __slots__ = (
@@ -51,8 +51,8 @@ class Stretch:
 
     The batches of pieces[k] begin at index firsts[first_piece + k]. The columns may be shared with other stretches of
     the same load. `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces.
-    `is_finished`: it was used to its end. `uses`: how often it was used from its start, until it is known that several
-    consumers do.
+    `is_finished`: it was used to its end. `uses`: how often it was used from its start, until several consumers are
+    known to use it.
     """
 
     __slots__ = (
@@ -104,7 +104,7 @@ class Stretch:
         return self.pieces.next_offsets[-1]
 
     def index_of(self, pieces: Pieces, index: int) -> int | None:
-        """Return the index at which it has pieces[index], None if it does not have that piece."""
+        """Return the index of pieces[index] in the stretch, or None if the stretch does not have that piece."""
         offset = pieces.base_offsets[index]
         first = bisect_left(self.pieces.base_offsets, offset)
         is_there = first < len(self.pieces) and self.pieces.is_same(first, pieces, index)
@@ -128,7 +128,7 @@ class Stretch:
     def part(self, first: int, end: int, asked_offset: int = 0) -> "Span | None":
         """Return the batches of pieces[first:end]; None if they have no whole batch from the asked offset on.
 
-        If the pieces were coalesced, the first batch may also hold records of earlier pieces.
+        In a coalesced stretch, the first batch may also hold records of earlier pieces.
         """
         if self.firsts is not None:
             firsts, before = self.firsts, self.first_piece
@@ -140,7 +140,7 @@ class Stretch:
             return None
         if end == len(self.pieces):
             return Span(self, first, end, first_batch, len(last_offsets))
-        # A batch that also holds records of a piece that is not asked for cannot be sent.
+        # A batch that also holds records of another piece cannot be sent.
         end_offset = self.pieces.base_offsets[end]
         end_batch = bisect_left(last_offsets, end_offset, first_batch)
         if first_batch == end_batch:
@@ -153,7 +153,8 @@ class Stretch:
 class Span:
     """Batches [first, end) of a stretch, which hold the records of its pieces [first_piece, end_piece).
 
-    If `cut_offset` is not None, the pieces' records from that offset on are missing, and the answer must go on there.
+    If `cut_offset` is not None, the pieces' records from that offset on are missing, and the answer must continue
+    there.
     """
 
     stretch: Stretch
@@ -165,7 +166,7 @@ class Span:
 
     @property
     def piece_count(self) -> int:
-        """How many pieces' records it holds."""
+        """The number of pieces whose records the span holds."""
         return self.end_piece - self.first_piece
 
     @property
@@ -182,12 +183,12 @@ class Span:
 
     @property
     def pieces(self) -> Pieces:
-        """The pieces whose records it holds."""
+        """The pieces whose records the span holds."""
         return self.stretch.pieces[self.first_piece : self.end_piece]
 
     @property
     def earlier_pieces(self) -> Pieces:
-        """Pieces before `pieces` that have records in its first batch."""
+        """The pieces before `pieces` that have records in the span's first batch."""
         stretch = self.stretch
         if stretch.firsts is not None:
             return NO_PIECES
@@ -197,6 +198,6 @@ class Span:
 
     @property
     def is_small(self) -> bool:
-        """Whether its batches are so small that coalescing is worth it; never if they were coalesced."""
+        """Whether its batches are small enough for coalescing to pay off; never true for coalesced batches."""
         count = self.end - self.first
         return self.stretch.firsts is not None and self.size < SMALL_BATCH_BYTES * count

@@ -1,7 +1,7 @@
-"""Finds the stretches in memory that hold a plan's pieces: by partition and offset.
+"""Finds the stretches in memory that hold a plan's pieces, by partition and offset.
 
-Entries are ranges of offsets, so a stretch costs the same however many pieces it has. Whether what is found is the
-piece that is wanted is told by its place in the bucket, since extents are swapped for others with the same offsets.
+Entries are ranges of offsets, so the cost of a stretch does not depend on its number of pieces. A piece is identified
+by its place in the bucket, since extents are swapped for others with the same offsets.
 """
 
 import sys
@@ -13,19 +13,19 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 
 
 class Stretches:
-    """Stretches of any partitions. At an offset that several of them span, the one that was put last is found."""
+    """Stretches of any partitions. At an offset that several of them cover, the last one put is found."""
 
     def __init__(self) -> None:
         self._ranges: dict[PartitionKey, _Ranges] = {}
 
     def __len__(self) -> int:
-        """How many ranges of offsets there are."""
+        """The number of ranges of offsets."""
         return sum(len(ranges.begins) for ranges in self._ranges.values())
 
     def find(
         self, partition: PartitionKey, pieces: Pieces, index: int
     ) -> tuple[Stretch, int] | None:
-        """Return the stretch that holds pieces[index], and the index that this piece has in it."""
+        """Return the stretch that holds pieces[index], and the index of the piece in the stretch."""
         ranges = self._ranges.get(partition)
         if ranges is None:
             return None
@@ -37,7 +37,7 @@ class Stretches:
         return None if first is None else (stretch, first)
 
     def next_after(self, partition: PartitionKey, offset: int) -> int:
-        """Return the smallest offset after `offset` at which a piece may be found, sys.maxsize if there is none."""
+        """Return the smallest offset after `offset` at which a piece may be found, or sys.maxsize if there is none."""
         ranges = self._ranges.get(partition)
         return sys.maxsize if ranges is None else ranges.next_after(offset)
 
@@ -49,7 +49,7 @@ class Stretches:
         ranges.put(stretch)
 
     def drop(self, stretch: Stretch) -> None:
-        """Remove a stretch; where others were put over it, they stay."""
+        """Remove a stretch, except where others were put over it."""
         ranges = self._ranges.get(stretch.partition)
         if ranges is not None:
             ranges.drop(stretch)

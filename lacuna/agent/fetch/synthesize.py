@@ -1,7 +1,7 @@
-"""From spans to the buffers of an answer (S15-S17): cuts them to the limits, and fills the hole that follows; pure.
+"""Turns spans into the buffers of an answer (S15-S17): cuts them to the limits and fills the following hole; pure.
 
-Batches are sent as slices of the cache. A filler moves the client past a hole after the last record; it is the whole
-answer if no record is left.
+Batches are sent as slices of the cache. A filler moves the client past a hole after the last record. Without records,
+the filler is the whole answer.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,9 +24,9 @@ def emit(
 ) -> tuple[Buffer, ...]:
     """Return the batches of `spans`, beginning with the one that holds `asked_offset` or follows it (S15).
 
-    At most `max_bytes`, but with `at_least_one` the first batch whatever its size (KIP-74). Between the last span
-    and `resume_offset` nothing is live: a filler moves the client there if it fits into `max_bytes`, or if it is
-    the whole answer (S16, S17).
+    Returns at most `max_bytes`, except that `at_least_one` returns the first batch regardless of its size (KIP-74).
+    Nothing between the last span and `resume_offset` is live: a filler moves the client there if it fits into
+    `max_bytes`, or if it is the whole answer (S16, S17).
     """
     slices = _Slices()
     size = 0

@@ -1,4 +1,4 @@
-"""Remembers which partitions are tailed: those at whose end a consumer waited a short time ago."""
+"""Remembers which partitions are tailed: those at whose end a consumer has recently waited."""
 
 import asyncio
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from typing import Final
 from lacuna.agent.fetch.sessions import Interest, Watch
 from lacuna.controlplane.shared.partitions import PartitionKey
 
-# How many partitions are remembered, and how long after a fetch waited at their end.
+# The number of partitions remembered, and for how long after a fetch waited at their end.
 _MAX_TAILED: Final = 10_000
 _TAILED_SECONDS: Final = 10.0
 
@@ -24,9 +24,10 @@ class Tails:
         return waited is not None and asyncio.get_running_loop().time() < waited + _TAILED_SECONDS
 
     def remember(self, watch: Watch, interests: Iterable[Interest]) -> None:
-        """Remember that somebody tails the partitions of `interests`, and now and then all of the session's.
+        """Remember the partitions of `interests` as tailed, and occasionally all partitions of the session.
 
-        Not all of them each time, since a session may have thousands of partitions."""
+        Remembering all of them each time would be slow, since a session may have thousands of partitions.
+        """
         now = asyncio.get_running_loop().time()
         if now >= watch.remembered_until:
             watch.remembered_until = now + _TAILED_SECONDS / 2

@@ -1,7 +1,7 @@
-"""The agents of this agent's zone as readers of one bucket: which of them reads a chunk for all (adr/0039).
+"""The agents of this agent's zone, one of which reads each chunk of the bucket for all (adr/0039).
 
-The owner of a chunk is chosen by rendezvous hashing among the live agents of the zone. Two agents that see different
-live agents for a moment choose different owners, and the chunk is read twice: no harm.
+The owner of a chunk is chosen by rendezvous hashing among the live agents of the zone. If two agents temporarily see
+different live agents, they choose different owners and the chunk is read twice, which does no harm.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from lacuna.wire.peers import ReadChunkRequest
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-#: For how long an agent that did not answer owns nothing, as far as this agent is concerned.
+#: How long this agent does not treat an agent that failed to answer as an owner.
 _DOUBT_SECONDS: Final = 3.0
 
 
 class Zone:
-    """Knows the agents of the zone `name` that can be asked, and asks them."""
+    """Tracks the agents of the zone `name` that can be asked, and sends them requests."""
 
     def __init__(
         self,
@@ -36,39 +36,41 @@ class Zone:
         to_peers: ToPeers,
     ) -> None:
         self.name = name
-        #: How long an answer is waited for, in seconds.
+        #: How long to wait for an answer, in seconds.
         self.patience = settings.zone_patience_ms / 1000
         self._control = control
         self._lease = lease
         self._lines = lines
         self._requests = PeerRequests(self.patience, settings.cache_bytes // 4, to_peers)
-        #: Until when (loop time) the nodes own nothing that have not answered.
+        #: node id -> the loop time until which the node owns nothing, because it did not answer
         self._doubted: dict[int, float] = {}
 
     @property
     def secret(self) -> bytes:
-        """What the agents of a cluster know and its clients do not; empty if the control plane has given none."""
+        """The secret that the agents of a cluster share and its clients do not know; empty before the control plane
+        sends one.
+        """
         return self._control.cluster.peer_secret
 
     def connections(self) -> ConnectionCounts:
-        """The connections over which other agents are asked."""
+        """The connections that carry requests to other agents."""
         return self._requests.connections()
 
     @property
     def bytes_under_way(self) -> int:
-        """The bytes of the ranges that other agents are asked for now."""
+        """The bytes of the ranges requested from other agents now."""
         return self._requests.bytes_under_way
 
     @property
     def has_others(self) -> bool:
-        """Whether there are other live agents in the zone to share with, those included that do not answer now."""
+        """Whether the zone has other live agents to share with, including those that do not answer now."""
         own_id, name = self._lease.node_id, self.name
         return self.secret != b"" and any(
             agent.zone == name and agent.node_id != own_id for agent in self._control.cluster.agents
         )
 
     def owner(self, key: bytes) -> Agent | None:
-        """Return the agent that reads the chunk with this key for the zone; None if it is this one."""
+        """Return the agent that reads the chunk with this key for the zone, or None if it is this one."""
         agents = {
             agent.node_id: agent
             for agent in self._control.cluster.agents
@@ -82,16 +84,19 @@ class Zone:
     async def ask(
         self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
-        """Return the range from another agent, to be copied at once; None if it is not there by `deadline` (loop time).
+        """Return the range from another agent, which the caller copies at once; None if it does not arrive by
+        `deadline`.
 
-        One that breaks off, or is silent for half of the patience, owns nothing for three seconds.
+        `deadline` is loop time. An agent that closes the connection, or is silent for half of the patience, owns
+        nothing for three seconds.
         """
         try:
             return await self._requests.ask(agent, request, deadline)
         except PeerError as error:
             if self._answers(agent):
                 log.warning(
-                    "agent %d at %s:%d was asked for what it reads for the zone, and %s; it is not asked for %g s",
+                    "a request for shared reads to agent %d at %s:%d failed because %s; it is "
+                    "not asked for %g s",
                     agent.node_id,
                     agent.host,
                     agent.port,
@@ -106,7 +111,7 @@ class Zone:
         self._requests.close()
 
     def _answers(self, agent: Agent) -> bool:
-        """Whether an agent answers, as far as this one has seen."""
+        """Whether an agent answers, as far as this one knows."""
         until = self._doubted.get(agent.node_id)
         if until is not None:
             if asyncio.get_running_loop().time() < until:

@@ -39,7 +39,7 @@ def _guarded(
     async def handle(call: Call, request: Any) -> Any:
         view = call.context.control.cluster
         if view.version < 0:  # there are no ACLs yet
-            if api.pipelined:  # a request that waited here could be overtaken by the next
+            if api.pipelined:  # the next request could overtake one that waited here
                 raise ControlPlaneUnavailable("the ACLs are not known yet")
             await view.ready()
         return await guard(Rights(authorizer, audit, call.peer, api.name), api, call, request)

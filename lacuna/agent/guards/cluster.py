@@ -45,7 +45,7 @@ _SHARE: Final = 2
 async def find_coordinator(
     rights: Rights, api: AnyApi, call: Call, request: FindCoordinatorRequest
 ) -> Any:
-    """Describe each group or transactional id. Coordinators of share groups are for brokers."""
+    """Needs Describe on each group or transactional id. Coordinators of share groups are for brokers."""
 
     def code_of(key: str) -> int:
         if request.key_type == _SHARE and call.version >= _FIRST_SHARE:
@@ -65,7 +65,7 @@ async def find_coordinator(
 async def describe_cluster(
     rights: Rights, api: AnyApi, call: Call, request: DescribeClusterRequest
 ) -> Any:
-    """Everybody may see the brokers; what the client may do to the cluster is filled in."""
+    """Lets every client see the brokers, and fills in the client's operations on the cluster."""
     response: DescribeClusterResponse = await api.handle(call, request)
     if response.cluster_authorized_operations == operations.NOT_ASKED:
         return response
@@ -75,7 +75,7 @@ async def describe_cluster(
 async def describe_log_dirs(
     rights: Rights, api: AnyApi, call: Call, request: DescribeLogDirsRequest
 ) -> Any:
-    """Describe on the cluster; without it there is not even a directory."""
+    """Needs Describe on the cluster; without it, the answer has no directory."""
     if rights.may_cluster(Operation.DESCRIBE):
         return await api.handle(call, request)
     return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -84,7 +84,7 @@ async def describe_log_dirs(
 async def describe_configs(
     rights: Rights, api: AnyApi, call: Call, request: DescribeConfigsRequest
 ) -> Any:
-    """DescribeConfigs on each topic or group, and on the cluster for the rest."""
+    """Needs DescribeConfigs on each topic or group, and on the cluster for other resources."""
 
     def code_of(resource: DescribeConfigsResource) -> int:
         kind, name = _place(resource.resource_type, resource.resource_name)
@@ -96,7 +96,7 @@ async def describe_configs(
 
 
 async def alter_configs(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-    """AlterConfigs on each topic or group, and on the cluster for the rest; ClusterAction for levels of loggers."""
+    """Needs AlterConfigs on each topic or group, and on the cluster for other resources; ClusterAction for loggers."""
 
     def code_of(resource: AlteredResource) -> int:
         kind, name = _place(resource.resource_type, resource.resource_name)
@@ -110,7 +110,7 @@ async def alter_configs(rights: Rights, api: AnyApi, call: Call, request: Any) -
 
 
 def _place(resource_type: int, name: str) -> tuple[ResourceType | None, str]:
-    """Return the resource of ACLs on which the right to a config resource is; None if there are no such configs."""
+    """Return the resource whose ACLs govern a config resource, or None if it has no configs."""
     if resource_type == TOPIC:
         return ResourceType.TOPIC, name
     if resource_type == GROUP:
@@ -123,7 +123,7 @@ def _place(resource_type: int, name: str) -> tuple[ResourceType | None, str]:
 async def create_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: CreateDelegationTokenRequest
 ) -> Any:
-    """A token for oneself takes no right, one for somebody else CreateTokens on that user (KIP-373)."""
+    """Needs no right for the client's own token, and CreateTokens on the user for another owner (KIP-373)."""
     owner = rights.principal
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
@@ -140,7 +140,9 @@ async def create_delegation_token(
 async def describe_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: DescribeDelegationTokenRequest
 ) -> Any:
-    """One's own tokens and those that one may renew, others by Describe on the token or DescribeTokens on its user."""
+    """Needs no right for tokens that the client owns or may renew; for others, Describe on the token or DescribeTokens
+    on its user.
+    """
     response: DescribeDelegationTokenResponse = await api.handle(call, request)
     return response._replace(tokens=[each for each in response.tokens if _may_see(rights, each)])
 

@@ -60,7 +60,7 @@ _delete_group = on_group(Operation.DELETE)
 
 
 async def sync_group(rights: Rights, api: AnyApi, call: Call, request: SyncGroupRequest) -> Any:
-    """Read the group. A request that lacks its protocol is refused whoever asks."""
+    """Needs Read on the group. A request without its protocol is rejected regardless of rights."""
     lacks_protocol = None in (request.protocol_type, request.protocol_name)
     if call.version >= _FIRST_PROTOCOL and lacks_protocol:
         return await api.handle(call, request)
@@ -70,7 +70,7 @@ async def sync_group(rights: Rights, api: AnyApi, call: Call, request: SyncGroup
 async def describe_groups(
     rights: Rights, api: AnyApi, call: Call, request: DescribeGroupsRequest
 ) -> Any:
-    """Describe each group."""
+    """Needs Describe on each group."""
     response: DescribeGroupsResponse = await split(
         api, call, request, "groups", "groups", lambda name: _description_error(rights, name)
     )
@@ -88,7 +88,7 @@ async def describe_groups(
 async def consumer_group_describe(
     rights: Rights, api: AnyApi, call: Call, request: ConsumerGroupDescribeRequest
 ) -> Any:
-    """Describe each group, and each topic that its members have or are to have; not what they only subscribe to."""
+    """Needs Describe on each group and on each assigned or target topic, but not on merely subscribed topics."""
     response: ConsumerGroupDescribeResponse = await split(
         api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
     )
@@ -109,7 +109,7 @@ def _seen(rights: Rights, group: DescribedGroup) -> DescribedGroup:
     if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
         return DescribedGroup(
             _TOPIC_DENIED,
-            "The group has described topic(s) that the client is not authorized to describe.",
+            "The group uses topics that the client is not authorized to describe.",
             group.group_id,
         )
     if group.authorized_operations == operations.NOT_ASKED:
@@ -120,7 +120,7 @@ def _seen(rights: Rights, group: DescribedGroup) -> DescribedGroup:
 
 
 async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGroupsRequest) -> Any:
-    """All groups for who may describe the cluster, else those that the client may describe."""
+    """Lists all groups if the client may describe the cluster, otherwise only those that it may describe."""
     response: ListGroupsResponse = await api.handle(call, request)
     if rights.may_cluster(Operation.DESCRIBE, is_logged=False):
         return response
@@ -135,7 +135,7 @@ async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGrou
 async def consumer_group_heartbeat(
     rights: Rights, api: AnyApi, call: Call, request: ConsumerGroupHeartbeatRequest
 ) -> Any:
-    """Read the group, and describe each topic that the member names."""
+    """Needs Read on the group, and Describe on each topic that the member names."""
     if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
         return api.refuse(call, request, code)
     names = [name for name in request.subscribed_topic_names or () if name is not None]
@@ -156,7 +156,7 @@ async def consumer_group_heartbeat(
 def _assigned(
     rights: Rights, call: Call, member: tuple[str, str], assignment: Assignment | None
 ) -> Assignment | None:
-    """Leave out topics that a regular expression matches and the client may not describe."""
+    """Omit topics that match a regular expression if the client may not describe them."""
 
     def may_see(topic: TopicPartitions) -> bool:
         name = name_of(call.context, "", topic.topic_id)
@@ -169,7 +169,7 @@ def _assigned(
 async def offset_commit(
     rights: Rights, api: AnyApi, call: Call, request: OffsetCommitRequest
 ) -> Any:
-    """Read the group and each topic."""
+    """Needs Read on the group and on each topic."""
     if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
         return api.refuse(call, request, code)
     await _look_for(call, [each.topic_id for each in request.topics])
@@ -186,7 +186,7 @@ async def offset_commit(
 async def offset_delete(
     rights: Rights, api: AnyApi, call: Call, request: OffsetDeleteRequest
 ) -> Any:
-    """Delete the group, and read each topic."""
+    """Needs Delete on the group, and Read on each topic."""
     if code := rights.error(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return api.refuse(call, request, code)
     allowed: list[OffsetDeleteRequestTopic] = []
@@ -211,7 +211,7 @@ async def offset_delete(
 
 
 async def offset_fetch(rights: Rights, api: AnyApi, call: Call, request: OffsetFetchRequest) -> Any:
-    """Describe each group and each topic. Of all topics, some are left out."""
+    """Needs Describe on each group and topic. A request for all topics omits denied ones."""
     if call.version < _FIRST_GROUPS:
         return await _offset_fetch_of_one(rights, api, call, request)
     ids = [topic.topic_id for group in request.groups for topic in group.topics or ()]
@@ -242,7 +242,7 @@ def _is_hidden(rights: Rights, group_id: str) -> bool:
 def _without_denied(
     rights: Rights, call: Call, group: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """Return the group with those of its topics that may be described, and the answers for the others."""
+    """Return the group with the topics that may be described, and the answers for the others."""
     allowed: list[OffsetFetchRequestTopics] = []
     failed = []
     for topic in group.topics or ():
@@ -270,7 +270,7 @@ def _with_denied(
         return group
     if denied is not None:
         return group._replace(topics=[*group.topics, *denied])
-    # All topics were asked for.
+    # The request asked for all topics.
     seen = [each for each in group.topics if rights.may_topic(Operation.DESCRIBE, each.name)]
     return group._replace(topics=seen)
 
@@ -278,7 +278,7 @@ def _with_denied(
 async def _offset_fetch_of_one(
     rights: Rights, api: AnyApi, call: Call, request: OffsetFetchRequest
 ) -> Any:
-    """Before v8: one group."""
+    """Handle requests before v8, which name one group."""
     if code := _description_error(rights, request.group_id):
         return api.refuse(call, request, code)
     if request.topics is None:

@@ -1,7 +1,7 @@
-"""The shapes of guards: what stands between a request and its handler when there is an authorizer.
+"""The forms of guards, which stand between a request and its handler when there is an authorizer.
 
-A guard gives the handler as much of a request as its client may do, and answers the rest with errors. So a handler
-knows nothing of rights, and without an authorizer none of this runs.
+A guard passes the permitted part of a request to the handler, and answers the rest with errors. So a handler knows
+nothing of rights, and without an authorizer none of this code runs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 
 
 def on_cluster(*operations: Operation) -> Guard:
-    """Return the guard of an API that takes one of these operations on the cluster; the last one's denial is logged."""
+    """Return the guard of an API that needs one of these operations on the cluster. Only the last denial is logged."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         last = operations[-1]
@@ -43,8 +43,8 @@ def on_each(
 ) -> Guard:
     """Return the guard of an API about several resources, each answered on its own.
 
-    They are the elements of `request.asked`, and `name` is the field with an element's name; without one, the elements
-    are names. Their answers are the elements of `response.answered`.
+    The resources are the elements of `request.asked`. `name` is the field with an element's name; without it, the
+    elements are names. Their answers are the elements of `response.answered`.
     """
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
@@ -64,7 +64,9 @@ async def split(
     answered: str,
     code_of: Callable[[Any], int],
 ) -> Any:
-    """Have those elements of `request.asked` handled that `code_of` has no error for, and refuse the others."""
+    """Pass the elements of `request.asked` for which `code_of` returns no error to the handler, and reject
+    the others.
+    """
     elements = getattr(request, asked)
     codes = [code_of(each) for each in elements]
     if not any(codes):
@@ -72,7 +74,7 @@ async def split(
     responses = []
     for code in dict.fromkeys(
         sorted(codes)
-    ):  # what is allowed first, as its handler may have to wait
+    ):  # the permitted part first, since its handler may have to wait
         some = [each for each, its in zip(elements, codes, strict=True) if its == code]
         part = request._replace(**{asked: some})
         if code:
@@ -83,7 +85,9 @@ async def split(
 
 
 def joined(responses: Sequence[Any], answered: str) -> Any:
-    """Return the first of the responses with the elements of all; None (no answer is wanted) if it is that."""
+    """Return the first of the responses with the elements of all, or None (no answer is wanted) if the first
+    is None.
+    """
     if responses[0] is None:
         return None
     elements = [each for response in responses for each in getattr(response, answered)]
@@ -91,7 +95,7 @@ def joined(responses: Sequence[Any], answered: str) -> Any:
 
 
 def name_of(context: AgentContext, name: str | None, topic_id: bytes) -> str | None:
-    """Return the name of a topic that a request names by name or by id, or None if there is none with the id."""
+    """Return the name of a topic given by name or id, or None if no topic has the id."""
     if name:
         return name
     topic = topic_by_id(context.control.cluster, topic_id)

@@ -18,7 +18,7 @@ from lacuna.wire.messages.offset_for_leader_epoch import (
 from lacuna.wire.messages.produce import ProduceRequest, TopicProduceData
 
 _NO_REPLICA: Final = -1
-#: Where a batch of magic 2 has its magic, and the byte with the bit that says that it is transactional.
+#: The positions of a magic 2 batch's magic, and of the byte whose bit marks it as transactional.
 _MAGIC_AT, _FLAGS_AT = 16, 22
 _MAGIC, _TRANSACTIONAL = 2, 0x10
 
@@ -27,7 +27,7 @@ Serve: TypeAlias = Callable[[Call, FetchRequest, Permission], Awaitable[FetchRes
 
 
 async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
-    """Write to each topic; transactional batches take Write on the transactional id too. It waits for nothing (S12)."""
+    """Needs Write on each topic; transactional batches also need Write on the transactional id. Never waits (S12)."""
     if request.transactional_id is not None and _is_transactional(request):
         kind, name = ResourceType.TRANSACTIONAL_ID, request.transactional_id
         if code := rights.error(Operation.WRITE, kind, name):
@@ -87,7 +87,7 @@ def _permission(rights: Rights, call: Call, request: FetchRequest) -> Permission
 async def offset_for_leader_epoch(
     rights: Rights, api: AnyApi, call: Call, request: OffsetForLeaderEpochRequest
 ) -> Any:
-    """ClusterAction, for replicas, or Describe of each topic (KIP-320)."""
+    """Needs ClusterAction, for replicas, or Describe on each topic (KIP-320)."""
     is_replica = rights.may_cluster(Operation.CLUSTER_ACTION, is_logged=False)
 
     def code_of(topic: OffsetForLeaderTopic) -> int:

@@ -1,4 +1,4 @@
-"""Guards of the APIs about topics. Whoever may not describe a topic is not told whether it exists."""
+"""Guards of the APIs about topics. A client that may not describe a topic does not learn whether it exists."""
 
 from collections import Counter
 from typing import Any
@@ -44,7 +44,9 @@ _FIRST_CONFIGS = 5
 
 
 async def metadata(rights: Rights, api: AnyApi, call: Call, request: MetadataRequest) -> Any:
-    """Describe each topic; to create one, Create on the cluster or the topic. Of all topics, some are left out."""
+    """Needs Describe on each topic, and Create on the cluster or the topic to create it. All topics omits
+    denied ones.
+    """
     if request.topics is None or (call.version == 0 and not request.topics):
         response: MetadataResponse = await api.handle(call, request)
         seen = [
@@ -56,13 +58,13 @@ async def metadata(rights: Rights, api: AnyApi, call: Call, request: MetadataReq
     allowed: list[MetadataRequestTopic] = []
     denied: list[MetadataRequestTopic] = []
     for topic in dict.fromkeys(request.topics):
-        # Which topic has an id is known once the handler has looked.
+        # Only the handler can find the topic of an id.
         is_allowed = topic.topic_id != ZERO_UUID or rights.may_topic(
             Operation.DESCRIBE, topic.name or ""
         )
         (allowed if is_allowed else denied).append(topic)
     some = request._replace(topics=allowed)
-    # v0 would take no topics for all of them.
+    # In v0, no topics would mean all topics.
     response = await _creating(rights, api, call if allowed else call._replace(version=1), some)
     asked_ids = {each.topic_id for each in allowed} - {ZERO_UUID}
     shown = [
@@ -79,7 +81,7 @@ async def metadata(rights: Rights, api: AnyApi, call: Call, request: MetadataReq
 
 
 async def _creating(rights: Rights, api: AnyApi, call: Call, request: MetadataRequest) -> Any:
-    """Create only what the client may create; the answer to whoever may not is that it may not."""
+    """Create only permitted topics, and return an authorization error for the others."""
     uncreatable = _uncreatable(rights, call, request)
     if not uncreatable:
         return await api.handle(call, request)
@@ -102,7 +104,7 @@ async def _creating(rights: Rights, api: AnyApi, call: Call, request: MetadataRe
 def _uncreatable(
     rights: Rights, call: Call, request: MetadataRequest
 ) -> list[MetadataRequestTopic]:
-    """Return the topics that are missing from the view, would be created, and that the client may not create."""
+    """Return the topics that the view lacks, that would be created, and that the client may not create."""
     context = call.context
     if not (context.settings.auto_create_topics and request.allow_auto_topic_creation):
         return []
@@ -133,7 +135,7 @@ def _with_operations(rights: Rights, response: MetadataResponse) -> MetadataResp
 
 
 def _not_described(call: Call, topic: MetadataRequestTopic) -> MetadataResponseTopic:
-    """Return the answer about a topic that the client may not describe; it has a name or an id, as was asked."""
+    """Return the answer for a topic that the client may not describe, by name or id as in the request."""
     by_id = topic.topic_id != ZERO_UUID
     name = topic.name
     if by_id:
@@ -144,7 +146,7 @@ def _not_described(call: Call, topic: MetadataRequestTopic) -> MetadataResponseT
 async def describe_topic_partitions(
     rights: Rights, api: AnyApi, call: Call, request: DescribeTopicPartitionsRequest
 ) -> Any:
-    """Describe each topic. Of all topics, some are left out."""
+    """Needs Describe on each topic. A request for all topics omits denied ones."""
     cluster = await view_with(call.context)
     cursor = request.cursor
     names = {each.name for each in request.topics}
@@ -181,12 +183,12 @@ async def describe_topic_partitions(
 async def create_topics(
     rights: Rights, api: AnyApi, call: Call, request: CreateTopicsRequest
 ) -> Any:
-    """Create on the cluster or each topic. Who may not describe a topic's configs does not get them in the answer."""
+    """Needs Create on the cluster or each topic. The answer has configs only if the client may describe them."""
     may_all = rights.may_cluster(Operation.CREATE, is_logged=False)
     times = Counter(each.name for each in request.topics)
 
     def code_of(topic: CreatableTopic) -> int:
-        if may_all or times[topic.name] > 1:  # a name that comes twice is refused whoever asks
+        if may_all or times[topic.name] > 1:  # a repeated name is rejected regardless of rights
             return 0
         return rights.error(Operation.CREATE, ResourceType.TOPIC, topic.name)
 
@@ -208,7 +210,7 @@ def _created(rights: Rights, call: Call, result: CreatableTopicResult) -> Creata
 async def delete_topics(
     rights: Rights, api: AnyApi, call: Call, request: DeleteTopicsRequest
 ) -> Any:
-    """Delete on the cluster or each topic. Who may describe a topic is told if it does not exist."""
+    """Needs Delete on the cluster or each topic. A client that may describe a topic learns if it does not exist."""
     if rights.may_cluster(Operation.DELETE, is_logged=False):
         return await api.handle(call, request)
     by_id = call.version >= _FIRST_DELETE_BY_ID
@@ -221,7 +223,7 @@ async def delete_topics(
     def code_of(topic: DeleteTopicState | str) -> int:
         each = topic if isinstance(topic, DeleteTopicState) else DeleteTopicState(topic)
         if times[each] > 1 or bool(each.name) == (each.topic_id != ZERO_UUID):
-            return 0  # refused whoever asks
+            return 0  # rejected regardless of rights
         return _deletion_error(rights, call, each)
 
     field = "topics" if by_id else "topic_names"
@@ -247,6 +249,6 @@ def _deletion_error(rights: Rights, call: Call, topic: DeleteTopicState) -> int:
 
 
 async def _look_for(call: Call, topic_ids: list[bytes]) -> None:
-    """Bring the view up to date if it lacks a topic: its name must be known, to know who may do what to it."""
+    """Update the view if it lacks a topic, since the topic's name determines the rights to it."""
     if not are_known(call.context, (each for each in topic_ids if each != ZERO_UUID)):
         await current_view(call.context)

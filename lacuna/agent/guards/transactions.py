@@ -40,7 +40,9 @@ def _write_error(rights: Rights, transactional_id: str) -> int:
 async def init_producer_id(
     rights: Rights, api: AnyApi, call: Call, request: InitProducerIdRequest
 ) -> Any:
-    """Write on the transactional id; without one, IdempotentWrite on the cluster, or Write on any topic (KIP-679)."""
+    """Needs Write on the transactional id; without one, IdempotentWrite on the cluster or Write on any topic
+    (KIP-679).
+    """
     code: int = ErrorCode.NONE
     if request.transactional_id is not None:
         code = _write_error(rights, request.transactional_id)
@@ -59,7 +61,7 @@ async def init_producer_id(
 async def add_partitions_to_txn(
     rights: Rights, api: AnyApi, call: Call, request: AddPartitionsToTxnRequest
 ) -> Any:
-    """Write on the transactional id and each topic, or no partition is added. From v4 on it is for brokers."""
+    """Needs Write on the transactional id and each topic, or no partition is added. From v4 on, it is for brokers."""
     if call.version >= _FIRST_OF_BROKERS:
         if rights.may_cluster(Operation.CLUSTER_ACTION):
             return await api.handle(call, request)
@@ -94,7 +96,7 @@ def _not_added(
 async def add_offsets_to_txn(
     rights: Rights, api: AnyApi, call: Call, request: AddOffsetsToTxnRequest
 ) -> Any:
-    """Write on the transactional id, and read the group."""
+    """Needs Write on the transactional id, and Read on the group."""
     code = _write_error(rights, request.transactional_id)
     code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
     if code:
@@ -105,7 +107,7 @@ async def add_offsets_to_txn(
 
 
 async def end_txn(rights: Rights, api: AnyApi, call: Call, request: EndTxnRequest) -> Any:
-    """Write on the transactional id."""
+    """Needs Write on the transactional id."""
     if code := _write_error(rights, request.transactional_id):
         response = api.refuse(call, request, code)
     else:
@@ -116,7 +118,7 @@ async def end_txn(rights: Rights, api: AnyApi, call: Call, request: EndTxnReques
 async def txn_offset_commit(
     rights: Rights, api: AnyApi, call: Call, request: TxnOffsetCommitRequest
 ) -> Any:
-    """Write on the transactional id, and read the group and each topic."""
+    """Needs Write on the transactional id, and Read on the group and each topic."""
     code = _write_error(rights, request.transactional_id)
     code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
     if code:
@@ -136,7 +138,7 @@ async def txn_offset_commit(
 async def describe_transactions(
     rights: Rights, api: AnyApi, call: Call, request: DescribeTransactionsRequest
 ) -> Any:
-    """Describe each transactional id. Topics that the client may not describe are left out."""
+    """Needs Describe on each transactional id. Topics that the client may not describe are omitted."""
     kind = ResourceType.TRANSACTIONAL_ID
     response: DescribeTransactionsResponse = await split(
         api,
@@ -162,7 +164,7 @@ def _with_described(rights: Rights, state: TransactionState) -> TransactionState
 async def list_transactions(
     rights: Rights, api: AnyApi, call: Call, request: ListTransactionsRequest
 ) -> Any:
-    """Those that the client may describe."""
+    """Lists the transactions that the client may describe."""
     response: ListTransactionsResponse = await api.handle(call, request)
     kind = ResourceType.TRANSACTIONAL_ID
     seen = [

@@ -1,4 +1,4 @@
-"""Background work that keeps a cluster small: merging small extents, collecting garbage objects."""
+"""Background work that keeps a cluster small: merges small extents, and collects garbage objects."""
 
 from lacuna.agent.housekeeping.collecting import Collector
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings

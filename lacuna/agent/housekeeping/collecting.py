@@ -1,8 +1,8 @@
 """Collection: deletes objects that nothing refers to any more.
 
-There are two kinds. Segments whose extents were all replaced or deleted go after a grace period, unless a pin holds
-them. Segments that were written but never committed are found by listing the prefix of a lease that has ended. The
-control plane says what to delete; it never names an object that it knows of, or one whose lease is alive.
+There are two kinds. Segments whose extents were all replaced or deleted are deleted after a grace period, unless a pin
+holds them. Segments that were written but never committed are found by listing the prefix of a lease that has ended.
+The control plane chooses the objects. It never chooses a referenced object, or one with a live lease.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ SEGMENTS_A_PLAN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport:
-    """How many segments one collection deleted: replaced ones, and ones that were never committed.
+    """The number of segments that one collection deleted: replaced ones, and ones that were never committed.
 
-    `planned` of the replaced ones were to be deleted; `failed` counts segments and leases at which that failed, as
-    `last_failure` says of one.
+    `planned` is the number of replaced segments to delete. `failed` counts segments and leases whose deletion failed;
+    `last_failure` describes one of these failures.
     """
 
     planned: int = 0
@@ -53,7 +53,7 @@ class CollectionReport:
 
 
 class Collector:
-    """Deletes the objects that the control plane has planned to collect. `executor` runs the calls to the store."""
+    """Deletes the objects that the control plane has chosen for collection. `executor` runs the calls to the store."""
 
     def __init__(
         self, control: ControlClient, store: ObjectStore, lease: AgentLease, executor: Executor
@@ -62,15 +62,15 @@ class Collector:
         self._store = store
         self._lease = lease
         self._executor = executor
-        #: Replaced segments that could not be deleted, and leases of which something could not be.
+        #: Replaced segments that could not be deleted, and leases with objects that could not be deleted.
         self.segments_set_aside: SetAside[SegmentKey] = SetAside("collection")
         self.leases_set_aside: SetAside[int] = SetAside("collection")
 
     async def run_once(self) -> CollectionReport:
-        """Ask for one plan, carry it out and confirm what was done. What failed is left alone for a while.
+        """Get one plan, carry it out and confirm the deletions. Failed items are left alone for a while.
 
-        Raises ControlPlaneUnavailable, or ObjectStoreError if the store as a whole failed; the plan is then not
-        confirmed, and is given again.
+        Raises ControlPlaneUnavailable, or ObjectStoreError if the store as a whole failed. The plan is then not
+        confirmed, and is returned again.
         """
         now = asyncio.get_running_loop().time()
         request = PlanCollection(
@@ -88,7 +88,7 @@ class Collector:
             try:
                 uncommitted += await self._sweep(lease_id)
             except NotDeletedError as error:
-                self.leases_set_aside.add(lease_id, f"what lease {lease_id} left", error, now)
+                self.leases_set_aside.add(lease_id, f"the remains of lease {lease_id}", error, now)
                 failures.append(error)
             else:
                 self.leases_set_aside.discard(lease_id)
@@ -107,7 +107,7 @@ class Collector:
     async def _delete(
         self, segments: Sequence[SegmentId]
     ) -> tuple[list[SegmentId], list[ObjectStoreError]]:
-        """Delete replaced segments; return those that are gone, and the errors of the others."""
+        """Delete replaced segments. Return the deleted ones, and the errors of the others."""
         now = asyncio.get_running_loop().time()
         failures = await self._delete_objects(segments)
         gone = []
@@ -122,7 +122,7 @@ class Collector:
         return gone, list(failures.values())
 
     async def _sweep(self, lease_id: int) -> int:
-        """Delete what was not committed under a lease. Raises NotDeletedError once all of it was tried."""
+        """Delete the uncommitted segments of a lease. Raises NotDeletedError once all deletions were tried."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._executor, self._list, lease_id)
         deleted = 0
@@ -152,7 +152,7 @@ class Collector:
     async def _delete_objects(
         self, segments: Sequence[SegmentId]
     ) -> Mapping[str, ObjectStoreError]:
-        """Delete the objects of segments; return the errors of those that are left."""
+        """Delete the objects of segments, and return the errors of the remaining ones."""
         if not segments:
             return {}
         keys = [self._key_of(segment) for segment in segments]

@@ -1,10 +1,10 @@
-"""Merging: turns many small extents into few large ones, without the aborted records among them.
+"""Merging: turns many small extents into a few large ones, without the aborted records among them.
 
 The control plane plans a merge and checks its result. The agent reads the extents, merges them
-(lacuna.logstore.segments.merge, which jobs use too) and writes one segment for several partitions. If the extents of
-a partition changed meanwhile, only that partition is refused; what was written for it is garbage to be collected.
-If an object of a partition is missing or damaged, only that partition is left out, and the next plans leave out the
-object: what lies before and behind it is merged.
+(lacuna.logstore.segments.merge, which jobs use too) and writes one segment for several partitions. If the extents of a
+partition changed in the meantime, only that partition is rejected, and its part of the segment is garbage to be
+collected. If an object of a partition is missing or damaged, only that partition is skipped. The next plans leave out
+the object and merge the extents before and after it.
 """
 
 import asyncio
@@ -64,10 +64,13 @@ SegmentKey: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSettings:
-    """What a merge plan may contain; sizes in bytes. Raises SettingsError."""
+    """The bounds of a merge plan; sizes in bytes. Raises SettingsError."""
 
     max_bytes: int = setting(
-        "merge.max.bytes", 32 * MEBIBYTE, "About the most that one merge reads and writes.", least=1
+        "merge.max.bytes",
+        32 * MEBIBYTE,
+        "The approximate number of bytes that one merge reads and writes at most.",
+        least=1,
     )
     small_bytes: int = setting(
         "merge.small.bytes", 256 << 10, "Extents below this count as small and may be merged."
@@ -94,8 +97,8 @@ class MergeSettings:
 class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
-    `refused` partitions are among `partitions`, and `failed` ones are not: objects of theirs could not be merged, as
-    `last_failure` says of one. `bytes_read` includes the bytes between live extents.
+    `refused` partitions are among `partitions`. `failed` ones are not: some of their objects could not be merged, and
+    `last_failure` describes one of these failures. `bytes_read` includes the bytes between live extents.
     """
 
     partitions: int = 0
@@ -108,7 +111,7 @@ class MergeReport:
     bytes_written: int = 0
 
     def __str__(self) -> str:
-        refused = f", {self.refused} of them refused" if self.refused else ""
+        refused = f", {self.refused} of them rejected" if self.refused else ""
         failed = f" ({self.failed} more failed)" if self.failed else ""
         return (
             f"partitions: {self.partitions}{refused}{failed}; extents: {self.extents_before} to {self.extents_after}; "
@@ -125,7 +128,7 @@ class _Merged:
 
 
 class _FailedError(Exception):
-    """The objects for which one partition could not be merged, each with the reason."""
+    """The objects because of which one partition could not be merged, each with the reason."""
 
     def __init__(self, reasons: Mapping[SegmentKey, Exception]) -> None:
         super().__init__(reasons)
@@ -152,9 +155,9 @@ class Merger:
         self.set_aside: SetAside[SegmentKey] = SetAside("merging")
 
     async def run_once(self) -> MergeReport | None:
-        """Ask for one plan, merge its extents and swap them for the result; None if there was nothing worth merging.
+        """Get one plan, merge its extents and swap them for the result. Return None if there was nothing worth merging.
 
-        Raises ControlPlaneUnavailable, NoLeaseError or ObjectStoreError; nothing has changed then.
+        Raises ControlPlaneUnavailable, NoLeaseError or ObjectStoreError, in which case nothing has changed.
         """
         loop = asyncio.get_running_loop()
         request = PlanMerge(
@@ -207,7 +210,7 @@ class Merger:
     def _merge(
         self, partitions: Sequence[MergePlanPartition]
     ) -> tuple[list[_Merged], int, dict[SegmentKey, Exception]]:
-        """Merge each partition by itself; return the merged ones, the bytes read, and why segments failed."""
+        """Merge each partition independently. Return the merged ones, the bytes read, and the segments' errors."""
         merged = []
         bytes_read = 0
         reasons: dict[SegmentKey, Exception] = {}
@@ -230,7 +233,7 @@ class Merger:
             damaged = parse_segment_key(error.key)[1]
             raise _FailedError({(damaged.lease_id, damaged.sequence): error}) from error
         except Exception as error:
-            # A mistake of ours that these batches bring out would otherwise stop all merging.
+            # A bug that these batches trigger would otherwise stop all merging.
             log.exception("unexpected error in merging, please report it")
             raise _FailedError({_segment_of(piece): error for piece in live}) from error
 
@@ -274,7 +277,7 @@ class Merger:
         return piece.key(self._lease.cluster_id)
 
     async def _write(self, merged: Sequence[_Merged]) -> tuple[SwapExtents, int]:
-        """Write the merged batches, if there are any; return the command that swaps them in, and the size written."""
+        """Write the merged batches, if any. Return the command that swaps them in, and the size written."""
         slices = [
             SliceInput(
                 each.plan.partition.topic_id,

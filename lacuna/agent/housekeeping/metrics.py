@@ -1,14 +1,14 @@
-"""What an agent's merging and collection have done."""
+"""Metrics of an agent's merging and collection."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)
 class HousekeepingMetrics:
-    """Counters, sizes in bytes, and the last failure: its text ("" without one) and when it was.
+    """Counters, sizes in bytes, and the last failure: its text ("" without one) and its time.
 
-    `partitions_refused` are those whose extents had changed since the plan, and `partitions_failed` those of which an
-    object could not be read or merged. `deletions_failed` counts objects, and leases with objects, that are left.
+    `partitions_refused` counts partitions whose extents had changed since the plan, and `partitions_failed` those with
+    an object that could not be read or merged. `deletions_failed` counts objects, and leases with objects, that remain.
     """
 
     merges: int = 0

@@ -43,7 +43,7 @@ class HousekeepingSettings:
 
 
 class Housekeeping:
-    """The agent's merging and collection tasks. Failures are logged, and the task is tried again."""
+    """The agent's merging and collection tasks. Failures are logged and retried."""
 
     def __init__(self, context: AgentContext, settings: HousekeepingSettings) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class Housekeeping:
         return self
 
     async def stop(self) -> None:
-        """Cancel the tasks, and wait for the call to the store that is under way."""
+        """Cancel the tasks, and wait for the current call to the store."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -74,7 +74,7 @@ class Housekeeping:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     async def merge(self) -> None:
-        """Merge until no plan is worth it, or until no partition of a plan was merged."""
+        """Merge until a plan is not worthwhile, or until no partition of a plan was merged."""
         metrics = self.metrics
         while report := await self.merger.run_once():
             if report.partitions:
@@ -93,7 +93,7 @@ class Housekeeping:
                 return
 
     async def collect(self) -> None:
-        """Collect until a plan is not full, so that deleting keeps up with writing."""
+        """Collect until a plan is not full, so that deletion keeps pace with writing."""
         is_full = True
         while is_full:
             report = await self.collector.run_once()
@@ -122,7 +122,7 @@ class Housekeeping:
                 log.warning("%s failed and will be tried again: %s", name, error)
                 self._failed(name, error)
             except Exception as error:
-                # If the task ended here, nobody would notice until the bucket is full.
+                # If the task ended here, this would go unnoticed until the bucket is full.
                 log.exception(
                     "unexpected error in %s, which will be tried again; please report it", name
                 )
@@ -141,7 +141,7 @@ class Housekeeping:
         self.metrics.last_failure_ms = self._clock.now_ms()
 
     def set_aside(self) -> dict[str, int]:
-        """Return at how many items each task has failed, which it leaves alone for a while."""
+        """Return the number of failed items that each task leaves alone for a while."""
         collector = self.collector
         left = len(collector.segments_set_aside) + len(collector.leases_set_aside)
         return {_MERGING: len(self.merger.set_aside), _COLLECTION: left}

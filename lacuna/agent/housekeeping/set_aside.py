@@ -1,4 +1,4 @@
-"""What housekeeping leaves alone for a while, since it failed there. A failure costs its own item only."""
+"""Items that housekeeping leaves alone for a while after a failure. A failure affects only its own item."""
 
 import logging
 from collections.abc import Hashable
@@ -14,21 +14,22 @@ _MOST: Final = 1000
 
 
 class SetAside(Generic[T]):
-    """The items at which a job has failed. Each is left alone for 30 s, and twice as long after each other failure.
+    """The items at which a job has failed. Each is left alone for 30 s, and twice as long after each further failure.
 
-    At most `_MOST` are remembered, and what has not failed again for an hour is forgotten. Times are the event loop's.
+    At most `_MOST` items are remembered. An item that has not failed again for an hour is dropped. Times are the event
+    loop's.
     """
 
     def __init__(self, job: str) -> None:
         self._job = job
-        #: Item -> until when it is left alone, and for how long that is; what failed last is at the end.
+        #: Item -> the time until which it is left alone, and the length of the pause. The latest failure is at the end.
         self._items: dict[T, tuple[float, float]] = {}
 
     def __len__(self) -> int:
         return len(self._items)
 
     def add(self, item: T, what: str, error: Exception, now: float) -> None:
-        """Leave an item alone from now on, and log why; `what` is its name."""
+        """Leave an item alone from now on, and log the reason; `what` is its name."""
         _, before = self._items.pop(item, (0.0, _FIRST_SECONDS / 2))
         pause = min(2 * before, _LONGEST_SECONDS)
         self._items[item] = (now + pause, pause)
@@ -37,11 +38,11 @@ class SetAside(Generic[T]):
         log.error("%s leaves %s alone for %d s: %s", self._job, what, pause, error)
 
     def discard(self, item: T) -> None:
-        """Note that the job has not failed at an item."""
+        """Record that the job succeeded for an item."""
         self._items.pop(item, None)
 
     def at(self, now: float) -> list[T]:
-        """Return what is to be left alone now."""
+        """Return the items to leave alone now."""
         old = [item for item, (until, _) in self._items.items() if until + _LONGEST_SECONDS < now]
         for item in old:
             del self._items[item]

@@ -1,7 +1,7 @@
-"""Batches that wait for their flush, in the order in which they arrived (S12); no I/O.
+"""Batches that wait for their flush, in the order of their arrival (S12); no I/O.
 
-The server bounds their memory: it stops reading while unanswered requests take `max_agent_bytes`, and a request is
-not answered before its batches have a verdict.
+The server bounds their memory. It stops reading while unanswered requests take `max_agent_bytes`, and a request is not
+answered before its batches have a verdict.
 """
 
 import asyncio
@@ -16,16 +16,17 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.errors import RecordsError
 
 NO_PRODUCER_ID: Final = -1
-#: The batches of a flush: one step of the event loop lays them out, and the control plane decides their commit in one.
+#: The most batches of a flush. One step of the event loop lays them out, and the control plane decides their commit in
+#: one step.
 MOST_OF_FLUSH: Final = 2000
 
 #: Producer id, producer epoch and partition. Batches with the same key must keep their order; a producer's sequences
-#: begin anew with each epoch.
+#: restart with each epoch.
 ProducerKey: TypeAlias = tuple[int, int, PartitionKey]
 
 
 class Verdict(NamedTuple):
-    """The outcome of one batch, with -1 for values that it does not have, as in Kafka."""
+    """The outcome of one batch, with -1 for values that it lacks, as in Kafka."""
 
     error_code: int
     base_offset: int = -1
@@ -44,14 +45,14 @@ class RequestTicket:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def count_down(self) -> None:
-        """Count one more batch that has its verdict."""
+        """Count one more batch as settled."""
         self._left -= 1
         if not self._left and not self.done.done():
             self.done.set_result(None)
 
 
 class LateCheck(NamedTuple):
-    """The check of a large batch: `check` takes long, and is for a thread; `refuse` is told of its error."""
+    """The check of a large batch: `check` takes long and runs in a thread; `refuse` receives its error."""
 
     check: "Callable[[], PendingBatch]"
     refuse: Callable[[RecordsError], None]
@@ -63,7 +64,7 @@ class PendingBatch:
 
     `flags` are the flags of a commit (controlplane/shared/batches.py) without the transactional id. `transactional_id`
     is the request's if the batch is transactional, else "". `recompression`, if any, must be applied to `part` before
-    the batch is queued. `late_check`, if any, comes before that: until then only the batch's header has been read.
+    the batch is queued. `late_check`, if any, runs before that; until then, only the batch's header has been read.
     """
 
     key: PartitionKey
@@ -82,11 +83,11 @@ class PendingBatch:
 
     @property
     def producer_key(self) -> ProducerKey:
-        """The key of the producer and partition in whose order the batch must stay."""
+        """The key of the producer and partition within which the batch must keep its order."""
         return (self.producer_id, self.producer_epoch, self.key)
 
     def settle(self, verdict: Verdict) -> None:
-        """Set the verdict and count the batch down on its ticket; only the first call has an effect."""
+        """Set the verdict, and count the batch down on its ticket. Only the first call has an effect."""
         if self.verdict is None:
             self.verdict = verdict
             if self.ticket is not None:
@@ -112,7 +113,8 @@ class ProduceBuffer:
     def take(self, max_bytes: int) -> list[PendingBatch]:
         """Take the batches of the next flush from the front: at least one if there is one.
 
-        They have at most `max_bytes`, and there are at most MOST_OF_FLUSH."""
+        They have at most `max_bytes`, and number at most MOST_OF_FLUSH.
+        """
         taken: list[PendingBatch] = []
         size = 0
         while self._batches and (not taken or size + len(self._batches[0].part) <= max_bytes):
@@ -136,7 +138,7 @@ class ProduceBuffer:
 
 
 def ordered_producers(batches: Iterable[PendingBatch]) -> set[ProducerKey]:
-    """Return the producer keys of the batches that have a producer id: clients rely on the order of those."""
+    """Return the producer keys of the batches that have a producer id, since clients rely on the order of these."""
     return {batch.producer_key for batch in batches if batch.producer_id != NO_PRODUCER_ID}
 
 

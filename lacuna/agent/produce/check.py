@@ -1,6 +1,6 @@
 """Decides which batches may enter the log (S11), by the form of their records and the topic's configs.
 
-A fault in one batch is an error for its partition only; the request's other batches are kept.
+A fault in one batch is an error only for its partition. The request's other batches are kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,17 +39,17 @@ from lacuna.logstore.records.validate import (
 from lacuna.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 
 _FIRST_ZSTD: Final = 7
-# A batch of more records, or that decompresses to more bytes, is checked in a thread.
+# A batch with more records, or with more decompressed bytes, is checked in a thread.
 _FEW_RECORDS: Final = 50_000
 FEW_BYTES: Final = 4 << 20
-# The most faulty records that an answer names (KIP-467): about 10 MB.
+# The most faulty records that an answer lists (KIP-467): about 10 MB.
 MAX_NAMED_RECORDS: Final = 100_000
-# It names one for so many bytes of a batch, and no fewer than _FEW_NAMED, so that it is about as large as its request
-# at most: even a small batch may hold millions of records.
+# An answer lists one faulty record for each this many bytes of a batch, and at least _FEW_NAMED, so that it is not much
+# larger than its request. Even a small batch may hold millions of records.
 _BYTES_PER_NAME: Final = 64
 _FEW_NAMED: Final = 50
 
-#: Kafka's codes of the errors that records can have.
+#: Kafka's codes for errors of records.
 _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
     {
         KafkaErrorName.CORRUPT_MESSAGE: 2,
@@ -63,9 +63,11 @@ _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What a topic's configs demand of produced batches; `rules_without_zstd` is for Produce versions before zstd.
+    """A topic's requirements for produced batches, from its configs. `rules_without_zstd` is for Produce versions
+    before zstd.
 
-    `compression` is None if batches keep their producer's codec."""
+    `compression` is None if batches keep their producer's codec.
+    """
 
     rules: ProduceRules
     rules_without_zstd: ProduceRules
@@ -89,14 +91,14 @@ class TopicRules:
 
 
 class RulesByTopic:
-    """Caches the rules of at most `max_topics` topics; a topic whose configs change gets new ones."""
+    """Caches the rules of at most `max_topics` topics. A topic whose configs change gets new ones."""
 
     def __init__(self, max_topics: int = 10_000) -> None:
         self._max_topics = max_topics
         self._rules: dict[bytes, tuple[Topic, TopicRules]] = {}
 
     def of(self, topic: Topic) -> TopicRules:
-        """Return the rules of a topic, as the cluster view has it now."""
+        """Return the rules of a topic, as the cluster view has them now."""
         known = self._rules.get(topic.topic_id)
         if known is not None and known[0] is topic:
             return known[1]
@@ -108,16 +110,16 @@ class RulesByTopic:
 
 
 def is_quick(records: memoryview) -> bool:
-    """Whether a batch names few records, so that its check is short if it does not decompress to many bytes."""
+    """Whether a batch declares few records, so that its check is short unless it decompresses to many bytes."""
     if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
-        return True  # it is refused
+        return True  # the check rejects it
     return int.from_bytes(records[RECORD_COUNT_AT:HEADER_SIZE]) <= _FEW_RECORDS
 
 
 def unchecked(
     records: memoryview, key: tuple[bytes, int], rules: TopicRules, late_check: LateCheck
 ) -> PendingBatch:
-    """Return a batch of which only the header is known, that must be checked before it is queued."""
+    """Return a batch that must be checked before it is queued, since only its header was read."""
     header = BatchHeader.parse(records)
     return PendingBatch(
         key=key,
@@ -143,9 +145,9 @@ def check_batch(
 ) -> PendingBatch:
     """Check the produced batch `records` for partition `key` (topic id, partition). Raises RecordsError.
 
-    Return it as it is to be written, except for `recompression`, which the caller applies. `version` is that of the
-    Produce request. In a topic with LogAppendTime the batch gets `now_ms` as its timestamp. The batch is copied only
-    then, or if its header gives a wrong max_timestamp.
+    Return it as it will be written, except for `recompression`, which the caller applies. `version` is the version of
+    the Produce request. In a topic with LogAppendTime, the batch gets `now_ms` as its timestamp. The batch is copied
+    only then, or if its header has a wrong max_timestamp.
     """
     summary = validate_produced(
         records,
@@ -192,7 +194,7 @@ def _pending(
 
 
 def most_named_of(records: memoryview) -> int:
-    """Return how many faulty records an answer names of a batch."""
+    """Return the most faulty records that an answer lists for a batch."""
     return max(len(records) // _BYTES_PER_NAME, _FEW_NAMED)
 
 
@@ -211,7 +213,7 @@ def failed(
 def refuse_batch(
     partition: int, error: RecordsError, most_named: int = 0
 ) -> PartitionProduceResponse:
-    """Build the answer for a partition whose batch was refused; it names the first `most_named` faulty records."""
+    """Build the answer for a partition whose batch was rejected, with its first `most_named` faulty records."""
     faults: Iterable[tuple[int, str]] = ()
     if isinstance(error, InvalidRecordError):
         faults = islice(error.faults, most_named)

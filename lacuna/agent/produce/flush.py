@@ -2,10 +2,10 @@
 
     queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
 
-A flush starts at once if none is in flight, else when the one in flight ends or when as much is queued as a flush
-takes; with `flush_interval_ms` it starts that long after its first batch arrived. Commits are sent in the order of the
-queue. If a flush fails, the later batches of its producers fail with it, so that a batch is never committed before one
-that its producer sent earlier (S12).
+A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
+queued. With `flush_interval_ms`, it starts that long after its first batch arrived. Commits are sent in the order of
+the queue. If a flush fails, the later batches of its producers fail with it, so that a batch is never committed before
+one that its producer sent earlier (S12).
 """
 
 import asyncio
@@ -63,7 +63,7 @@ log = logging.getLogger("lacuna.agent.produce")
 
 # A client writes the requests of one burst some ten microseconds apart. A flush waits for so many iterations at most.
 _MAX_ITERATIONS = 8
-# Up to this size a PUT takes about as long as its sync.
+# Up to this size, a PUT takes about as long as its sync.
 _SMALL_BYTES = 128 * 1024
 _FIRST_RETRY_SECONDS = 0.05
 _MAX_RETRY_SECONDS = 1.0
@@ -75,17 +75,19 @@ class Lease(Protocol):
     cluster_id: str
 
     def next_segment_id(self) -> SegmentId:
-        """Return a segment id that was never given before. Raises NoLeaseError."""
+        """Return a segment id that was never used before. Raises NoLeaseError."""
         ...
 
     def report_expired(self, lease_id: int) -> None:
-        """Register again, as a commit under this lease was answered LEASE_EXPIRED."""
+        """Register again, since a commit under this lease returned LEASE_EXPIRED."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushSeen:
-    """One flush that has ended: how many batches it had, and when it began, had been put, and ended (perf_counter)."""
+    """A finished flush: its number of batches, and the times at which it began, was stored, and ended
+    (perf_counter).
+    """
 
     segment: str
     batches: int
@@ -97,7 +99,7 @@ class FlushSeen:
 
 @dataclass(slots=True, kw_only=True)
 class FlushMetrics:
-    """Counters; `flushes_now` is a gauge. `on_flush` is told of each flush."""
+    """Counters, and the gauge `flushes_now`. `on_flush` is called for each flush."""
 
     flushes: int = 0
     flushes_failed: int = 0
@@ -108,14 +110,14 @@ class FlushMetrics:
     on_flush: Callable[[FlushSeen], None] | None = None
 
 
-#: How long a store must have failed, so that one request that was lost does not count, and for how long after its last
-#: failure it counts as failing although other segments were written: a disk that is full still takes small ones.
+#: How long a store must have failed, so that a single lost request does not count; and how long after its last failure
+#: it still counts as failing although other segments were written, since a full disk still takes small ones.
 _FAILED_SECONDS: Final = 5.0
 _FAILING_SECONDS: Final = 30.0
 
 
 class StoreHealth:
-    """Whether the object store takes segments. Times are those of the event loop."""
+    """Whether the object store accepts segments. Times are those of the event loop."""
 
     def __init__(self) -> None:
         self._why = ""
@@ -123,17 +125,17 @@ class StoreHealth:
         self._is_failing = False
 
     def failed(self, why: str, now: float) -> None:
-        """Note that a segment could not be written."""
+        """Record that a segment could not be written."""
         if not self._is_failing and now > self._failed_at + _FAILING_SECONDS:
             self._since = now
         self._why, self._failed_at, self._is_failing = why, now, True
 
     def succeeded(self) -> None:
-        """Note that a segment was written."""
+        """Record that a segment was written."""
         self._is_failing = False
 
     def why_not(self, now: float) -> str:
-        """Return what it said when it last failed, or "" if it does not fail."""
+        """Return the store's last error, or "" if the store is not failing."""
         if not self._is_failing and now > self._failed_at + _FAILING_SECONDS:
             return ""
         until = now if self._is_failing else self._failed_at
@@ -142,7 +144,7 @@ class StoreHealth:
 
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """One flush and its batches. `ended` completes when it has ended, for the flush after it."""
+    """One flush and its batches. `ended` completes when the flush has ended, for the next one."""
 
     batches: list[PendingBatch]
     previous: "asyncio.Future[None] | None"
@@ -172,9 +174,9 @@ class _Flight:
 def together(batches: list[PendingBatch]) -> list[PendingBatch]:
     """Reorder the batches of one partition so that those of a transaction follow its first one.
 
-    A transaction is then one extent of a segment, and if it aborts it leaves one long gap, not many short ones that
-    readers would read along (adr/0021). The order of each producer's batches stays (S12). Batches with append times are
-    not reordered, since these must ascend as in Kafka.
+    A transaction is then one extent of a segment. If it aborts, it leaves one long gap, rather than many short ones
+    that readers would also read (adr/0021). The order of each producer's batches is kept (S12). Batches with append
+    times are not reordered, since these times must ascend as in Kafka.
     """
     owners = {batch.producer_id for batch in batches if batch.flags & FLAG_TRANSACTIONAL}
     if not owners or any(batch.flags & FLAG_LOG_APPEND_TIME for batch in batches):
@@ -228,7 +230,7 @@ class Flusher:
         return self._buffer.queued_bytes
 
     def submit(self, batches: list[PendingBatch]) -> None:
-        """Queue checked batches; each gets a verdict, at once if the flusher is closed or its queue full."""
+        """Queue checked batches. Each gets a verdict, immediately if the flusher is closed or its queue is full."""
         if self._is_closed:
             for batch in batches:
                 batch.settle(NOT_PERSISTED)
@@ -256,7 +258,7 @@ class Flusher:
         self._executor.shutdown(wait=False)
 
     def _schedule(self) -> None:
-        """Schedule the next flush for when it is due."""
+        """Schedule the next flush."""
         is_full = (
             self._buffer.queued_bytes >= self._settings.flush_bytes
             or len(self._buffer) >= MOST_OF_FLUSH
@@ -277,9 +279,10 @@ class Flusher:
             self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
     def _is_worth_a_flush(self) -> bool:
-        """Whether what is queued begins a flush now. A little waits for the flush in flight, as does what comes then.
+        """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive
+        then.
 
-        A flush costs its PUT, its commit and two syncs, however little is in it.
+        A flush costs its PUT, its commit and two syncs, however little it contains.
         """
         return not self._flights or self._buffer.queued_bytes > _SMALL_BYTES
 
@@ -363,7 +366,7 @@ class Flusher:
             self._store_health.failed(str(error), asyncio.get_running_loop().time())
             return STORE_FAILED
         except Exception:
-            # Returned as the other failures are, so that it too waits for the flushes before it (S12).
+            # Returned like other failures, so that it too waits for the previous flushes (S12).
             _report(flight)
             return NOT_PERSISTED
         finally:
@@ -394,7 +397,7 @@ class Flusher:
         if not batches:
             return None
         if self._on_written is not None:
-            # Before the commit, since tailing consumers hear of it before its reply arrives here.
+            # Before the commit, since tailing consumers learn of it before its reply arrives here.
             self._on_written(
                 written.segment_id,
                 [(batch.key, position, batch.part) for batch, position in placed],
@@ -442,17 +445,17 @@ class Flusher:
                     await self._control.call(Command(commit_segment=command))
                 ).segment_committed
             except ControlPlaneUnavailable as error:
-                # An outage can last for minutes, in which each attempt fails like the one before.
+                # An outage can last for minutes, during which each attempt fails the same way.
                 level = logging.DEBUG if flight.is_repeated else logging.WARNING
                 log.log(
                     level,
-                    "segment %s could not be committed, trying again: %s",
+                    "segment %s could not be committed, retrying: %s",
                     _name(command),
                     error,
                 )
                 if loop.time() + pause > deadline:
                     return MAYBE_PERSISTED
-                # Only an attempt can tell when the control plane is back.
+                # Only an attempt shows whether the control plane is back.
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _MAX_RETRY_SECONDS)
                 flight.is_repeated = True
@@ -460,9 +463,9 @@ class Flusher:
                 continue
             except CommandRefused as error:
                 log.error(
-                    "segment %s: the control plane refused the commit: %s", _name(command), error
+                    "segment %s: the control plane rejected the commit: %s", _name(command), error
                 )
-            # In a new session the client sends again what was not answered in the one before.
+            # In a new session, the client repeats requests that were not answered in the previous one.
             flight.is_repeated |= self._control.cluster.sessions != sessions
             if reply is None:
                 return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
@@ -473,7 +476,7 @@ class Flusher:
             log.warning(
                 "segment %s: the commit failed with error %d", _name(command), reply.error_code
             )
-            # An attempt whose reply was lost may have been committed before the lease ended.
+            # An attempt with a lost reply may have been committed before the lease ended.
             return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
 
     def _fail(self, flight: _Flight, verdict: Verdict) -> None:
@@ -540,7 +543,7 @@ def _commit_command(
 
 
 def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
-    """Return the flags of a batch for its commit; `numbers` gives its transactional id a number."""
+    """Return the flags of a batch for its commit. `numbers` gives its transactional id a number."""
     if not batch.transactional_id:
         return batch.flags
     number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)

@@ -1,10 +1,10 @@
-"""Gaps: batches that failed and were not sent again yet. Later batches of their producers must wait (S12).
+"""Gaps: failed batches that were not sent again yet. Later batches of their producers must wait (S12).
 
 Batches that were queued when a flush failed fail with it, but others may still be on the wire. The control plane
 accepts any first sequence of a producer that it does not know in a partition (S10), so such a late batch could be
-committed before the failed ones, which could then never be. It is held back here until the failed batch has been sent
-again, or until the control plane says that the producer went on through another agent. Other agents do not know of
-the gap, a limit that Kafka has too (docs/protocol.md).
+committed before the failed ones, which could then never be committed. It is held back here until the failed batch has
+been sent again, or until the control plane reports that the producer continued through another agent. Other agents do
+not know of the gap, a limitation that Kafka has too (docs/protocol.md).
 """
 
 from collections import OrderedDict
@@ -30,14 +30,14 @@ _UNKNOWN: Final = (-1, -1)
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """The sequence of the failed batch, and until when (loop time) later batches are held back."""
+    """The sequence of the failed batch, and the loop time until which later batches are held back."""
 
     base_sequence: int
     until: float
 
 
 class Gaps:
-    """The gaps of all producers, at most `_MAX_GAPS`; the oldest are dropped first."""
+    """The gaps of all producers, at most `_MAX_GAPS`. The oldest are dropped first."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control
@@ -66,7 +66,7 @@ class Gaps:
         return bool(self._gaps) and batch.producer_key in self._gaps
 
     async def hold_back(self, batches: Iterable[PendingBatch], now: float) -> None:
-        """Settle the batches that must not be committed before a missing one; the client sends them again after it."""
+        """Settle the batches that must not be committed before a missing one. The client sends them again after it."""
         ahead = [batch for batch in batches if self._is_ahead(batch, now)]
         if not ahead:
             return
@@ -77,18 +77,18 @@ class Gaps:
         for batch in ahead:
             epoch, last = known.get((batch.producer_id, batch.key), _UNKNOWN)
             if epoch > batch.producer_epoch:
-                # Nothing of the old epoch is taken any more, and its client waits to be told.
+                # No batch of the old epoch is accepted any more, and its client waits for the answer.
                 self._gaps.pop(batch.producer_key, None)
                 continue
             if epoch < batch.producer_epoch or _is_behind(last, batch.base_sequence - 1):
                 batch.settle(NOT_PERSISTED)
                 continue
-            # The missing one was sent again through another agent; this one follows.
+            # The missing one was sent again through another agent, and this one follows it.
             self._gaps.pop(batch.producer_key, None)
             known[batch.producer_id, batch.key] = epoch, _last_sequence(batch)
 
     def _is_ahead(self, batch: PendingBatch, now: float) -> bool:
-        """Whether a batch has come before the missing one. If it is the missing one itself, the gap is closed."""
+        """Whether a batch has come before the missing one. The missing batch itself closes the gap."""
         key = batch.producer_key
         gap = self._gaps.get(key)
         if gap is None:
@@ -101,7 +101,7 @@ class Gaps:
     async def _known(
         self, keys: Sequence[PartitionKey]
     ) -> dict[tuple[int, PartitionKey], tuple[int, int]]:
-        """Ask the control plane for the epoch and last sequence of each producer in these partitions."""
+        """Get the epoch and last sequence of each producer in these partitions from the control plane."""
         asked = [TopicPartition(topic_id=key[0], partition=key[1]) for key in keys]
         command = Command(describe_producers=DescribeProducers(partitions=asked))
         reply = (await self._control.call(command)).producers_described

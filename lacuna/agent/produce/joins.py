@@ -1,8 +1,8 @@
-"""Joins: the partition of a refused batch joins the transaction first, as in Kafka (S9, KIP-890).
+"""Joins: the partition of a rejected batch still joins the transaction, as in Kafka (S9, KIP-890).
 
-Kafka's Produce v12 adds partitions to the transaction before it looks into their batches. So a producer can commit a
-transaction of which every batch was refused, and one that is fenced hears of that and not of its batch. Partitions of
-other batches join when these are committed (controlplane/verbs/slices.py).
+Kafka's Produce v12 adds partitions to the transaction before it checks their batches. So a producer can commit a
+transaction whose batches were all rejected, and a fenced producer gets the error for fencing rather than for its batch.
+Partitions of other batches join when these are committed (controlplane/verbs/slices.py).
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
 from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.errors import RecordsError
 
-#: Produce adds its partitions to the transaction by itself from this version on (KIP-890).
+#: From this version on, Produce adds its partitions to the transaction itself (KIP-890).
 FIRST_IMPLICIT_ADD: Final = 12
 
 
@@ -35,7 +35,7 @@ class Join:
 
 
 def join_of(key: PartitionKey, records: memoryview) -> Join | None:
-    """Return the join for a refused batch; None unless `records` is one whole batch of a transactional producer."""
+    """Return the join for a rejected batch, or None unless `records` is one whole batch of a transactional producer."""
     try:
         header = BatchHeader.parse(records)
     except RecordsError:
@@ -47,7 +47,7 @@ def join_of(key: PartitionKey, records: memoryview) -> Join | None:
 
 
 async def join_all(control: ControlClient, transactional_id: str, joins: Sequence[Join]) -> int:
-    """Add partitions to a transaction; return the error of which the producer hears first, or 0."""
+    """Add partitions to a transaction; return the error that the producer gets first, or 0."""
     first = joins[0]
     if any(
         (each.producer_id, each.producer_epoch) != (first.producer_id, first.producer_epoch)

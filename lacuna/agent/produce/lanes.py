@@ -1,8 +1,8 @@
 """Lanes: batches that must wait before they are queued, and those that must stay behind them (S12).
 
-A batch waits while it is compressed anew, or if an earlier one of its producer has failed. Until it is queued, later
-batches of its producer and partition wait behind it, and no others do. Where a topic has LogAppendTime, all batches of
-the partition wait: they have got their times, and these must ascend.
+A batch waits while it is recompressed, or if an earlier one of its producer has failed. Until it is queued, only later
+batches of its producer and partition wait behind it. In a topic with LogAppendTime, all batches of the partition wait,
+since their times are already set and must ascend.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ _Lane: TypeAlias = ProducerKey | PartitionKey
 
 
 class Lanes:
-    """The lanes in use. What waits in them belongs to unanswered requests, whose memory the server bounds."""
+    """The lanes in use. Batches that wait in them belong to unanswered requests, whose memory the server bounds."""
 
     def __init__(self) -> None:
         self._places: dict[_Lane, OrderedDict[Place, None]] = {}
         self.waiting = 0  # batches
 
     def hold(self, batch: PendingBatch) -> bool:
-        """Whether a batch that came before must be queued before this one."""
+        """Whether an earlier batch must be queued before this one."""
         return bool(self._places) and any(lane in self._places for lane in _lanes_of(batch))
 
     def enter(self, place: "Place", batch: PendingBatch) -> None:
-        """Put a batch of a request behind those that wait in its lanes."""
+        """Put a request's batch behind those that wait in its lanes."""
         place.batches.append(batch)
         self.waiting += 1
         for lane in _lanes_of(batch):
@@ -39,7 +39,7 @@ class Lanes:
                 place.lanes.append(lane)
 
     def leave(self, place: "Place") -> None:
-        """Let those go on that wait behind this request and behind no other."""
+        """Release those that wait only behind this request."""
         self.waiting -= len(place.batches)
         for lane in place.lanes:
             places = self._places[lane]
@@ -52,7 +52,7 @@ class Lanes:
 
 
 class Place:
-    """Where the waiting batches of one request stand; `is_behind` counts the lanes in which it is not the first."""
+    """The place of one request's waiting batches. `is_behind` counts the lanes in which the place is not the first."""
 
     __slots__ = ("_is_first", "batches", "is_behind", "lanes")
 
@@ -63,13 +63,13 @@ class Place:
         self._is_first: asyncio.Future[None] | None = None
 
     def move_up(self) -> None:
-        """Count one more lane in which the place is now the first."""
+        """Count one more lane in which the place is now first."""
         self.is_behind -= 1
         if not self.is_behind and self._is_first is not None and not self._is_first.done():
             self._is_first.set_result(None)
 
     async def is_first(self) -> None:
-        """Wait until the place is the first in all its lanes."""
+        """Wait until the place is first in all its lanes."""
         if self.is_behind:
             self._is_first = asyncio.get_running_loop().create_future()
             await self._is_first

@@ -1,11 +1,11 @@
 """Message sets of magic 0 and 1, which clients before 0.11 produce (S22-S24): Produce v0-v2.
 
-A set becomes one batch of magic 2 and goes the way of every other, with the same checks; such producers have no
-id and no transactions. As Kafka, which never looked, all three versions take sets of both magics and single
-batches of magic 2. A message that is cut off at the end is left out, and a set that has none is answered without an
-offset. v1 answers a throttle time, v2 (KIP-32) the time of a LogAppendTime topic.
+A set becomes one batch of magic 2 and is then treated like any other, with the same checks. Such producers have no id
+and no transactions. All three versions accept sets of both magics and single batches of magic 2, since Kafka never
+checked this. A message that is cut off at the end is dropped, and a set without messages is answered without an offset.
+v1 adds a throttle time, and v2 (KIP-32) the time of a LogAppendTime topic.
 
-Requests of a connection are converted side by side and go on in the order in which they came (S12).
+Requests of a connection are converted concurrently and proceed in the order of their arrival (S12).
 """
 
 from collections.abc import Sequence
@@ -29,17 +29,18 @@ from lacuna.wire.messages.produce import (
 )
 
 _NEWEST_SET: Final = 1
-# The smallest message takes 26 bytes in a set and 7 in a batch: a set that is larger than so many times
-# max.message.bytes cannot become a batch that is not, and is not converted in vain.
+# The smallest message takes 26 bytes in a set and 7 in a batch. A set larger than max.message.bytes by more than this
+# factor cannot become a valid batch, so it is not converted.
 LARGEST_SHRINKING: Final = 4
-# Of all wrappers of a set together; old producers compress some ten kB at a time, at most about a megabyte.
+# The bound on all wrappers of a set together. Old producers compress some 10 kB at a time, and at most about a
+# megabyte.
 MAX_DECOMPRESSED_BYTES: Final = 16 << 20
 
 
 async def produce_message_sets(
     service: ProduceService, request: ProduceRequest, version: int, order: ArrivalOrder
 ) -> ProduceResponse:
-    """Convert, and produce what could be converted. `order` is that of the connection's requests."""
+    """Convert the sets, and produce the converted batches. `order` is the order of the connection's requests."""
     arrival = order.add()
     try:
         cluster = service.control.cluster
@@ -49,7 +50,7 @@ async def produce_message_sets(
         outcomes = await convert(_convert_all, request, limits)
         await arrival.is_next()
     finally:
-        arrival.end()  # who comes next goes on once this one has to wait
+        arrival.end()  # later requests proceed once this one has to wait
     topics = [
         topic._replace(
             partition_data=[one for one in some if isinstance(one, PartitionProduceData)]
@@ -69,13 +70,13 @@ def _whole(
     outcomes: "list[PartitionProduceData | PartitionProduceResponse]",
     produced: Sequence[PartitionProduceResponse],
 ) -> list[PartitionProduceResponse]:
-    """The answers in the order of the request."""
+    """Return the answers in the order of the request."""
     rest = iter(produced)
     return [next(rest) if isinstance(one, PartitionProduceData) else one for one in outcomes]
 
 
 def _max_batch_bytes(cluster: ClusterView, name: str) -> int | None:
-    """max.message.bytes of a topic, None where there is no such topic."""
+    """Return max.message.bytes of a topic, or None if the topic does not exist."""
     topic = cluster.topics_by_name.get(name)
     return None if topic is None else int(effective(topic.configs, "max.message.bytes"))
 
@@ -92,7 +93,7 @@ def _convert_all(
 def _convert(
     asked: PartitionProduceData, max_batch_bytes: int
 ) -> PartitionProduceData | PartitionProduceResponse:
-    """The partition with a batch of magic 2, or why there is none."""
+    """Return the partition with a batch of magic 2, or why there is none."""
     records = asked.records
     if records is None or (len(records) > MAGIC_AT and records[MAGIC_AT] == MAGIC):
         return asked
@@ -100,7 +101,7 @@ def _convert(
     try:
         if len(records) > bound:
             raise BatchTooLargeError("the message set", len(records), bound)
-        # The topic's own demands are those of its batches.
+        # The topic's own requirements apply to its batches.
         batch = to_batch(
             records,
             max_bytes=max(bound, MAX_DECOMPRESSED_BYTES),

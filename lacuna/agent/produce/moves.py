@@ -1,15 +1,15 @@
 """Moves: producers that come here from another agent, through which batches of theirs may still be in flight (S12).
 
-Clients change agents when agents come and go, and not all wait for what is in flight through the old one. What they
-send here may then be decided first. The control plane refuses it as out of order or, if it does not know the producer
-in that partition, accepts it as the first batch. Either is fatal to the producer: by the time its client hears of the
-gap, the missing batch may be acknowledged, so that the client seems to be at fault.
+Clients change agents when agents come and go, and not all of them wait for batches in flight through the old agent. The
+control plane may then decide a batch sent here first. It rejects the batch as out of order or, if it does not know the
+producer in that partition, accepts it as the first one. Either is fatal to the producer. By the time its client learns
+of the gap, the missing batch may be acknowledged, so that the client seems to be at fault.
 
-So for a while after agents have come or gone, or after this one was without a session, the first batch of a producer
+So for a while after agents have come or gone, or after this agent was without a session, the first batch of a producer
 in a partition must follow the last one that the control plane knows. If it does not, the client is told to send it
-again, for as long as another agent may repeat a commit. Most clients do so once everything in flight is answered, and
-then it follows. After that time the client gets the control plane's error. A producer id of which a window may have
-expired need not wait for as long: what is not known of it was most likely forgotten (adr/0060).
+again, for as long as another agent may retry a commit. Most clients do so once everything in flight is answered, and
+then the batch follows. After that time, the client gets the control plane's error. A producer id whose window may have
+expired need not wait as long, since unknown batches of such an id were most likely forgotten (adr/0060).
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from lacuna.agent.produce.buffer import NO_PRODUCER_ID, PendingBatch, ProducerKe
 from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.batches import FLAG_FOLLOWS
 
-# The longest that clients take to notice a change: metadata.max.age.ms and the like are five minutes.
+# The longest time that clients take to notice a change: metadata.max.age.ms and similar configs are five minutes.
 _HEARING_SECONDS: Final = 300.0
 _MAX_PRODUCERS: Final = 10_000
-# A client that was idle for a day has hardly anything in flight; a commit takes less than this.
+# A client that was idle for a day has hardly anything in flight, since a commit takes less time than this.
 _IDLE_SECONDS: Final = 1.0
 
 
 class Moves:
-    """Remembers which producers have gone on here since agents came or went, or since this agent's session began.
+    """Remembers which producers have continued here since agents came or went, or since this agent's session began.
 
     The outcome of another agent's commit is known at most `commit_seconds` after its first attempt. At most
-    `_MAX_PRODUCERS` are remembered; a producer that was forgotten may be told to send again for as long once more.
+    `_MAX_PRODUCERS` are remembered. The client of a forgotten producer may be told to send again for twice as long.
     """
 
     def __init__(self, cluster: ClusterView, commit_seconds: float) -> None:
@@ -42,7 +42,7 @@ class Moves:
         self._nodes: frozenset[int] = frozenset()
         self._until = 0.0
         self._settled: set[ProducerKey] = set()
-        #: Until when (loop time) each producer is told to send again.
+        #: producer -> the loop time until which it is told to send again
         self._told: dict[ProducerKey, float] = {}
         cluster.add_listener(self._on_cluster)
         if cluster.sessions:
@@ -68,14 +68,14 @@ class Moves:
                 batch.flags |= FLAG_FOLLOWS
 
     def went_on(self, batch: PendingBatch) -> None:
-        """Remember that the batch was committed, so that its producer's next batches need not be checked."""
+        """Record that the batch was committed, so that its producer's next batches need not be checked."""
         if self._is_unsettled() and batch.producer_id != NO_PRODUCER_ID:
             if len(self._settled) >= _MAX_PRODUCERS:
                 self._settled.clear()
             self._settled.add(batch.producer_key)
 
     def tell(self, batch: PendingBatch, *, is_known: bool = True) -> None:
-        """Remember that the batch's client is told to send it again, and until when it may be.
+        """Record that the batch's client is told to send it again, and until when.
 
         `is_known` says that the control plane knows the producer in that partition, or may come to know it.
         """
@@ -91,9 +91,9 @@ class Moves:
         return self._until > 0.0
 
     def _on_cluster(self) -> None:
-        """Begin to check producers if agents came or went or our session is new: clients may move then.
+        """Begin to check producers if agents came or went or the session is new, since clients may move then.
 
-        The first agent of a cluster, or one that comes before there are topics, takes no clients from another.
+        The first agent of a cluster, or one that starts before there are topics, takes no clients from another.
         """
         session, nodes = self._cluster.sessions, _nodes(self._cluster)
         is_first = self._session == 0

@@ -1,7 +1,7 @@
-"""compression.type: batches of another codec are compressed again before they are stored, as by a Kafka broker.
+"""compression.type: batches in another codec are recompressed before they are stored, as in a Kafka broker.
 
-Only the codec is compared, never the level: a batch with the right codec keeps its bytes. Levels are Kafka's numbers;
-if our library does not have a level, the nearest one is used. Recompressing may take seconds (a batch of 1 MiB may
+Only the codec is compared, never the level, so a batch with the right codec keeps its bytes. Levels are Kafka's
+numbers; if the library lacks a level, the nearest one is used. Recompressing may take seconds (a batch of 1 MiB may
 hold 64 MiB of records), so the service does it in a thread.
 """
 
@@ -25,7 +25,7 @@ def compression_of(configs: Mapping[str, str]) -> Compression | None:
 
 @dataclass(frozen=True, slots=True)
 class Recompression:
-    """The recompression that a checked batch still needs, within the topic's rules."""
+    """The recompression that a checked batch still needs under the topic's rules."""
 
     target: Compression
     rules: ProduceRules
@@ -39,13 +39,13 @@ class Recompression:
 
 
 def recompressed(batch: memoryview | bytes, target: Compression, max_bytes: int) -> bytes:
-    """Return a checked batch with its records in the codec of `target`, and everything else as it was.
+    """Return a checked batch with its records in the codec of `target`, and everything else unchanged.
 
     `max_bytes` bounds the decompressed records. Raises a RecordsError, as `decompress` does.
     """
     header = BatchHeader.parse(batch)
     section = RecordBatch(header, memoryview(batch)).section(max_bytes)
-    if len(section) > max_bytes:  # it came uncompressed, and no reader would decompress it
+    if len(section) > max_bytes:  # it arrived uncompressed, and no reader would decompress it
         raise DecompressedTooLargeError(max_bytes)
     return pack_batch(
         compress(target.codec, section, target.level),

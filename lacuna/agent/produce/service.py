@@ -1,8 +1,9 @@
 """Serves a Produce from end to end: finds topics, checks, queues, waits, answers (S2, S11).
 
 agent/apis/k00_produce.py uses `ProduceService`. Everything up to the queue happens before the first await, so that
-pipelined requests are queued in the order of their frames. If a session has to be awaited, all later requests wait in
-one line; if a batch has to wait (a gap, compression.type), the later ones of its producer and partition do (lanes.py).
+pipelined requests are queued in the order of their frames. If a request waits for a session, all later requests wait
+behind it. If a batch waits (because of a gap or compression.type), only later ones of its producer and partition wait
+(lanes.py).
 """
 
 import asyncio
@@ -61,19 +62,19 @@ from lacuna.wire.messages.produce import (
 )
 
 _FIRST_RECORD_ERRORS: Final = 8
-# From this version on a partition that was not added to the transaction is TRANSACTION_ABORTABLE (KIP-890).
+# From this version on, a partition that was not added to the transaction returns TRANSACTION_ABORTABLE (KIP-890).
 _FIRST_ABORTABLE: Final = 11
 # Clients before KIP-112 do not know KAFKA_STORAGE_ERROR, nor that they may retry after it.
 _FIRST_STORAGE_ERROR: Final = 4
 _ACKS: Final = frozenset({-1, 0, 1})
 _NOTHING: Final = memoryview(b"")
-# As many as convert for old clients (agent/conversions.py): the event loop needs the CPUs too.
+# As many as convert for old clients (agent/conversions.py), since the event loop needs the CPUs too.
 _RECOMPRESSING_THREADS: Final = 2
 
 
 @dataclass(slots=True)
 class _Intake:
-    """What becomes of the batches of one request, in its order; answers name at most `most_named` more records."""
+    """The outcomes of one request's batches, in its order. Answers list at most `most_named` further records."""
 
     request: ProduceRequest
     version: int
@@ -81,7 +82,7 @@ class _Intake:
     most_named: int
     outcomes: list[PendingBatch | PartitionProduceResponse] = field(default_factory=list)
     batches: list[PendingBatch] = field(default_factory=list)
-    #: index in `outcomes` -> what joins the transaction although its batch was refused
+    #: index in `outcomes` -> the partition that joins the transaction although its batch was rejected
     joins: dict[int, Join] = field(default_factory=dict)
 
 
@@ -150,8 +151,9 @@ class ProduceService:
     async def _cluster_is_current(self) -> None:
         """Wait for a session, in the order of the requests.
 
-        They are counted, since the lock looks free between its release and the next one's turn: a request that comes
-        just then must not overtake."""
+        Waiting requests are counted, since the lock looks free between its release and the next request's turn. A
+        request that arrives at that moment must not overtake the others.
+        """
         self._early_requests += 1
         try:
             async with self._door:
@@ -160,7 +162,9 @@ class ProduceService:
             self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches: at once, unless one is for a thread (a check, compression) or must wait for another (S12)."""
+        """Queue batches, immediately unless one needs a thread (a check, compression) or must wait for
+        another (S12).
+        """
         ready: list[PendingBatch] = []
         place = Place()
         for batch in batches:
@@ -182,7 +186,9 @@ class ProduceService:
         )
 
     async def _submit_later(self, place: Place) -> None:
-        """Queue batches once those before them are. They are recompressed only then, as that may take much memory."""
+        """Queue batches once those before them are queued. They are recompressed only then, as that may take much
+        memory.
+        """
         try:
             await place.is_first()
             for batch in place.batches:
@@ -195,7 +201,7 @@ class ProduceService:
             self.lanes.leave(place)
 
     async def _check_late(self, batch: PendingBatch) -> None:
-        """Check a batch that takes long, in a thread; if it is refused, it is settled with an error."""
+        """Check a slow batch in a thread. If it is rejected, it is settled with an error."""
         if batch.late_check is None:
             return
         loop = asyncio.get_running_loop()
@@ -203,14 +209,16 @@ class ProduceService:
             checked = await loop.run_in_executor(self._recompressing, batch.late_check.check)
         except RecordsError as error:
             batch.late_check.refuse(error)
-            batch.settle(Verdict(ErrorCode.UNKNOWN_SERVER_ERROR))  # the answer is the refusal
+            batch.settle(
+                Verdict(ErrorCode.UNKNOWN_SERVER_ERROR)
+            )  # the answer reports the rejection
             return
         batch.part, batch.record_count = checked.part, checked.record_count
         batch.max_timestamp, batch.flags = checked.max_timestamp, checked.flags
         batch.recompression = checked.recompression
 
     async def _recompress(self, batch: PendingBatch) -> None:
-        """Recompress a batch, if it must be, in a thread; if it becomes too large, it is settled with an error."""
+        """Recompress a batch in a thread, if needed. If it becomes too large, it is settled with an error."""
         if batch.recompression is None or batch.verdict is not None:
             return
         loop = asyncio.get_running_loop()
@@ -228,7 +236,7 @@ class ProduceService:
             batch.settle(verdict)
 
     async def _join_refused(self, intake: _Intake) -> None:
-        """Have the partitions of refused batches join their transaction; if it refuses them, that is the answer."""
+        """Let the partitions of rejected batches join their transaction. If that fails, its error is the answer."""
         transactional_id = intake.request.transactional_id or ""
         code = await join_all(self.control, transactional_id, list(intake.joins.values()))
         if not code:
@@ -248,7 +256,7 @@ class ProduceService:
         known: Topic | None,
         asked: PartitionProduceData,
     ) -> PendingBatch | PartitionProduceResponse:
-        """Return a batch to queue, which is then among those of the intake, or an error."""
+        """Return a batch to queue, which is then part of the intake, or an error."""
         internal = INTERNAL_BY_NAME.get(topic.name) or internal_by_id(topic.topic_id)
         if known is None and internal is not None:
             message = f"Cannot append to internal topic {internal.name}: {READ_ONLY}."
@@ -267,7 +275,7 @@ class ProduceService:
         index = len(intake.outcomes)
         try:
             batch = check_batch(*asked_check, FEW_BYTES) if is_quick(records) else None
-        except DecompressedTooLargeError:  # it may have more bytes if it is checked in a thread
+        except DecompressedTooLargeError:  # a thread may check more bytes
             batch = None
         except RecordsError as error:
             return self._refuse(intake, index, key, records, error)
@@ -304,7 +312,7 @@ class ProduceService:
         records: memoryview,
         error: RecordsError,
     ) -> PartitionProduceResponse:
-        """Return the answer for a refused batch, whose partition may have to join the transaction all the same."""
+        """Return the answer for a rejected batch, whose partition may still have to join the transaction."""
         if intake.version >= FIRST_IMPLICIT_ADD and intake.request.transactional_id:
             join = join_of(key, records)
             if join is not None:
@@ -332,7 +340,7 @@ def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:
 async def _answer(
     request: ProduceRequest, version: int, outcomes: list[PendingBatch | PartitionProduceResponse]
 ) -> ProduceResponse:
-    """Build the answer in the order of the request, a large one in steps."""
+    """Build the answer in the order of the request. A large one is built in steps."""
     topics: list[TopicProduceResponse] = []
     count = 0
     for topic in request.topic_data:
@@ -374,7 +382,7 @@ def _known_as(error_code: int, version: int, topic_name: str, batch: PendingBatc
     ):
         return ErrorCode.TRANSACTION_ABORTABLE
     if error_code == ErrorCode.UNKNOWN_TOPIC_ID and topic_name:
-        # It was deleted meanwhile; a client that sends names does not know the error for ids.
+        # The topic was deleted in the meantime. A client that sends names does not know the error for ids.
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if error_code == STORE_FAILED.error_code and version < _FIRST_STORAGE_ERROR:
         return NOT_PERSISTED.error_code

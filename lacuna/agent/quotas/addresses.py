@@ -1,6 +1,6 @@
-"""Bounds what one address may do to an agent: connections at a time, and new connections per second (KIP-612).
+"""Bounds the connections of one address: the open ones, and the new ones per second (KIP-612).
 
-As in Kafka, both hold for each agent. A connection that comes too early is not refused, but waits to be served.
+As in Kafka, both bounds apply to each agent. A connection that comes too early is not rejected, but waits to be served.
 """
 
 from collections import Counter, OrderedDict
@@ -29,7 +29,7 @@ class Addresses:
         self._open[address] += 1
 
     def opened(self, address: str, now: float) -> float:
-        """Count a connection that can be served; return how long it has to wait, in seconds."""
+        """Count a connection that can be served, and return how long it has to wait, in seconds."""
         self._open[address] += 1
         rate = self._limits.of_ip(address) if self._limits.are_any else None
         if rate is None:
@@ -39,13 +39,13 @@ class Addresses:
         if len(self._buckets) > _MOST_BUCKETS:
             self._buckets.popitem(last=False)
         bucket.rate = rate
-        # The connections up to the rate wait for nothing: what is counted is those before this one.
+        # Connections up to the rate do not wait, so only earlier ones are counted.
         delay = bucket.delay(now)
         bucket.spend(1.0, now)
         return min(LONGEST_SECONDS, delay)
 
     def closed(self, address: str) -> None:
-        """Count a connection less."""
+        """Stop counting a connection."""
         self._open[address] -= 1
         if not self._open[address]:
             del self._open[address]

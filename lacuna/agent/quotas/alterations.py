@@ -1,4 +1,4 @@
-"""Which changes of quotas are valid, and Kafka's words for those that are not."""
+"""Validates changes of quotas, with Kafka's messages for invalid ones."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -44,10 +44,11 @@ def _entity_problem(entity: Sequence[EntityData]) -> str:
         if part.entity_name is not None and not 0 < len(part.entity_name) <= _MOST_OF_NAME:
             return f"Empty or too long {part.entity_type} not supported"
     if IP in kinds and len(kinds) > 1:
-        return "Invalid entity combination: an ip has no other part"
+        return "Invalid entity combination: ip cannot be combined with other entity types"
     if IP in kinds and entity[0].entity_name is not None and not is_host(entity[0].entity_name):
         return (
-            f"{shorten(entity[0].entity_name)} is not an IP address: quotas are not for host names"
+            f"{shorten(entity[0].entity_name)} is not an IP address; quotas cannot be set for "
+            "host names"
         )
     return ""
 

@@ -1,4 +1,4 @@
-"""Which quota holds for a client: Kafka's eight levels, the most particular first."""
+"""Finds the quota that applies to a client among Kafka's eight levels, the most specific first."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,19 +17,20 @@ _USER: Final = "user"
 _CLIENT: Final = "client-id"
 _IP: Final = "ip"
 _MOST_REMEMBERED: Final = 10_000
-#: Clients choose their ids: what is beyond this is not remembered, and ids that begin alike are then counted together.
+#: Clients choose their ids. Characters beyond this length are not remembered, so ids that begin alike are counted
+#: together.
 _MOST_CHARACTERS: Final = 256
 
 
 class Limit(NamedTuple):
-    """A quota per second, and whose use of it is counted together."""
+    """A quota per second, and the key under which its use is counted."""
 
     entity: Entity
     rate: float
 
 
 class Limits:
-    """Looks up quotas, and remembers what it found until quotas change."""
+    """Looks up quotas, and caches the results until quotas change."""
 
     def __init__(self, security: Security) -> None:
         self._security = security
@@ -42,7 +43,7 @@ class Limits:
         return bool(self._security.quotas)
 
     def find(self, key: str, user: str, client_id: str) -> Limit | None:
-        """Return the quota that holds for a user's client, or None."""
+        """Return the quota that applies to a user's client, or None."""
         if self._version != self._security.version:
             self._version = self._security.version
             self._found.clear()
@@ -57,7 +58,7 @@ class Limits:
         return found
 
     def of_ip(self, ip: str) -> float | None:
-        """Return how many connections per second an address may open, or None."""
+        """Return the connections per second that an address may open, or None."""
         for name in (plain_host(ip), None):
             values = self._security.quotas.get(((_IP, name),), {})
             if CONNECTIONS in values:

@@ -1,9 +1,9 @@
-"""Counts what clients use, and says how long they have to wait.
+"""Counts the use of clients, and returns how long they must wait.
 
-A quota is a bucket that fills at its rate, up to what is given in a second. What a client has used is taken out
-afterwards, so it may be taken below nothing, and then no request that would use more is served to anybody whose use is
-counted together, over whichever connection, before it is above nothing again. A quota holds over all agents: this
-agent's bucket fills at the part of the rate that is its share, which the control plane gives (sharing.py).
+A quota is a bucket that fills at its rate, up to the amount for one second. A client's use is subtracted afterwards, so
+the bucket may go below zero. While it does, no request that would use more is served for any client counted under the
+same key, on any connection. A quota applies to all agents together: this agent's bucket fills at its share of the rate,
+which the control plane assigns (sharing.py).
 """
 
 from collections import OrderedDict
@@ -12,22 +12,22 @@ from typing import Final
 from lacuna.agent.quotas.limits import REQUESTS, Limit, Limits
 from lacuna.controlplane.shared.security import Entity, Security
 
-#: What is given before the control plane has said this agent's share.
+#: The share that is assumed before the control plane has assigned this agent's share.
 FIRST_SHARE: Final = 0.25
-#: A client is told to wait for longer than this only if it would have to with the whole quota as its agent's share, as
-#: shares may grow meanwhile. What it owes then, it owes on.
+#: A client waits for longer than this only if it would have to with the whole quota as this agent's share, since shares
+#: may grow. It still owes the rest afterwards.
 LONGEST_SECONDS: Final = 10.0
-#: Kafka's bound for request_percentage: what a request took beyond a second's worth is forgiven.
+#: Kafka's bound for request_percentage: use beyond one second's worth is forgiven.
 _DEEPEST_SECONDS: Final = {REQUESTS: 1.0}
-#: A client is not told to wait for less than clients can be told.
+#: The shortest wait that an answer can express; shorter ones are ignored.
 _SHORTEST_SECONDS: Final = 0.001
-#: A bucket that nobody has used for this long is forgotten once it is full.
+#: A bucket that was unused for this long is dropped once it is full.
 _IDLE_SECONDS: Final = 5.0
 _MOST_BUCKETS: Final = 10_000
 
 
 class Bucket:
-    """What this agent may give of one quota."""
+    """This agent's part of one quota."""
 
     __slots__ = ("_at", "_deepest", "_level", "_used_at", "rate", "share", "used", "was_short")
 
@@ -38,19 +38,19 @@ class Bucket:
         share: float = FIRST_SHARE,
         deepest_seconds: float | None = None,
     ) -> None:
-        """What is owed is at most what is given in `deepest_seconds`, if that is not None."""
+        """If `deepest_seconds` is not None, the debt is at most the amount for that time."""
         self.rate = rate
         self._deepest = deepest_seconds
         self.share = share
         self._level = self.rate * self.share
         self._at = now
-        #: What was used since it was last reported, and whether somebody had to wait.
+        #: The use since the last report, and whether a client had to wait.
         self.used = 0.0
         self.was_short = False
         self._used_at = now
 
     def spend(self, amount: float, now: float) -> float:
-        """Take out what was used; return how long, in seconds, until there is something again."""
+        """Subtract the use, and return how long, in seconds, until the bucket is above zero again."""
         self.used += amount
         self._used_at = now
         self._fill(now)
@@ -60,9 +60,9 @@ class Bucket:
         return self.delay(now)
 
     def delay(self, now: float) -> float:
-        """Return how long, in seconds, until there is something again; 0 if there is.
+        """Return how long, in seconds, until the bucket is above zero; 0 if it is.
 
-        It may be a guess: shares change. Whoever comes back too early is told again.
+        This is an estimate, since shares change. A client that comes back too early is told to wait again.
         """
         self._fill(now)
         given = self.rate * self.share
@@ -73,12 +73,12 @@ class Bucket:
         return min(longest, -self._level / given) if given > 0 else longest
 
     def is_idle(self, now: float) -> bool:
-        """Whether it can be forgotten: nobody has used it for a while, and nothing is owed."""
+        """Whether the bucket can be dropped: it was unused for a while, and nothing is owed."""
         self._fill(now)
         return self._used_at < now - _IDLE_SECONDS and self._level >= self.rate * self.share
 
     def reported(self) -> None:
-        """Count anew what is used and who waits."""
+        """Start counting use and waits anew."""
         self.used = 0.0
         self.was_short = False
 
@@ -97,21 +97,21 @@ class Quotas:
 
     @property
     def are_any(self) -> bool:
-        """Whether there are quotas at all; without, nothing is counted."""
+        """Whether there are quotas at all. Without quotas, nothing is counted."""
         return self.limits.are_any
 
     def spend(self, key: str, user: str, client_id: str, amount: float, now: float) -> float:
-        """Count what a client has used of the quota `key`; return how long it waits, in seconds."""
+        """Count a client's use of the quota `key`, and return how long the client must wait, in seconds."""
         limit = self.limits.find(key, user, client_id)
         return 0.0 if limit is None else self._bucket(key, limit, now).spend(amount, now)
 
     def delay(self, key: str, user: str, client_id: str, now: float) -> float:
-        """Return how long a client waits, in seconds, before it may use more; 0 if it may now."""
+        """Return how long a client must wait, in seconds, before it may use more; 0 if it may now."""
         limit = self.limits.find(key, user, client_id)
         return 0.0 if limit is None else self._bucket(key, limit, now).delay(now)
 
     def most(self, key: str, user: str, client_id: str) -> float | None:
-        """Return what a quota allows in a second, or None."""
+        """Return the amount that a quota allows in a second, or None."""
         limit = self.limits.find(key, user, client_id)
         return None if limit is None else limit.rate
 

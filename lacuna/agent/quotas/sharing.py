@@ -1,4 +1,4 @@
-"""Shares quotas with the other agents: says once a second what was used here, and is told what may be given."""
+"""Shares quotas with the other agents: reports the use here once a second, and receives this agent's shares."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ _SECONDS: Final = 1.0
 
 
 class QuotaSharing:
-    """Asks for this agent's shares as long as quotas are used."""
+    """Requests this agent's shares as long as quotas are used."""
 
     def __init__(self, control: ControlClient, lease: AgentLease, quotas: Quotas) -> None:
         self._control = control
@@ -28,12 +28,11 @@ class QuotaSharing:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._reported_at = asyncio.get_running_loop().time()
         self._task = asyncio.get_running_loop().create_task(self._share(), name="quotas")
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Request no more shares."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -59,8 +58,8 @@ class QuotaSharing:
         try:
             reply = (await self._control.call(command)).quotas_shared
         except (ControlPlaneUnavailable, CommandRefused) as error:
-            # The others may take what was ours, so little of it is given until somebody answers.
-            log.debug("the shares of quotas are not known: %s", error)
+            # Other agents may take over this agent's shares, so little is granted until there is an answer.
+            log.debug("the shares of quotas could not be updated: %s", error)
             for _, bucket in asked:
                 bucket.share = min(bucket.share, FIRST_SHARE)
             return

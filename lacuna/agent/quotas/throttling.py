@@ -1,8 +1,8 @@
-"""Throttles requests: what each one uses, and what its client is told (KIP-219).
+"""Throttles requests: measures their use, and tells clients how long to wait (KIP-219).
 
-An answer leaves at once and says how long the client waits; meanwhile no further request of its connection is served.
-Nor is one of another connection whose use is counted together with it. Who has not authenticated uses nothing: the
-name and the client id that such a client gives may be anybody's.
+An answer leaves at once and says how long the client must wait. In the meantime, no further request of its connection
+is served, nor one of another connection that is counted under the same key. Clients that have not authenticated are not
+counted, since the name and client id that they give may be another's.
 """
 
 import math
@@ -15,7 +15,7 @@ from lacuna.agent.quotas.quotas import Quotas
 from lacuna.wire.layout import Buffer
 
 _THROTTLE_TIME: Final = "throttle_time_ms"
-#: request_percentage counts the time of one agent's event loop: all of a second is 100.
+#: request_percentage counts the time of one agent's event loop; a whole second is 100.
 _PERCENT: Final = 100.0
 
 
@@ -47,13 +47,13 @@ def spend_bytes(
 
 
 def spend_seconds(quotas: Quotas, peer: Peer, seconds: float, now: float) -> float:
-    """Count time of the event loop; return how long the client waits, in seconds."""
+    """Count time of the event loop; return how long the client must wait, in seconds."""
     user, client_id = peer.session.principal.name, peer.client_id
     return quotas.spend(REQUESTS, user, client_id, seconds * _PERCENT, now)
 
 
 def told(response: Any, seconds: float) -> Any:
-    """Return an answer that says how long its client waits, if such answers do."""
+    """Return an answer that includes the client's wait, if such answers have a field for it."""
     if _THROTTLE_TIME not in response._fields:
         return response
     return response._replace(throttle_time_ms=min(math.ceil(seconds * 1000), (1 << 31) - 1))

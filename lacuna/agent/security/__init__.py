@@ -1,1 +1,1 @@
-"""Who a client is and what it may do: listeners, TLS, SASL, ACLs."""
+"""The identity and rights of clients: listeners, TLS, SASL, ACLs."""

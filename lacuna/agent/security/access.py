@@ -1,4 +1,4 @@
-"""What decides whether a client gets in: the TLS of an agent's listeners, and its SASL mechanisms."""
+"""Decides whether a client is admitted: the TLS of an agent's listeners, and its SASL mechanisms."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +38,11 @@ _Make = Callable[[], Exchange]
 
 
 class UnknownSubject(Exception):
-    """The subject of a client's certificate cannot be read, or no rule makes a principal of it."""
+    """The subject of a client's certificate cannot be read, or no rule maps it to a principal."""
 
 
 class Access:
-    """Makes the session of each connection. Checks its settings when it is made, and raises UserError."""
+    """Creates the session of each connection. Checks its settings when it is created, and raises UserError."""
 
     def __init__(
         self,
@@ -52,7 +52,9 @@ class Access:
         clock: WallClock,
         peers: PeerIdentity | None = None,
     ) -> None:
-        """`peers` is how agents know one another; without it, no other agent gets in where there is SASL."""
+        """`peers` authenticates agents to each other. Without it, no other agent can connect to a listener
+        with SASL.
+        """
         self.settings = settings
         self.peers = peers
         self._first = listeners[0]
@@ -68,11 +70,11 @@ class Access:
         self.tokens = DelegationTokens(settings, security, clock)
         self._users: Users | None = None
         self._mechanisms = self._made(listeners, security)
-        #: None if everybody may do everything.
+        #: None without an authorizer, which allows everything to all clients.
         self.authorizer = authorizer_of(settings, security, {PEER})
         self.cut_assignments = CutAssignments()
         self._listeners = listeners
-        #: What the log has said of hosts whose clients could not authenticate.
+        #: Rate-limits the log by hosts whose clients could not authenticate.
         self.complaints = Complaints()
 
     def _tls(self, listeners: Sequence[Listener]) -> Tls | None:
@@ -84,8 +86,8 @@ class Access:
             )
         if (given := self.settings.of_tls()) and not encrypted:
             raise UserError(
-                f"{given} is set and no listener uses TLS: add one with --listen SSL://HOST:PORT or "
-                "SASL_SSL://HOST:PORT"
+                f"{given} is set, but no listener uses TLS: add one with --listen SSL://HOST:PORT "
+                "or SASL_SSL://HOST:PORT"
             )
         return Tls(self.settings) if encrypted else None
 
@@ -94,12 +96,13 @@ class Access:
         has_sasl = any(each.protocol.has_sasl for each in listeners)
         if self.settings.names_issuer() and not (has_sasl and _OAUTHBEARER in wanted):
             raise UserError(
-                "settings of OAUTHBEARER are given and it is not in use: add it to sasl.enabled.mechanisms, and a "
-                "listener with SASL"
+                "settings of OAUTHBEARER are given, but it is not in use: add it to "
+                "sasl.enabled.mechanisms, and add a listener with SASL"
             )
         if not has_sasl and (given := self.settings.of_sasl()):
             raise UserError(
-                f"{given} is set and no listener uses SASL: add one with --listen SASL_SSL://HOST:PORT"
+                f"{given} is set, but no listener uses SASL: add one with --listen "
+                "SASL_SSL://HOST:PORT"
             )
         if not has_sasl:
             return {}
@@ -118,7 +121,8 @@ class Access:
         unknown = [each for each in wanted if each not in makers]
         if unknown or not wanted:
             raise UserError(
-                f"sasl.enabled.mechanisms is {self.settings.mechanisms!r}: choose among {', '.join(makers)}"
+                f"sasl.enabled.mechanisms is {self.settings.mechanisms!r}; choose from "
+                f"{', '.join(makers)}"
             )
         made = {name: makers[name]() for name in wanted}
         if self.peers is not None:
@@ -130,13 +134,14 @@ class Access:
         return b"" if self.peers is None else self.peers.secret
 
     def check_users(self) -> None:
-        """Raise UserError if nobody could log in, not even to add users. The control plane's users must be known."""
+        """Raise UserError if no client could log in, not even to add users. The control plane's users must be known."""
         is_open = any(not each.protocol.has_sasl for each in self._listeners)
         if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
             return
         raise UserError(
-            f"{self._first} asks for a user and a password, and there are no users, so nobody could log in: name a "
-            'file of the first users with --users-file, as admin = "file:/run/secrets/admin"'
+            f"{self._first} asks for a user and a password, but there are no users, so no client "
+            "could log in: name a file of the first users with --users-file, with lines such as "
+            'admin = "file:/run/secrets/admin"'
         )
 
     def is_of_file(self, user: str) -> bool:
@@ -144,7 +149,9 @@ class Access:
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how this agent connects to others at `now` (loop time): their first listeners are as its own."""
+        """Return how this agent connects to others at `now` (loop time). Their first listeners are assumed to match its
+        own.
+        """
         protocol = self._first.protocol
         return ClientSecurity(
             protocol=protocol.value,
@@ -158,28 +165,31 @@ class Access:
         if settings.oauth_unsecured:
             if settings.oauth_jwks:
                 raise UserError(
-                    "sasl.oauthbearer.unsecured takes tokens that nobody has signed, and "
-                    "sasl.oauthbearer.jwks.endpoint.url names keys to check them with: set one of them"
+                    "sasl.oauthbearer.unsecured accepts unsigned tokens, but "
+                    "sasl.oauthbearer.jwks.endpoint.url names keys to check signatures with: set "
+                    "only one of them"
                 )
             log.warning(
-                "sasl.oauthbearer.unsecured is set: EVERYBODY who can connect can be ANYBODY, since tokens need no "
-                "signature; use it for development only"
+                "sasl.oauthbearer.unsecured is set: ANY client that can connect can claim ANY "
+                "identity, since tokens need no signature. Use this for development only"
             )
             return UnsecuredValidator(claims)
         if not settings.oauth_jwks:
             raise UserError(
-                "OAUTHBEARER needs to know the keys that sign tokens: set sasl.oauthbearer.jwks.endpoint.url"
+                "OAUTHBEARER needs the keys that sign tokens: set "
+                "sasl.oauthbearer.jwks.endpoint.url"
             )
         keys = Jwks(settings.oauth_jwks, settings.oauth_refresh_ms)
         if keys.is_plain:
             log.warning(
-                "%s is not encrypted: whoever can change the traffic can make tokens; use https://",
+                "%s is not encrypted: an attacker who can change the traffic can forge tokens; "
+                "use https://",
                 keys.name,
             )
         return JwtValidator(claims, keys)
 
     def warn(self) -> None:
-        """Say of each listener whether others can connect and need not say who they are, or can be listened to."""
+        """Warn about each listener that others can use without authentication, or whose traffic others can read."""
         for listener in self._listeners:
             _warn_of(listener, self.settings)
 
@@ -209,13 +219,13 @@ def _listed(text: str) -> Sequence[str]:
 
 
 _OPEN_TO_ALL: Final = (
-    "%s accepts everybody who can connect to it, %s: put SASL_SSL or SSL with ssl.client.auth=required in its place, "
-    "or let only hosts that you trust reach it"
+    "%s accepts every client that can connect to it, %s: use SASL_SSL, or SSL with "
+    "ssl.client.auth=required, or allow only trusted hosts to reach it"
 )
 
 
 def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
-    """Say it loudly if others can connect, and need not say who they are or can be listened to."""
+    """Warn if others can connect without authentication or can read the traffic."""
     if listener.is_loopback:
         return
     asks = listener.protocol.has_sasl or (
@@ -227,7 +237,7 @@ def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
     elif not listener.protocol.has_tls:
         shows_secrets = not {"PLAIN", _OAUTHBEARER}.isdisjoint(_listed(settings.mechanisms))
         log.warning(
-            "%s is not encrypted: whoever sees the traffic can read the records%s; use SASL_SSL",
+            "%s is not encrypted: others on the network can read the records%s; use SASL_SSL",
             listener,
             " and the secrets of clients" if shows_secrets else "",
         )

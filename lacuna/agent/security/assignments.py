@@ -1,9 +1,9 @@
-"""Assignments of which members of consumer groups (KIP-848) were told a part: they may not describe the other topics.
+"""Assignments that members of consumer groups (KIP-848) know only in part, since they may not describe all topics.
 
-The control plane tells a member its assignment when that changes, and nothing changes there when an ACL does. So the
-agent remembers the whole assignment, and tells the member again once ACLs let it see another part. What is remembered
-is what the member has: each change comes past here, and what changed elsewhere is told again when the member comes back
-(adr/0016).
+The control plane sends a member its assignment when the assignment changes, but not when an ACL changes. So the agent
+remembers the whole assignment, and sends it again once ACLs let the member see a different part. The remembered
+assignment matches the member's: each change passes through here, and changes made elsewhere are sent again when the
+member comes back (adr/0016).
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from lacuna.wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 
-#: What is kept in all: partitions, characters of names, and _ENTRY_SIZE for each member and topic.
+#: The bound on everything kept: partitions, characters of names, and _ENTRY_SIZE for each member and topic.
 _MOST: Final = 1_000_000
 _ENTRY_SIZE: Final = 64
 
@@ -28,7 +28,7 @@ class _Kept(NamedTuple):
 
 
 class CutAssignments:
-    """What is remembered of those members, the latest ones: the others wait for the next change of their assignment."""
+    """The remembered assignments of the latest members. Others wait for the next change of their assignment."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Member, _Kept] = OrderedDict()
@@ -41,7 +41,7 @@ class CutAssignments:
         may_see: Callable[[TopicPartitions], bool],
         whose: Hashable,
     ) -> Assignment | None:
-        """Return what a member is told of its assignment; None, as for `whole`, if it has nothing new to hear.
+        """Return the visible part of a member's assignment; None, as for `whole`, if there is nothing new.
 
         `whose` stays the same as long as the answers of `may_see` do.
         """
@@ -66,7 +66,7 @@ class CutAssignments:
             self.forget(next(iter(self._kept)))
 
     def forget(self, member: _Member) -> None:
-        """Forget a member, which has left or was told everything."""
+        """Forget a member, which has left or knows its whole assignment."""
         gone = self._kept.pop(member, None)
         if gone is not None:
             self._size -= gone.size

@@ -8,7 +8,7 @@ from lacuna.base.errors import UserError
 
 @contextmanager
 def needing_extra(what: str) -> Iterator[None]:
-    """Raise UserError if an import in the block fails; `what` is the setting that needs it, for the message."""
+    """Raise UserError if an import in the block fails. `what` is the setting that needs it, for the message."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,8 +1,7 @@
-"""Listeners: where an agent accepts clients, and how these must authenticate there. Kafka's syntax and names.
+"""Listeners: where an agent accepts clients, and how they authenticate there, in Kafka's syntax.
 
-listeners                        PLAINTEXT://127.0.0.1:9092,EXTERNAL://0.0.0.0:9093
-advertised.listeners             EXTERNAL://kafka.example.com:9093
-listener.security.protocol.map   EXTERNAL:SASL_SSL
+listeners                        PLAINTEXT://127.0.0.1:9092,EXTERNAL://0.0.0.0:9093 advertised.listeners
+EXTERNAL://kafka.example.com:9093 listener.security.protocol.map   EXTERNAL:SASL_SSL
 """
 
 import re
@@ -41,7 +40,7 @@ class Protocol(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to listen on; port 0 picks a free one. Without an advertised address, clients use the same."""
+    """An address to listen on; port 0 picks a free one. Without an advertised address, clients use the same address."""
 
     name: str = DEFAULT_NAME
     protocol: Protocol = Protocol.PLAINTEXT
@@ -50,7 +49,7 @@ class Listener:
     advertised: tuple[str, int] | None = None
 
     def endpoint(self, port: int) -> tuple[str, int]:
-        """Return the (host, port) that clients are told, if it listens on `port`."""
+        """Return the (host, port) that clients receive if the listener uses `port`."""
         return self.advertised or (self.host, port)
 
     @property
@@ -74,13 +73,13 @@ class Listener:
 def parse_listeners(
     listeners: str, advertised: str | None = None, protocols: str = ""
 ) -> tuple[Listener, ...]:
-    """Return the listeners that the three settings describe; a bare HOST:PORT is PLAINTEXT. Raises UserError."""
+    """Return the listeners that the three settings describe. A bare HOST:PORT is PLAINTEXT. Raises UserError."""
     by_name = _protocol_map(protocols)
     found: dict[str, Listener] = {}
     for text in listeners.split(","):
         name, host, port = _entry(text)
         if name in found:
-            raise UserError(f"two listeners are called {name}: give each a name of its own")
+            raise UserError(f"two listeners are called {name}: give each listener a different name")
         found[name] = Listener(name, _protocol_of(name, by_name), host, port)
     for text in (advertised or "").split(",") if advertised else ():
         name, host, port = _entry(text)
@@ -88,13 +87,15 @@ def parse_listeners(
             (name,) = found
         if name not in found:
             raise UserError(
-                f"advertised.listeners names {name}, and the listeners are {', '.join(found)}"
+                f"advertised.listeners names {name}, which is not a listener; the listeners are "
+                f"{', '.join(found)}"
             )
         found[name] = replace(found[name], advertised=(host, port))
     for listener in found.values():
         if listener.is_everywhere and listener.advertised is None:
             raise UserError(
-                f"clients cannot connect to {listener.host}: give the address they can use with --advertise "
+                f"clients cannot connect to {listener.host}: give an address that they can use "
+                "with --advertise "
                 + ("HOST:PORT" if len(found) == 1 else f"{listener.name}://HOST:PORT")
             )
     return tuple(found.values())

@@ -1,4 +1,4 @@
-"""ssl.principal.mapping.rules: from the subject of a client's certificate to the name of its principal (KIP-371)."""
+"""ssl.principal.mapping.rules: maps the subject of a client's certificate to the name of its principal (KIP-371)."""
 
 import re
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """Rules that are tried in order. DEFAULT, and an empty list, is the subject's distinguished name itself."""
+    """Rules that are tried in order. DEFAULT and an empty list mean the subject's distinguished name itself."""
 
     def __init__(self, text: str) -> None:
         """Raises MappingRulesError."""
@@ -30,8 +30,8 @@ class PrincipalRules:
             match = _RULE.match(text, position)
             if match is None or match.end() == position:
                 raise MappingRulesError(
-                    f"ssl.principal.mapping.rules cannot be read from {text[position:][:60]!r} on: write "
-                    "RULE:pattern/replacement/[L|U] or DEFAULT, with commas between"
+                    f"ssl.principal.mapping.rules cannot be parsed from {text[position:][:60]!r} "
+                    "on: write RULE:pattern/replacement/[L|U] or DEFAULT, separated by commas"
                 )
             self._rules.append(None if match["default"] else self._rule(match))
             position = match.end()
@@ -46,7 +46,7 @@ class PrincipalRules:
         return _Rule(pattern, match["name"], match["case"])
 
     def name(self, subject: str) -> str | None:
-        """Return the name for a subject (RFC 2253); None if no rule fits, and the client is refused."""
+        """Return the name for a subject (RFC 2253), or None if no rule fits, in which case the client is rejected."""
         if not self._rules:
             return subject
         for rule in self._rules:
@@ -60,7 +60,7 @@ class PrincipalRules:
 
 
 def _filled_in(template: str, match: "re.Match[str]") -> str:
-    """Return a replacement as Java's regular expressions write it: $1 is a group, and a backslash escapes."""
+    """Fill in a replacement in the syntax of Java's regular expressions: $1 is a group, and a backslash escapes."""
 
     def part(found: "re.Match[str]") -> str:
         if found["escaped"] is not None:

@@ -1,8 +1,8 @@
-"""How the agents of a cluster know one another, where their first listener asks who connects.
+"""How the agents of a cluster authenticate each other if their first listener requires it.
 
-They authenticate by SCRAM, with a password that follows from the secret which the control plane tells agents and nobody
-else. So there is nothing to configure, and neither the secret nor the password is ever sent. Each leader has a secret
-of its own; an agent that is cut off while the leader changes has an earlier one, which the others take for a while.
+They use SCRAM, with a password derived from the secret that the control plane sends only to agents. So there is nothing
+to configure, and agents never send the secret or the password to each other. Each leader has a new secret. An agent
+that is cut off while the leader changes has an earlier one, which the others accept for a while.
 """
 
 import hashlib
@@ -16,16 +16,16 @@ from lacuna.base.sasl import Credentials, scram_exchange
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.principal import Principal
 
-#: Another agent of the cluster. No user is one, as users have another type.
+#: Another agent of the cluster. No user can be one, since users have another type.
 PEER: Final = Principal("Agent", "peer")
-#: It is enabled wherever there is SASL, and named to no client.
+#: It is enabled wherever there is SASL, and not announced to clients.
 PEER_MECHANISM: Final = "LACUNA-PEER"
 _HASH: Final = "sha256"
 _MOST_SECRETS: Final = 3
 
 
 class _Known:
-    """What follows from a secret."""
+    """The values derived from a secret."""
 
     __slots__ = ("name", "password", "verifier")
 
@@ -41,13 +41,13 @@ class PeerIdentity:
 
     def __init__(self, control: ControlClient) -> None:
         self._cluster = control.cluster
-        #: By the secrets, the last of which is current.
+        #: The identities by secret, the last of which is current.
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._cluster.add_listener(self._look)
         self._look()
 
     def stop(self) -> None:
-        """Learn no more secrets."""
+        """Stop accepting new secrets."""
         self._cluster.remove_listener(self._look)
 
     def _look(self) -> None:
@@ -59,18 +59,18 @@ class PeerIdentity:
 
     @property
     def secret(self) -> bytes:
-        """The last secret that the control plane has told; b"" before."""
+        """The last secret from the control plane; b"" before the first."""
         return next(reversed(self._known), b"")
 
     async def find(self, name: str, _mechanism: int) -> tuple[Verifier, Authenticated] | None:
-        """Return how to check another agent that uses the secret with this name, and who it is then."""
+        """Return how to check another agent that uses the secret with this name, and its identity."""
         for known in self._known.values():
             if known.name == name:
                 return known.verifier, Authenticated(PEER)
         return None
 
     def credentials(self) -> Credentials | None:
-        """Return how this agent authenticates; None before the control plane has told a secret."""
+        """Return how this agent authenticates, or None before the control plane has sent a secret."""
         if not self._known:
             return None
         known = next(reversed(self._known.values()))

@@ -1,8 +1,8 @@
-"""Who the client of one connection is, and whether it may send requests now.
+"""The identity of a connection's client, and whether it may send requests now.
 
-On a listener without SASL it may from the start. On one with SASL it first sends ApiVersions, SaslHandshake and its
-tokens. Credentials may be valid for a time only (KIP-368): after it, the client must authenticate again over the same
-connection, as the same principal with the same mechanism, or the connection ends.
+On a listener without SASL, it may from the start. On one with SASL, it first sends ApiVersions, SaslHandshake and its
+tokens. Credentials may expire (KIP-368). The client must then authenticate again on the same connection, as the same
+principal with the same mechanism, or the connection ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,12 +25,12 @@ _SASL_HANDSHAKE: Final = 17
 _API_VERSIONS: Final = 18
 _SASL_AUTHENTICATE: Final = 36
 _TO_AUTHENTICATE: Final = (_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE)
-#: A client may not authenticate again sooner than this after it last did.
+#: The shortest time between two authentications of a client.
 _SHORTEST_MS: Final = 1000
 
 
 class NotNow(Exception):
-    """SASL makes no sense here and now: the listener has none, or the client has authenticated already."""
+    """SASL is not possible now: the listener has none, or the client has already authenticated."""
 
 
 class UnsupportedMechanism(Exception):
@@ -65,7 +65,7 @@ class Session:
         longest_ms: int = 0,
         principal: Principal = ANONYMOUS,
     ) -> None:
-        """`principal` is that of a client certificate. `longest_ms` is connections.max.reauth.ms; 0 is no bound."""
+        """`principal` comes from a client certificate. `longest_ms` is connections.max.reauth.ms; 0 is no bound."""
         self.listener = listener
         self.principal = principal
         self._clock = clock
@@ -77,33 +77,33 @@ class Session:
         self.on_step: Callable[[], None] = lambda: None
         #: Whether the client's next frames are tokens without headers (SaslHandshake v0, KIP-43).
         self.sends_tokens = False
-        #: The mechanism that the client chose last, "" before.
+        #: The mechanism that the client chose last, or "".
         self.mechanism = ""
         #: Whether it authenticated with a delegation token.
         self.is_token = False
         #: Until when (wall clock, ms) requests are served, or None.
         self.expiry_ms: int | None = None
-        #: Whether any request is served, without a further question.
+        #: Whether every request is served without a further check.
         self.is_open = not listener.protocol.has_sasl
-        #: Whether the connection ends once it is told why.
+        #: Whether the connection ends after the error is sent.
         self.is_over = False
 
     def admits(self, api_key: int) -> bool:
-        """Return whether a request may be served. Ask only where `is_open` is false."""
+        """Return whether a request may be served. Call only if `is_open` is false."""
         if api_key in _TO_AUTHENTICATE:
             return True
         return self.has_authenticated and not self.has_expired
 
     @property
     def has_authenticated(self) -> bool:
-        """Whether the client is known, as far as its listener asks."""
+        """Whether the client is authenticated, as far as its listener requires it."""
         if not self.listener.protocol.has_sasl:
             return True
         return self._since_ms > 0 and self._exchange is None and not self.is_over
 
     @property
     def has_expired(self) -> bool:
-        """Whether the client had to authenticate again, and has not."""
+        """Whether the client had to authenticate again and has not."""
         return self.expiry_ms is not None and self._clock.now_ms() >= self.expiry_ms
 
     def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
@@ -131,9 +131,11 @@ class Session:
         return self.expiry_ms is not None and self._clock.now_ms() >= self._since_ms + _SHORTEST_MS
 
     async def authenticate(self, token: bytes) -> tuple[Answer, int]:
-        """Take the client's next token; return the answer, and how long the session lasts from now (ms), 0 for ever.
+        """Process the client's next token. Return the answer, and how long the session lasts from now (ms), 0 for
+        unlimited.
 
-        Raises NotNow, and AuthenticationFailed, after which the connection is over."""
+        Raises NotNow, and AuthenticationFailed, which ends the connection.
+        """
         exchange = self._exchange
         if exchange is None:
             self.is_over = self.listener.protocol.has_sasl
@@ -149,7 +151,7 @@ class Session:
 
     def _end(self) -> None:
         self.is_over = True
-        self._exchange = None  # what the client has sent may be large
+        self._exchange = None  # the client's message may be large
 
     def _authenticated(self, outcome: Authenticated) -> int:
         now_ms = self._clock.now_ms()
@@ -176,7 +178,7 @@ class Session:
         return 0 if self.expiry_ms is None else self.expiry_ms - now_ms
 
     def abandon(self) -> None:
-        """Forget the exchange that has begun: the client has left."""
+        """Drop the exchange that has begun, since the client has left."""
         self._end()
 
     @property

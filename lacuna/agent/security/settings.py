@@ -1,4 +1,4 @@
-"""Security settings of an agent. Keys are Kafka's, and librdkafka's for the PEM files that Kafka has no names for."""
+"""Security settings of an agent. Keys are Kafka's, or librdkafka's for the PEM files that Kafka has no names for."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings(AuthorizerSettings):
-    """How clients are authenticated, and what they may do. Raises SettingsError."""
+    """How clients are authenticated and authorized. Raises SettingsError."""
 
     protocols: str = setting(
         "listener.security.protocol.map",
@@ -158,16 +158,16 @@ class SecuritySettings(AuthorizerSettings):
         check_settings(self)
 
     def names_issuer(self) -> bool:
-        """Return whether anything is said about whose tokens OAUTHBEARER takes."""
+        """Return whether any setting names the issuer of OAUTHBEARER tokens."""
         given = self.oauth_jwks, self.oauth_issuer, self.oauth_audience, self.oauth_scopes
         return self.oauth_unsecured or any(given)
 
     def of_tls(self) -> str:
-        """Return the key of a setting that is given and has an effect only on listeners with TLS, or ""."""
+        """Return the key of a given setting that only affects listeners with TLS, or ""."""
         return self._given("ssl.") if self.client_auth == "none" else "ssl.client.auth"
 
     def of_sasl(self) -> str:
-        """Return the key of a setting that is given and has an effect only on listeners with SASL, or ""."""
+        """Return the key of a given setting that only affects listeners with SASL, or ""."""
         return self._given("sasl.users.") or self._given("delegation.token.secret.")
 
     def _given(self, prefix: str) -> str:

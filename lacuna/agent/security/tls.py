@@ -1,4 +1,4 @@
-"""TLS of an agent's listeners, and of its connections to other agents: contexts made from files.
+"""TLS of an agent's listeners and of its connections to other agents: contexts created from files.
 
 A connection keeps the context that it began with.
 """
@@ -24,7 +24,7 @@ _CLIENT_AUTH: Final = {
 
 
 class _Contexts(NamedTuple):
-    """Of listeners without and with SASL, and of connections to other agents."""
+    """The contexts of listeners without and with SASL, and of connections to other agents."""
 
     without_sasl: ssl.SSLContext
     with_sasl: ssl.SSLContext
@@ -32,7 +32,7 @@ class _Contexts(NamedTuple):
 
 
 class Tls:
-    """The contexts of one agent. `now` is always when the connection begins, in loop time (seconds)."""
+    """The contexts of one agent. `now` is always the start of the connection, in loop time (seconds)."""
 
     def __init__(self, settings: SecuritySettings) -> None:
         """Raises UserError for files or values that cannot be used."""
@@ -40,12 +40,12 @@ class Tls:
         self.watched = Watched(_files_of(settings), self._make)
 
     def context(self, now: float, *, with_sasl: bool = False) -> ssl.SSLContext:
-        """Return the context of a listener. Clients of listeners with SASL are not asked for a certificate."""
+        """Return the context of a listener. Clients of listeners with SASL need no certificate."""
         contexts = self.watched.get(now)
         return contexts.with_sasl if with_sasl else contexts.without_sasl
 
     def client_context(self, now: float) -> ssl.SSLContext:
-        """Return the context with which this agent connects to others."""
+        """Return the context for this agent's connections to others."""
         return self.watched.get(now).to_peers
 
     def _make(self) -> _Contexts:
@@ -56,8 +56,8 @@ class Tls:
     def _to_peers(self) -> ssl.SSLContext:
         """Return a context with this agent's own certificate and authorities.
 
-        Agents know each other by the authority: their certificates need not name the addresses at which they listen.
-        Without an authority, each accepts only its own certificate, which all of them may have.
+        Agents trust each other by the authority, so their certificates need not name the addresses at which they
+        listen. Without an authority, each accepts only its own certificate, which all agents may share.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
@@ -85,8 +85,8 @@ class Tls:
         certificates, keys = _listed(settings.certificate), _listed(settings.key)
         if len(certificates) != len(keys):
             raise UserError(
-                f"ssl.certificate.location names {len(certificates)} files and ssl.key.location {len(keys)}: "
-                "name a key for each certificate"
+                f"ssl.certificate.location names {len(certificates)} files and ssl.key.location "
+                f"{len(keys)}: name one key for each certificate"
             )
         return list(zip(certificates, keys, strict=True))
 
@@ -100,7 +100,8 @@ class Tls:
                 context.set_ciphers(settings.cipher_suites)
             except ssl.SSLError as error:
                 raise UserError(
-                    f"ssl.cipher.suites names no suite that OpenSSL has: {settings.cipher_suites}"
+                    "ssl.cipher.suites names no suite that OpenSSL supports: "
+                    f"{settings.cipher_suites}"
                 ) from error
         _load(context, certificate, key, settings)
         context.verify_mode = _CLIENT_AUTH[client_auth]
@@ -112,7 +113,8 @@ class Tls:
         path = self._settings.authorities
         if not path:
             raise UserError(
-                "certificates of others are to be checked, and no authority is known: name its PEM file with --tls-ca"
+                "certificates of others must be checked, but no authority is known: name its PEM "
+                "file with --tls-ca"
             )
         trust_authorities(context, path, "ssl.ca.location")
 
@@ -130,19 +132,20 @@ def _limit_versions(context: ssl.SSLContext, names: str) -> None:
     unknown = set(_listed(names)) - set(_VERSIONS)
     if unknown or not _listed(names):
         raise UserError(
-            f"ssl.enabled.protocols is {names!r}: choose TLSv1.2, TLSv1.3 or both, with a comma between"
+            f"ssl.enabled.protocols is {names!r}; choose TLSv1.2, TLSv1.3 or both, separated by a "
+            "comma"
         )
     chosen = sorted(_VERSIONS[each] for each in _listed(names))
     context.minimum_version, context.maximum_version = chosen[0], chosen[-1]
 
 
 def _load(context: ssl.SSLContext, certificate: str, key: str, settings: SecuritySettings) -> str:
-    """Have a context present a certificate; return it (PEM), without its chain."""
+    """Let a context present a certificate, and return the certificate (PEM) without its chain."""
     if settings.keystore:
         return _load_keystore(context, settings)
     password = _secret(settings.key_password, "ssl.key.password")
     try:
-        # Without a password OpenSSL would ask for it on the terminal.
+        # Without a password, OpenSSL would prompt for it on the terminal.
         context.load_cert_chain(certificate, key, lambda: password)
     except (OSError, ssl.SSLError, ValueError) as error:
         raise UserError(
@@ -170,7 +173,7 @@ def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> str:
         raise UserError(f"the keystore {settings.keystore} has no key with a certificate")
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     pem += b"".join(each.public_bytes(Encoding.PEM) for each in (certificate, *chain))
-    # The ssl module reads files only. This one is the owner's alone, and is gone at once.
+    # The ssl module reads only files. This one is readable only by the owner, and is deleted at once.
     with tempfile.NamedTemporaryFile() as file:
         file.write(pem)
         file.flush()
@@ -186,7 +189,7 @@ def _secret(reference: str, setting: str) -> bytes:
 
 
 def _names(certificate: Path) -> Sequence[str]:
-    """Return the host names of the first certificate in a PEM file, in small letters."""
+    """Return the host names of the first certificate in a PEM file, in lower case."""
     with needing_extra("more than one file in ssl.certificate.location"):
         from cryptography import x509
 
@@ -211,7 +214,7 @@ def _chooser(
     }
 
     def choose(connection: ssl.SSLObject, name: str, _: ssl.SSLContext) -> None:
-        wanted = (name or "").lower()  # None for a client that asks for no name
+        wanted = (name or "").lower()  # None for a client that requests no name
         wildcard = f"*.{wanted.partition('.')[2]}"
         found = by_name.get(wanted) or by_name.get(wildcard)
         if found is not None:

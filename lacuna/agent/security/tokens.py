@@ -1,7 +1,7 @@
-"""Delegation tokens (KIP-48): who has one logs in by SCRAM with its id as the name and its HMAC as the password.
+"""Delegation tokens (KIP-48): a client logs in by SCRAM with the token's id as the name and its HMAC as the password.
 
-The control plane keeps the ids, owners and times of tokens. The HMAC is computed from the id with a key that all agents
-have (delegation.token.secret.key), so that what the control plane keeps gives nobody a token.
+The control plane stores the ids, owners and times of tokens. The HMAC is computed from the id with a key that all
+agents have (delegation.token.secret.key), so that the control plane's data is not enough to use a token.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _MOST_REMEMBERED: Final = 1024
 
 
 def principal_of(text: str) -> Principal:
-    """Return the principal that a token has as text: exactly that, where names begin or end with spaces too."""
+    """Return the principal that a token has as text, unchanged even if names begin or end with spaces."""
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
@@ -42,8 +42,8 @@ class DelegationTokens:
         self._key = read_secret(reference, "delegation.token.secret.key") if reference else b""
         if reference and len(self._key) < _LEAST_KEY_BYTES:
             raise UserError(
-                f"delegation.token.secret.key has {len(self._key)} bytes, with which tokens could be forged: "
-                f"choose {_LEAST_KEY_BYTES} random bytes or more"
+                f"delegation.token.secret.key has {len(self._key)} bytes, which is too short to "
+                f"prevent forged tokens: choose at least {_LEAST_KEY_BYTES} random bytes"
             )
         self._version = -1
         self._hmacs: dict[str, bytes] = {}
@@ -77,7 +77,7 @@ class DelegationTokens:
             self._by_hmac[self._hmacs[new]] = new
 
     async def find(self, token_id: str, mechanism: int) -> tuple[Verifier, Authenticated] | None:
-        """Return what SCRAM checks of a token, and whom it authenticates; None if it is not there or has expired."""
+        """Return the verifier of a token and its principal, or None if the token does not exist or has expired."""
         token = self._security.tokens.get(token_id)
         if not self._key or token is None or token.expiry_ms <= self._clock.now_ms():
             return None

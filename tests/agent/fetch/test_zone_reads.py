@@ -228,7 +228,7 @@ def test_wrong_bytes_of_an_owner_are_found_and_read_again(
         "agent 2 at agent-2:9092 gave",
         "agent 3 at agent-3:9092",
     ):
-        assert f"were damaged as {giver}" in caplog.text
+        assert f"were damaged when {giver}" in caplog.text
 
 
 def test_damage_in_the_bucket_is_nobodys_in_the_zone(
@@ -250,7 +250,7 @@ def test_damage_in_the_bucket_is_nobodys_in_the_zone(
     assert row["error_code"] == 2
     assert gets(stage) - before == 3 * SEGMENTS
     assert shared(one).metrics.damaged == 0
-    assert "were damaged as" not in caplog.text
+    assert "were damaged when" not in caplog.text
 
 
 def test_an_owner_whose_store_fails_says_so_and_who_reads_itself_reads_once(

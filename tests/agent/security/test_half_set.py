@@ -26,10 +26,10 @@ def access(*listeners: Listener, kept: Security | None = None, **given: object) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"authorities": "ca.pem"}, "ssl.ca.location is set and no listener uses TLS"),
-        ({"key": "key.pem"}, "ssl.key.location is set and no listener uses TLS"),
-        ({"client_auth": "required"}, "ssl.client.auth is set and no listener uses TLS"),
-        ({"users_file": "users.toml"}, "sasl.users.file is set and no listener uses SASL"),
+        ({"authorities": "ca.pem"}, "ssl.ca.location is set, but no listener uses TLS"),
+        ({"key": "key.pem"}, "ssl.key.location is set, but no listener uses TLS"),
+        ({"client_auth": "required"}, "ssl.client.auth is set, but no listener uses TLS"),
+        ({"users_file": "users.toml"}, "sasl.users.file is set, but no listener uses SASL"),
     ],
 )
 def test_what_no_listener_uses(given: dict[str, Any], message: str) -> None:

@@ -22,7 +22,7 @@ from tests.agent.security.sasl_clients import ScramClient
 from tests.doubles.clock import ManualClock
 
 NAMES = {SHA_256: "SCRAM-SHA-256", SHA_512: "SCRAM-SHA-512"}
-WRONG = "no such user or a wrong password"
+WRONG = "the user does not exist, or the password is wrong"
 
 
 async def no_tokens(_token_id: str, _mechanism: int) -> None:

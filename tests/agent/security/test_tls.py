@@ -221,9 +221,9 @@ async def test_keys_with_passwords(
     ("given", "message"),
     [
         ({"certificate": "/none"}, "/none cannot be read"),
-        ({"key": ""}, "name a key for each certificate"),
+        ({"key": ""}, "name one key for each certificate"),
         ({"tls_versions": "TLSv1.1"}, "choose TLSv1.2, TLSv1.3 or both"),
-        ({"cipher_suites": "NONE-SUCH"}, "no suite that OpenSSL has"),
+        ({"cipher_suites": "NONE-SUCH"}, "no suite that OpenSSL supports"),
         ({"client_auth": "required", "authorities": ""}, "name its PEM file with --tls-ca"),
     ],
 )

@@ -1,9 +1,9 @@
 """The public keys of an issuer of JWTs: a JWK set (RFC 7517) in a file or behind a URL, read again now and then.
 
-A key that is not known has the set read again, since an issuer may have begun to use a new one, but every ten seconds
-at most: whoever sends made-up key ids does not make agents ask the issuer more often. A file that has changed is read
-before its keys are used, and so is a set that is due: a key that was taken out of it is not used any more. If the set
-cannot be read, the keys that were known stay in use.
+An unknown key id makes the agent read the set again, since the issuer may have begun to use a new key. This happens at
+most every ten seconds, so that clients with invented key ids cannot overload the issuer. A changed file, or a set that
+is due, is read before its keys are used, so a removed key is not used any more. If the set cannot be read, the known
+keys stay in use.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ log = logging.getLogger("lacuna.agent")
 
 _MOST_BYTES: Final = 1 << 20
 _MOST_KEYS: Final = 1000
-#: To connect, and between two pieces of the answer.
+#: For connecting, and between two pieces of the answer.
 _PIECE_SECONDS: Final = 5.0
 _ALL_SECONDS: Final = 10.0
 _SHORTEST_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.0
 _PIECE_BYTES: Final = 1 << 16
 
-#: What a public key has; the rest of a JWK, and above all a private key, is dropped.
+#: The fields of a public key. The rest of a JWK, above all a private key, is dropped.
 _PUBLIC: Final = ("kty", "crv", "n", "e", "x", "y", "alg", "kid")
 _KINDS: Final = ("RSA", "EC", "OKP")
 
-#: A public key as RFC 7517 writes it.
+#: A public key in the format of RFC 7517.
 Jwk = Mapping[str, str]
 
 
@@ -48,9 +48,10 @@ class Jwks:
     def __init__(
         self, url: str, refresh_ms: int, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """`url` is https, http or file; `now` tells the seconds.
+        """`url` is https, http or file; `now` returns seconds.
 
-        Raises UserError for another URL, and for a file that cannot be used."""
+        Raises UserError for another URL, or for a file that cannot be used.
+        """
         self._url = url
         self._now = now
         self._refresh_seconds = refresh_ms / 1000
@@ -66,9 +67,9 @@ class Jwks:
             raise UserError(
                 "sasl.oauthbearer.jwks.endpoint.url must be a URL that begins with https://, http:// or file://"
             )
-        #: Without what may be secret.
+        #: Without parts that may be secret.
         self.name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-        #: Whether they come over a network without TLS.
+        #: Whether the keys come over a network without TLS.
         self.is_plain = (
             parts.scheme == "http" and not Listener(host=parts.hostname or "").is_loopback
         )
@@ -82,7 +83,9 @@ class Jwks:
             self._due = now() + self._refresh_seconds
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
-        """Return the keys with this id; without an id, all. Reads the set again if there is none, or if it is due."""
+        """Return the keys with this id, or all keys without an id. Reads the set again if no key matches, or if it is
+        due.
+        """
         now = self._now()
         if self._has_changed(now):
             self._due = self._next = now
@@ -95,7 +98,7 @@ class Jwks:
         return found
 
     def _has_changed(self, now: float) -> bool:
-        """Return whether the set is in a file that has changed since it was read. Looks once a second at most."""
+        """Return whether the set is in a file that has changed since the last read. Checks at most once a second."""
         if self._file is None or self.reading is not None or now < self._looked_at + _LOOK_SECONDS:
             return False
         self._looked_at = now
@@ -108,11 +111,11 @@ class Jwks:
     async def _read_again(self, now: float) -> None:
         self._begin(now)
         if self.reading is not None:
-            # A client that leaves meanwhile must not end what others wait for too.
+            # A client that leaves must not end a read that others wait for.
             await asyncio.wait((self.reading,), timeout=_ALL_SECONDS if self._keys else None)
 
     def _begin(self, now: float) -> None:
-        """Begin to read the set, unless that is being done or was done a moment ago."""
+        """Begin to read the set, unless it is being read or was read a moment ago."""
         if self.reading is None and now >= self._next:
             self._next = now + _SHORTEST_SECONDS
             self.reading = asyncio.get_running_loop().create_task(self._read_set(), name="jwks")
@@ -123,7 +126,7 @@ class Jwks:
             keys = read_jwks(await loop.run_in_executor(self._thread, _read, self._url))
         except (OSError, ValueError, http.client.HTTPException) as error:
             log.warning(
-                "the JWK set %s cannot be read, so the keys that are known stay in use (%d): %s",
+                "the JWK set %s cannot be read, so the known keys stay in use (%d): %s",
                 self.name,
                 len(self._keys),
                 error,
@@ -144,7 +147,7 @@ def _stamp(file: Path) -> Stamp | None:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows none: an issuer's keys come from where the operator said."""
+    """Follows no redirects: an issuer's keys come only from the configured URL."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -181,7 +184,7 @@ def read_jwks(content: bytes) -> Sequence[Jwk]:
         raise ValueError("it is nested too deeply") from None
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):
-        raise ValueError("it is not a JWK set: there is no list `keys`")
+        raise ValueError("it is not a JWK set, because it has no list `keys`")
     usable = [
         {name: each[name] for name in _PUBLIC if isinstance(each.get(name), str)}
         for each in keys[:_MOST_KEYS]

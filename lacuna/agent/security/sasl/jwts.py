@@ -1,7 +1,7 @@
-"""Which JWTs (RFC 7519) are taken, and whom they authenticate: the checks of Kafka's validators (KIP-255, KIP-768).
+"""Validates JWTs (RFC 7519) and finds their principals, with the checks of Kafka's validators (KIP-255, KIP-768).
 
-The signature must be by a key of the issuer's JWK set, with an asymmetric algorithm: `none` and HMAC are refused
-whatever the token says. Nothing that is raised here has a token, or a part of one, in its message.
+The signature must come from a key of the issuer's JWK set, with an asymmetric algorithm. `none` and HMAC are always
+rejected. No error message contains a token or a part of one.
 """
 
 import binascii
@@ -18,7 +18,7 @@ from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.controlplane.shared.principal import USER, Principal
 
-#: Algorithm -> the type of its keys, and their curve if only one will do.
+#: Algorithm -> the type of its keys, and their curve if only one is allowed.
 _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     **{f"{family}{size}": ("RSA", None) for family in ("RS", "PS") for size in (256, 384, 512)},
     "ES256": ("EC", "P-256"),
@@ -35,7 +35,7 @@ INSUFFICIENT: Final = "insufficient_scope"
 
 
 class TokenRefused(Exception):
-    """A token is not taken. The message is for the log; `status` is what the client is told (RFC 7628)."""
+    """A token is rejected. The message is for the log; the client receives `status` (RFC 7628)."""
 
     def __init__(self, message: str, status: str = INVALID) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class TokenRefused(Exception):
 
 
 class Validator(Protocol):
-    """Says whom a token authenticates."""
+    """Finds the identity that a token authenticates."""
 
     async def validate(self, token: str) -> Authenticated:
         """Raises TokenRefused."""
@@ -51,7 +51,7 @@ class Validator(Protocol):
 
 
 class Claims:
-    """The checks of what a token says."""
+    """The checks of a token's claims."""
 
     def __init__(self, settings: SecuritySettings, clock: WallClock, *, requires_iat: bool) -> None:
         self._clock = clock
@@ -64,7 +64,7 @@ class Claims:
         self.scopes = _listed(settings.oauth_scopes)
 
     def check(self, payload: bytes) -> Authenticated:
-        """Return whom the claims name, and until when. Raises TokenRefused."""
+        """Return the principal in the claims, and the expiry. Raises TokenRefused."""
         claims = _object(payload, "payload")
         now = self._clock.now_ms() / 1000
         expires = self._time(claims, "exp", is_required=True)
@@ -75,7 +75,7 @@ class Claims:
         if now < self._time(claims, "iat", is_required=self._requires_iat) - self._skew:
             raise TokenRefused("the token was issued in the future: compare the clocks")
         if self._issuer and claims.get("iss") != self._issuer:
-            raise TokenRefused("the token is of another issuer")
+            raise TokenRefused("the token has another issuer than sasl.oauthbearer.expected.issuer")
         self._check_audience(claims.get("aud"))
         self._check_scope(claims.get(self._scope))
         name = claims.get(self._sub)
@@ -87,7 +87,7 @@ class Claims:
 
     @staticmethod
     def _time(claims: Mapping[str, Any], name: str, *, is_required: bool = False) -> float:
-        """Return a NumericDate in seconds, 0 if there is none."""
+        """Return a NumericDate in seconds, or 0 if there is none."""
         value = claims.get(name)
         if value is None and not is_required:
             return 0
@@ -101,20 +101,22 @@ class Claims:
         named = [given] if isinstance(given, str) else given if isinstance(given, list) else []
         if self._audiences:
             if not any(each in named for each in self._audiences):
-                raise TokenRefused("the token is for another audience")
+                raise TokenRefused(
+                    "the token is for another audience than sasl.oauthbearer.expected.audience"
+                )
         elif given is not None:
             raise TokenRefused(
-                "the token is for an audience, and sasl.oauthbearer.expected.audience is not set"
+                "the token names an audience, but sasl.oauthbearer.expected.audience is not set"
             )
 
     def _check_scope(self, given: object) -> None:
         has = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
         if any(each not in has for each in self.scopes):
-            raise TokenRefused("the token lacks a scope that is required", INSUFFICIENT)
+            raise TokenRefused("the token lacks a required scope", INSUFFICIENT)
 
 
 class JwtValidator:
-    """Takes tokens that the issuer has signed."""
+    """Accepts tokens that the issuer has signed."""
 
     def __init__(self, claims: Claims, keys: Jwks) -> None:
         """Raises UserError if PyJWT is missing."""
@@ -136,7 +138,7 @@ class JwtValidator:
         if not found:
             raise TokenRefused(f"{self._keys.name} has no key for the token")
         if kid is None and len(found) > 1:
-            raise TokenRefused("the token does not say which key it is signed with")
+            raise TokenRefused("the token does not name the key that signed it")
         return self._claims.check(self._payload(token, algorithm, found[0]))
 
     def _payload(self, token: str, algorithm: str, jwk: Jwk) -> bytes:
@@ -148,11 +150,11 @@ class JwtValidator:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise TokenRefused(f"a key of {self._keys.name} cannot be used") from error
         if isinstance(key.key, RSAPublicKey) and key.key.key_size < _LEAST_RSA_BITS:
-            raise TokenRefused(f"a key of {self._keys.name} has less than {_LEAST_RSA_BITS} bits")
+            raise TokenRefused(f"a key of {self._keys.name} has fewer than {_LEAST_RSA_BITS} bits")
         try:
             found = self._jws.decode(token, key, algorithms=[algorithm])
         except jwt.InvalidSignatureError:
-            raise TokenRefused("the signature of the token is wrong") from None
+            raise TokenRefused("the signature of the token is invalid") from None
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
             raise TokenRefused("the token cannot be read") from None
         assert isinstance(found, bytes)
@@ -160,7 +162,7 @@ class JwtValidator:
 
 
 class UnsecuredValidator:
-    """Takes tokens that nobody has signed, for development (RFC 7515, appendix A.5)."""
+    """Accepts unsigned tokens, for development (RFC 7515, appendix A.5)."""
 
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
@@ -170,7 +172,10 @@ class UnsecuredValidator:
         algorithm, _ = _header(token)
         _, payload, signature = token.split(".")
         if algorithm != "none" or signature:
-            raise TokenRefused("the token is signed, and only unsecured ones are taken here")
+            raise TokenRefused(
+                "the token is signed, but this agent accepts only unsigned ones: unset "
+                "sasl.oauthbearer.unsecured"
+            )
         return self._claims.check(_decoded(payload))
 
 
@@ -184,7 +189,7 @@ def _header(token: str) -> tuple[str, str | None]:
     if not isinstance(algorithm, str) or not isinstance(kid, str | None):
         raise TokenRefused("the header of the token cannot be read")
     if "crit" in header or "b64" in header:
-        raise TokenRefused("the token needs an extension that is not known here")
+        raise TokenRefused("the token needs an extension that is not supported")
     return algorithm, kid
 
 
@@ -202,11 +207,11 @@ def _decoded(part: str) -> bytes:
     try:
         return urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except (binascii.Error, ValueError):
-        raise TokenRefused("a part of the token is not Base64") from None
+        raise TokenRefused("a part of the token is not valid Base64") from None
 
 
 def _fits(key: Jwk, algorithm: str) -> bool:
-    """Return whether a key is for an algorithm, as far as it says."""
+    """Return whether a key can be used with an algorithm, as far as the key says."""
     kind, curve = _ALGORITHMS[algorithm]
     return (
         key["kty"] == kind

@@ -1,24 +1,26 @@
-"""What a SASL mechanism is to a connection: an exchange that takes the client's tokens one after another."""
+"""The interface between a SASL mechanism and a connection: an exchange that takes the client's tokens in turn."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from lacuna.controlplane.shared.principal import Principal
 
-#: A longer token is refused, and so is a longer request of a client that has not authenticated; in bytes. It is the
-#: default of Kafka's sasl.server.max.receive.size.
+#: Longer tokens, and longer requests of a client that has not authenticated, are rejected; in bytes. The default of
+#: Kafka's sasl.server.max.receive.size.
 MOST_TOKEN_BYTES: Final = 512 * 1024
-#: A longer one of SCRAM or PLAIN fails, in bytes: only the tokens of OAUTHBEARER are large.
+#: The most bytes of a SCRAM or PLAIN token. Only OAUTHBEARER tokens are large.
 MOST_PASSWORD_TOKEN_BYTES: Final = 8 * 1024
 
 
 class AuthenticationFailed(Exception):
-    """The client is not who it says. The message is for the log; clients are told `told`, which gives nothing away."""
+    """The client could not be authenticated. The message is for the log; the client receives `told`, which reveals
+    nothing.
+    """
 
     def __init__(self, message: str, told: str = "") -> None:
         super().__init__(message)
         self.told = told
-        #: Whether it is in the log already.
+        #: Whether the failure is already in the log.
         self.is_logged = False
 
 
@@ -29,9 +31,10 @@ def check_size(token: bytes) -> None:
 
 
 class Authenticated(NamedTuple):
-    """Who the client is, and until when (wall clock, ms since 1970) its credentials are valid, None for ever.
+    """The client's principal, and when its credentials expire (wall clock, ms since 1970), None for never.
 
-    `is_token` says that it came with a delegation token."""
+    `is_token` says that it authenticated with a delegation token.
+    """
 
     principal: Principal
     expiry_ms: int | None = None
@@ -39,9 +42,10 @@ class Authenticated(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The token that answers the client's, and who it is once the exchange is complete.
+    """The token that answers the client's, and its identity once the exchange is complete.
 
-    `refusal` is why it will fail, where the client is told so first and confirms it."""
+    `refusal` is the reason for failure, if the client first receives it and confirms it.
+    """
 
     token: bytes
     outcome: Authenticated | None = None
@@ -52,9 +56,9 @@ class Exchange(Protocol):
     """One authentication."""
 
     async def respond(self, token: bytes) -> Answer:
-        """Take the client's next token. Raises AuthenticationFailed."""
+        """Process the client's next token. Raises AuthenticationFailed."""
         ...
 
 
-#: The mechanisms that are enabled, by name; each makes an exchange.
+#: The enabled mechanisms by name; each creates an exchange.
 Mechanisms = Mapping[str, Callable[[], Exchange]]

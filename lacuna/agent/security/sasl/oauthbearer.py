@@ -1,7 +1,7 @@
-"""OAUTHBEARER (RFC 7628): a client authenticates with a token that others have issued, as Kafka's server takes it.
+"""OAUTHBEARER (RFC 7628): a client authenticates with a token from an issuer, as in Kafka.
 
-A token that is refused is answered with JSON that says so, and the authentication fails once the client has confirmed
-that with a byte of value 1.
+A rejected token is answered with JSON that says so. The authentication fails once the client has confirmed that with a
+byte of value 1.
 """
 
 import json
@@ -13,7 +13,7 @@ from lacuna.agent.security.sasl.mechanism import Answer, AuthenticationFailed
 from lacuna.controlplane.shared.config_values import printable
 
 _CONFIRMED: Final = b"\x01"
-# A name, as SCRAM escapes it; pairs of extensions, one of which is auth.
+# A name, escaped as in SCRAM; then pairs of extensions, one of which is auth.
 _FIRST: Final = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[\x02-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
     rb"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
@@ -22,7 +22,7 @@ _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.+/=a-zA-Z0-9]+)", re.
 
 
 class FirstMessage(NamedTuple):
-    """What the client sends first; `authzid` is "" if it names nobody."""
+    """The client's first message; `authzid` is "" if it names no identity."""
 
     authzid: str
     token: str
@@ -44,7 +44,7 @@ def read_first_message(data: bytes) -> FirstMessage:
 
 
 class OAuthBearerExchange:
-    """One authentication. `scopes` are those that tokens must have, for the client to know."""
+    """One authentication. `scopes` has the scopes that tokens must have, for the client's information."""
 
     __slots__ = ("_refusal", "_scopes", "_validator")
 
@@ -54,14 +54,14 @@ class OAuthBearerExchange:
         self._refusal: AuthenticationFailed | None = None
 
     async def respond(self, token: bytes) -> Answer:
-        """Take the client's token, or what confirms its refusal. Raises AuthenticationFailed."""
+        """Process the client's token, or the confirmation of its rejection. Raises AuthenticationFailed."""
         if self._refusal is not None:
             if token != _CONFIRMED:
-                raise AuthenticationFailed("it did not confirm that its token was refused")
+                raise AuthenticationFailed("the client did not confirm that its token was rejected")
             try:
                 raise self._refusal
             finally:
-                self._refusal = None  # it refers to this by its traceback
+                self._refusal = None  # the exception refers to this through its traceback
         message = read_first_message(token)
         try:
             outcome = await self._validator.validate(message.token)
@@ -74,6 +74,7 @@ class OAuthBearerExchange:
             return Answer(text.encode(), refusal=self._refusal)
         if message.authzid not in ("", outcome.principal.name):
             raise AuthenticationFailed(
-                f"{printable(str(outcome.principal))} asks to act as another user, which is not possible"
+                f"{printable(str(outcome.principal))} asks to act as another user, which is not "
+                "supported"
             )
         return Answer(b"", outcome)

@@ -1,7 +1,7 @@
-"""PLAIN (RFC 4616): a user and a password, compared with what SCRAM keeps of it, so that no password is kept.
+"""PLAIN (RFC 4616): a user and a password, which is compared with SCRAM's verifiers, so that no password is stored.
 
-A password must fit all that is kept of the user's, for whichever mechanism: who changes one of two passwords does not
-want the old one to be taken any more, and nothing says which of the two is older.
+A password must match all verifiers of the user, for every mechanism. A user who changes one of two passwords does not
+want the old one to be accepted any more, and nothing shows which of the two is older.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ _MOST_REMEMBERED: Final = 1024
 
 
 class PlainPasswords:
-    """Compares passwords in a thread of its own, since that takes milliseconds. Remembers those that were right.
+    """Compares passwords in a separate thread, since that takes milliseconds. Remembers correct ones.
 
-    What is remembered is a digest under a key that only this process has, beside the verifiers that it fits.
+    The memory holds a digest under a key of this process, beside the matching verifiers.
     """
 
     def __init__(self, users: Users) -> None:
@@ -37,13 +37,15 @@ class PlainPasswords:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 
     async def are_right(self, user: str, password: bytes) -> bool:
-        """Return whether it is the user's password. Raises AuthenticationFailed if it is one of two."""
+        """Return whether the password is the user's. Raises AuthenticationFailed if it matches only some of the
+        verifiers.
+        """
         kept = [self._users.find(user, mechanism) for mechanism in HASHES]
         digest = hmac.digest(self._key, f"{user}\0".encode() + password, "sha256")
         if self._right.get(digest) == kept:
             self._right.move_to_end(digest)
             return True
-        # As many comparisons for everybody: how long they take tells nothing.
+        # The same number of comparisons for every user, so that their duration reveals nothing.
         compared = [
             (mechanism, found or self._users.decoy(user, mechanism))
             for mechanism, found in zip(HASHES, kept, strict=True)
@@ -55,8 +57,8 @@ class PlainPasswords:
             return False
         if not all(of_user):
             raise AuthenticationFailed(
-                "the password is right for one of the user's SCRAM mechanisms and wrong for the other: set the same "
-                "for both, as `lacuna users add` does, or remove one of them"
+                "the password matches one of the user's SCRAM mechanisms but not the other: set "
+                "the same password for both, as `lacuna users add` does, or remove one of them"
             )
         self._right[digest] = kept
         if len(self._right) > _MOST_REMEMBERED:
@@ -81,7 +83,7 @@ class PlainExchange:
         self._passwords = passwords
 
     async def respond(self, token: bytes) -> Answer:
-        """Take AUTHZID NUL USER NUL PASSWORD. Raises AuthenticationFailed."""
+        """Process AUTHZID NUL USER NUL PASSWORD. Raises AuthenticationFailed."""
         check_size(token)
         parts = token.split(b"\0")
         if len(parts) != 3 or not parts[1] or not parts[2]:
@@ -91,7 +93,7 @@ class PlainExchange:
         except UnicodeDecodeError as error:
             raise AuthenticationFailed("its PLAIN message is not UTF-8") from error
         if other not in ("", user):
-            raise AuthenticationFailed("it asks to act as another user, which is not possible")
+            raise AuthenticationFailed("it asks to act as another user, which is not supported")
         if not await self._passwords.are_right(user, parts[2]):
-            raise AuthenticationFailed("no such user or a wrong password")
+            raise AuthenticationFailed("the user does not exist, or the password is wrong")
         return Answer(b"", Authenticated(Principal(USER, user)))

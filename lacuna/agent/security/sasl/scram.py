@@ -1,7 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512: the server's side of RFC 5802, with Kafka's extension for delegation tokens.
 
-A user that does not exist is asked as one that does, and fails at the end like a wrong password: who exists is not
-told. The server's nonce is new in each exchange, so that a recorded one is worth nothing.
+An exchange for a user that does not exist proceeds as for any other, and fails at the end as with a wrong password, so
+that clients cannot find out which users exist. The server's nonce is new in each exchange, so that a recorded one is
+useless.
 """
 
 import base64
@@ -28,7 +29,7 @@ _FIRST: Final = re.compile(
 )
 _FINAL: Final = re.compile(rb"(?P<bare>c=[^,]+,r=[^,]+),p=(?P<proof>[^,]+)")
 
-#: token id -> its verifier for a mechanism and whom it authenticates, or None if there is no such token.
+#: token id -> its verifier for a mechanism and its principal, or None if there is no such token
 FindToken = Callable[[str, int], Awaitable[tuple[Verifier, Authenticated] | None]]
 
 
@@ -69,7 +70,7 @@ class ScramExchange:
         self._outcome: Authenticated | None = None
 
     async def respond(self, token: bytes) -> Answer:
-        """Take the client's first or final message. Raises AuthenticationFailed."""
+        """Process the client's first or final message. Raises AuthenticationFailed."""
         check_size(token)
         return self._final(token) if self._has_begun else await self._first(token)
 
@@ -83,10 +84,10 @@ class ScramExchange:
             other = _unescaped(match["authzid"] or b"")
         except ValueError as error:
             raise AuthenticationFailed(
-                "its name is not UTF-8 or has an equals sign that is not escaped"
+                "its name is not UTF-8 or has an unescaped equals sign"
             ) from error
         if other not in ("", user):
-            raise AuthenticationFailed("it asks to act as another user, which is not possible")
+            raise AuthenticationFailed("it asks to act as another user, which is not supported")
         verifier = await self._look_up(user, b"tokenauth=true" in match["more"].split(b","))
         self._verifier = verifier or self._users.decoy(user, self._mechanism)
         nonce = match["nonce"] + self._new_nonce()
@@ -111,9 +112,9 @@ class ScramExchange:
 
     def _final(self, token: bytes) -> Answer:
         auth_message, expected = self._auth_message, self._expected
-        self._auth_message = self._expected = b""  # it ends here
+        self._auth_message = self._expected = b""  # the exchange ends here
         match = _FINAL.fullmatch(token)
-        # The part without the proof must be what the server's message asked for, byte by byte: binding and nonce.
+        # The part without the proof (the binding and the nonce) must match the server's message byte for byte.
         if match is None or match["bare"] != expected:
             raise AuthenticationFailed("its final SCRAM message does not belong to this exchange")
         name = HASHES[self._mechanism]
@@ -128,13 +129,13 @@ class ScramExchange:
         key = hashlib.new(name, client_key).digest()
         is_right = hmac.compare_digest(key, self._verifier.stored_key)
         if not is_right or self._outcome is None:
-            raise AuthenticationFailed("no such user or a wrong password")
+            raise AuthenticationFailed("the user does not exist, or the password is wrong")
         answer = hmac.digest(self._verifier.server_key, auth_message, name)
         return Answer(b"v=" + base64.b64encode(answer), self._outcome)
 
 
 def _unescaped(name: bytes) -> str:
-    """Return a name as RFC 5802 writes it, =2C for a comma and =3D for an equals sign. Raises ValueError."""
+    """Return a name without the escapes of RFC 5802: =2C for a comma and =3D for an equals sign. Raises ValueError."""
     if re.search(rb"=(?!2C|3D)", name):
         raise ValueError
     return name.decode("utf-8").replace("=2C", ",").replace("=3D", "=")

@@ -1,6 +1,6 @@
-"""The users that SCRAM and PLAIN know: those of the control plane, and those of a file.
+"""The users of SCRAM and PLAIN: those of the control plane, and those of a file.
 
-A file (sasl.users.file) has the users that must be there before anybody can add others, in TOML:
+The file (sasl.users.file) has the users that must exist before others can be added, in TOML:
 
     admin = "file:/run/secrets/admin"
     other = "env:OTHER_PASSWORD"
@@ -31,12 +31,12 @@ LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
 _SALT_BITS: Final = 130
 _DIGITS: Final = string.digits + string.ascii_lowercase
-#: Who asks waits at most this long until new salts are in use. Ten users of a file take half of it.
+#: The longest wait until new salts are in use. Ten users of a file take half of it.
 _MOST_WAIT_SECONDS: Final = 0.1
 
 
 class Verifier(NamedTuple):
-    """What SCRAM keeps of a password (RFC 5802)."""
+    """SCRAM's verifier of a password (RFC 5802)."""
 
     iterations: int
     salt: bytes
@@ -47,7 +47,7 @@ class Verifier(NamedTuple):
 def verifier(
     password: bytes, mechanism: int, salt: bytes = b"", iterations: int = LEAST_ITERATIONS
 ) -> Verifier:
-    """Return the verifier of a password, with a salt of its own unless one is given. Takes milliseconds."""
+    """Return the verifier of a password, with a new salt unless one is given. Takes milliseconds."""
     name = HASHES[mechanism]
     salt = salt or _salt(secrets.randbits(_SALT_BITS))
     return verifier_of(
@@ -64,7 +64,9 @@ def verifier_of(salted_password: bytes, mechanism: int, salt: bytes, iterations:
 
 
 def _salt(number: int) -> bytes:
-    """Return a salt as Kafka's tools make it: a number in base 36. Others would tell where a verifier comes from."""
+    """Return a salt in the form of Kafka's tools: a number in base 36. Another form would reveal a verifier's
+    origin.
+    """
     digits = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -73,13 +75,13 @@ def _salt(number: int) -> bytes:
 
 
 def derived_salt(key: bytes, name: str, mechanism: int) -> bytes:
-    """Return the salt of a name under a key, without which nobody can tell it from one that Kafka's tools made."""
+    """Return the salt of a name under a key. Without the key, it cannot be told from a salt of Kafka's tools."""
     seed = hmac.digest(key, f"{mechanism}:{name}".encode(), "sha256")
     return _salt(int.from_bytes(seed, "big") >> (256 - _SALT_BITS))
 
 
 class _Derived(NamedTuple):
-    """What follows from a secret: a key for salts, and the users of the file."""
+    """The values derived from a secret: a key for salts, and the users of the file."""
 
     key: bytes
     of_file: Mapping[tuple[str, int], Verifier]
@@ -88,8 +90,8 @@ class _Derived(NamedTuple):
 class Users:
     """Looks up verifiers. Users of the file come first.
 
-    Their salts, and those of users that do not exist, follow from a secret of the cluster, so that no agent can be told
-    from another by them. Each leader has a new one.
+    Their salts, and those of users that do not exist, are derived from a secret of the cluster, so that agents cannot
+    be distinguished by salts. Each leader has a new secret.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class Users:
         self._derive(self._used or os.urandom(32))
 
     def __bool__(self) -> bool:
-        """Whether there is any user."""
+        """Whether there are any users."""
         return bool(self._passwords or self._security.credentials)
 
     def _derive(self, secret: bytes) -> None:
@@ -132,7 +134,7 @@ class Users:
         return self._derived
 
     def find(self, user: str, mechanism: int) -> Verifier | None:
-        """Return what is kept of a user's password for a mechanism."""
+        """Return the verifier of a user's password for a mechanism."""
         found = self._current().of_file.get((user, mechanism))
         if found is not None:
             return found
@@ -142,18 +144,20 @@ class Users:
         return Verifier(kept.iterations, kept.salt, kept.stored_key, kept.server_key)
 
     def is_of_file(self, user: str) -> bool:
-        """Return whether a user is in the file, so that what the control plane keeps of him is not used."""
+        """Return whether a user is in the file, whose password takes precedence over the control plane's."""
         return user in self._passwords
 
     def decoy(self, user: str, mechanism: int) -> Verifier:
-        """Return what looks like a user's, always the same for one name, so that nobody learns who exists."""
+        """Return a verifier that looks real and is always the same for one name, so that clients cannot find out which
+        users exist.
+        """
         salts = self._current().key
         key = hmac.digest(salts, f"decoy:{user}".encode(), HASHES[mechanism])
         return Verifier(LEAST_ITERATIONS, derived_salt(salts, user, mechanism), key, key)
 
 
 def read_users(path: Path) -> dict[str, bytes]:
-    """Read a file of users: the passwords by name. Raises UserError, without secrets."""
+    """Read a file of users, and return the passwords by name. Raises UserError, without secrets."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
