@@ -1,4 +1,4 @@
-"""The clock that the control plane is given, and the time that it makes of it."""
+"""The control plane's source of time, and the steady time derived from it."""
 
 import asyncio
 import logging
@@ -8,23 +8,23 @@ from typing import Final, Protocol
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How far the time and the clocks may be apart before the time is in doubt.
+#: The difference between the time and the clocks beyond which the time is in doubt.
 _FAR_MS: Final = 3_600_000
-#: How long clocks must be far ahead before they are believed, but not after an outage, and how long nothing is deleted
+#: How long clocks must be far ahead before they are believed, except after an outage, and how long nothing is deleted
 #: by age after that.
 _STANDS_MS: Final = 60_000
 _SETTLES_MS: Final = 600_000
-#: How long the clock of a witness counts after it was heard, how often all are looked at, and how many at most.
+#: How long the clock of a witness counts after its last report, how often all are compared, and the most that are kept.
 _REMEMBERED_MS: Final = 60_000
 _JUDGED_MS: Final = 1_000
 _MOST_WITNESSES: Final = 1_000
-#: The witness that is no agent: what the object store says is the date of its answers.
+#: The witness that is not an agent: the date in the object store's answers.
 STORE: Final = "store"
-#: How much of an outage leases and transactions may be given back.
+#: The most of an outage that leases and transactions may be given back.
 _OUTAGE_MS: Final = 120_000
 _TOLD_MS: Final = 1_000
 
-# On Linux the monotonic clock stands still while the machine is suspended.
+# On Linux, the monotonic clock stands still while the machine is suspended.
 _SINCE_START: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -36,7 +36,7 @@ class Clock(Protocol):
         ...
 
     def passed_ms(self) -> float:
-        """Return how many milliseconds have passed since a fixed time; nobody can set this clock."""
+        """Return the milliseconds since a fixed time. This clock cannot be set."""
         ...
 
     async def sleep(self, duration_ms: int) -> None:
@@ -45,14 +45,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The clock of the machine."""
 
     def now_ms(self) -> int:
         """Return the system time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def passed_ms(self) -> float:
-        """Return the milliseconds since the machine was started, with those that it was suspended."""
+        """Return the milliseconds since the machine was started, including the time that it was suspended."""
         return time.clock_gettime_ns(_SINCE_START) / 1_000_000
 
     async def sleep(self, duration_ms: int) -> None:
@@ -61,23 +61,25 @@ class SystemClock:
 
 
 class SteadyTime:
-    """The time of a clock without its jumps: it passes at half to twice the real pace until both agree again.
+    """The time of a clock without its jumps: after a jump, it passes at half to twice the real pace until both agree
+    again.
 
-    Leases, transactions, pins and the grace of collection end at a time that is in the journal. They would all end at
-    once if the time jumped forwards, and none if it stood still after a jump backwards. While no control plane runs,
-    the time stands still for a while, since nobody can renew a lease or end a transaction.
+    Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
+    forwards, they would all end at once. If it stood still after a jump backwards, none would end. While no control
+    plane runs, the time stands still for a while, since no lease can be renewed and no transaction ended.
 
-    A clock that is more than an hour ahead is believed only once the other clocks of the cluster agree (`hear`): what
-    is in the journal stays there. Until then the time is in doubt (`is_doubtful`), and nothing may be deleted by age.
+    A clock that is more than an hour ahead is believed only once the other clocks of the cluster agree (`hear`),
+    because times in the journal cannot be undone. Until then, the time is in doubt (`is_doubtful`), and nothing may be
+    deleted by age.
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:
-        """`last_ms` is the last time in the journal, with which the time begins; 0 if there is none."""
+        """`last_ms` is the last time in the journal, at which the time begins; 0 if there is none."""
         self._clock = clock
         self._passed_ms = clock.passed_ms()
         self._witnesses = Witnesses()
         now_ms = clock.now_ms()
-        # Nobody knows how long no control plane ran: the last record may be old because there was nothing to decide.
+        # The length of the outage is unknown: the last record may be old because there was nothing to decide.
         is_near = now_ms <= last_ms + _FAR_MS
         outage_ms = _OUTAGE_MS if is_near else now_ms
         self._now_ms = float(max(last_ms, now_ms - outage_ms) if last_ms else now_ms)
@@ -91,11 +93,11 @@ class SteadyTime:
         """How far the clocks are ahead of this time, or behind it if that is negative."""
 
     def hear(self, witness: int | str, now_ms: int) -> None:
-        """Take note of what another clock shows now: that of an agent, by its node id, or of the `STORE`."""
+        """Record the time of another clock: that of an agent, by its node id, or of the `STORE`."""
         self._witnesses.hear(witness, now_ms - self._clock.passed_ms(), self._clock.passed_ms())
 
     def take_leap(self) -> int:
-        """Return by how much the time has leapt forwards since the last call; 0 as a rule."""
+        """Return how far the time has leapt forwards since the last call, normally 0."""
         if not self._leap_ms:
             return 0
         leap_ms, self._leap_ms = self._leap_ms, 0.0
@@ -124,7 +126,7 @@ class SteadyTime:
         return int(self._now_ms)
 
     def _stands(self, passed_ms: float) -> bool:
-        """Whether the clocks have been far ahead for long enough: an operator may have mistyped a time."""
+        """Whether the clocks have been far ahead for long enough, since an operator may have mistyped a time."""
         if self._ahead_since_ms is None:
             self._ahead_since_ms = passed_ms
         return passed_ms - self._ahead_since_ms >= _STANDS_MS
@@ -135,7 +137,8 @@ class SteadyTime:
         self._settles_ms = passed_ms + _SETTLES_MS
         self._is_apart = False
         _log.warning(
-            "the time went forwards by %.0f s to that of the clocks, which agree; nothing is deleted by age for %d min",
+            "the time moved forwards by %.0f s to that of the clocks, which agree; nothing is "
+            "deleted by age for %d min",
             behind_ms / 1000,
             _SETTLES_MS // 60_000,
         )
@@ -152,13 +155,14 @@ class SteadyTime:
                 "ahead of" if self.apart_ms > 0 else "behind",
             )
         elif was_doubtful and not self.is_doubtful:
-            _log.warning("the time is not in doubt any more")
+            _log.warning("the time is no longer in doubt")
 
     def _tell(self, behind_ms: float) -> None:
         is_apart = abs(behind_ms) > _TOLD_MS
         if is_apart and not self._is_apart:
             _log.warning(
-                "the machine's clock was set %s by %.0f s, which the control plane's time follows at %s the pace",
+                "the machine's clock was set %s by %.0f s; the control plane's time follows it "
+                "at %s the pace",
                 "forwards" if behind_ms > 0 else "backwards",
                 abs(behind_ms) / 1000,
                 "twice" if behind_ms > 0 else "half",
@@ -167,7 +171,7 @@ class SteadyTime:
 
 
 class Witnesses:
-    """The clocks of agents and of the object store, each as far as it is ahead of `Clock.passed_ms`."""
+    """The clocks of agents and of the object store, each as its lead over `Clock.passed_ms`."""
 
     def __init__(self) -> None:
         self._heard: dict[int | str, tuple[float, float]] = {}
@@ -180,7 +184,7 @@ class Witnesses:
         return not self._heard
 
     def hear(self, witness: int | str, ahead_ms: float, passed_ms: float) -> None:
-        """Remember one, and look at all of them at the next question."""
+        """Remember a clock, and compare all of them at the next question."""
         self._heard.pop(witness, None)
         self._heard[witness] = (ahead_ms, passed_ms)
         if len(self._heard) > _MOST_WITNESSES:
@@ -188,7 +192,7 @@ class Witnesses:
         self._judged_ms = -inf
 
     def agreed(self, passed_ms: float) -> float | None:
-        """Return a time that most agents and the store have reached; None if none of them was heard lately."""
+        """Return a time that most agents and the store have reached, or None if none of them was heard lately."""
         if passed_ms >= self._judged_ms + _JUDGED_MS:
             self._judged_ms = passed_ms
             self._agreed = self._judge(passed_ms)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class Context(NamedTuple):
     """The circumstances under which one command is decided.
 
-    `now_ms` is the control plane's clock, never behind the last journal record; each call of `new_id` returns 16
-    random bytes; `token` identifies the waiting caller, so that the reply to a parked command can find it; `session`
-    is the number of the session that sent the command, or 0 if none did. While `is_time_doubtful`, clocks do not agree
+    `now_ms` is the control plane's clock, never behind the last journal record. Each call of `new_id` returns 16 random
+    bytes. `token` identifies the waiting caller, so that the reply to a parked command can find it. `session` is the
+    number of the session that sent the command, or 0 if none did. While `is_time_doubtful`, the clocks do not agree
     with `now_ms`, so nothing may be deleted by age.
     """
 
@@ -27,10 +27,10 @@ class Context(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Decision:
-    """What a verb decided.
+    """The decision of a verb.
 
-    `records` are to be journalled. `reply` is None if the command is parked under its token. `completions` are replies
-    to commands parked earlier, each with its token.
+    `records` must be written to the journal. `reply` is None if the command is parked under its token. `completions`
+    are replies to commands parked earlier, each with its token.
     """
 
     records: "list[JournalRecord]" = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A Unix socket that listens before anything else does: what serves there is started by the first connection."""
+"""A Unix socket that listens before anything else does: the first connection starts its server."""
 
 import asyncio
 import logging
@@ -16,10 +16,10 @@ _BLOCK: Final = 1 << 16
 
 
 class Doorstep:
-    """Listens at the path of a Unix socket until somebody connects.
+    """Listens at the path of a Unix socket until the first connection.
 
-    `open_at` then starts a server at another path, whose socket takes the place of this one. Connections that came
-    before are passed on to it.
+    `open_at` then starts a server at another path, whose socket replaces this one. Earlier connections are passed on to
+    it.
     """
 
     def __init__(self, path: str, open_at: Callable[[str], Awaitable[None]]) -> None:
@@ -41,7 +41,7 @@ class Doorstep:
         self._listener = await asyncio.start_unix_server(self._welcome, sock=bound)
 
     async def stop(self) -> None:
-        """End: the server that was opened, if any, goes on."""
+        """Stop listening. A server that was opened keeps running."""
         if self._listener is not None:
             self._listener.close()
         tasks = [*self._guests, *([self._opening] if self._opening else [])]

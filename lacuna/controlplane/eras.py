@@ -1,7 +1,7 @@
-"""Which positions and ids to use after a loss of the journal, so that none repeats a lost one.
+"""Chooses the positions and ids to use after a loss of the journal, so that none repeats a lost one.
 
-Nobody knows how many numbers the lost part of the journal gave out. An era, the time between two losses, has room for
-more numbers than a cluster ever uses, so the first number of the next era is greater than every lost one.
+The number of ids in the lost part of the journal is unknown. An era, the time between two losses, has room for more
+numbers than a cluster ever uses, so the first number of the next era is greater than every lost one.
 """
 
 from typing import Final

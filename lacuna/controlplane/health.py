@@ -12,14 +12,14 @@ _SERVICE: Final = "/grpc.health.v1.Health/"
 
 
 class Health:
-    """Tells whether each of some services serves, also whoever watches it."""
+    """Reports whether each service serves, also to watchers."""
 
     def __init__(self) -> None:
         self._serving: dict[str, bool] = {}
         self._changed = asyncio.Event()
 
     def set(self, service: str, *, is_serving: bool) -> None:
-        """Say whether a service serves from now on."""
+        """Set whether a service serves from now on."""
         self._serving[service] = is_serving
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

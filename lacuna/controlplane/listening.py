@@ -1,7 +1,7 @@
-"""Listens for gRPC: addresses, certificates, and what a client can make this process hold.
+"""Listens for gRPC: addresses, certificates, and bounds on the resources of clients.
 
-A client is anybody that reaches the port, or that also has a certificate. What gRPC's core does not bound by itself, or
-not tightly enough, is bounded here.
+Anyone who can reach the port, and has a certificate if those are required, can be a client. This module bounds what
+gRPC's core does not bound, or not tightly enough.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ _log = logging.getLogger("lacuna.controlplane")
 
 M = TypeVar("M", bound=Message)
 
-#: A client of ours makes one call on a connection; a health check few.
+#: Lacuna's clients make one call on a connection, and health checks a few.
 _MAX_CALLS_A_CONNECTION: Final = 8
 _MAX_CALLS: Final = 4_000
 _MAX_CONNECTIONS: Final = 4_000
-#: A client sends a command of 32 MiB at most, after up to 4 MiB of others (`SessionLimits`).
+#: A client sends a command of at most 32 MiB, after up to 4 MiB of others (`SessionLimits`).
 _MAX_MESSAGE: Final = 40 << 20
-#: The request of a call that has one comes at once, and is small.
+#: The only request of a call arrives at once, and is small.
 _REQUEST_SECONDS: Final = 5.0
 _HANDSHAKE_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
-#: A call that leaves the process with so much more memory than it began with may have held it for its client.
+#: A call after which the process uses this much more memory may have held it for its client.
 _MOST_KEPT: Final = 32 << 20
 _TRIM_SECONDS: Final = 1.0
 _OPTIONS: Final = {
@@ -49,28 +49,29 @@ _OPTIONS: Final = {
     "grpc.max_concurrent_streams": _MAX_CALLS_A_CONNECTION,
     "grpc.max_allowed_incoming_connections": _MAX_CONNECTIONS,
     "grpc.server_handshake_timeout_ms": int(_HANDSHAKE_SECONDS * 1000),
-    # A client that is gone is noticed, and one that pings more than twice as often as ours do is cut off.
+    # A client that has disappeared is noticed, and one that pings more than twice as often as Lacuna's clients is cut
+    # off.
     "grpc.keepalive_time_ms": 5_000,
     "grpc.keepalive_timeout_ms": 5_000,
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.http2.min_ping_interval_without_data_ms": 1_000,
     "grpc.http2.max_ping_strikes": 2,
-    # A connection without calls is closed. One that is old takes no further ones, and its calls go on: a session ends
-    # only with its client.
+    # A connection without calls is closed. An old connection accepts no further calls, but its present calls continue,
+    # so a session ends only with its client.
     "grpc.max_connection_idle_ms": 60_000,
     "grpc.max_connection_age_ms": 3_600_000,
-    # Another process that listens on the port is an error, not a partner.
+    # If another process listens on the port, that is an error, rather than shared use.
     "grpc.so_reuseport": 0,
 }
 
 
-#: Answers one call: reads its requests and writes its responses. The call ends with OK when it returns, and with the
+#: Answers one call: reads its requests and writes its responses. The call ends with OK when it returns, or with the
 #: status of a CallError that it raises.
 Handler = Callable[["Call"], Awaitable[None]]
 
 
 class Call:
-    """One call, as its handler uses it. One task reads and one writes."""
+    """One call, as its handler uses it. One task reads, and one writes."""
 
     def __init__(self, context: Any) -> None:
         """Raises CallError for a client whose certificate cannot be read."""
@@ -78,7 +79,7 @@ class Call:
         self._end = imported().aio.EOF
         #: The client's address, without the port; "" on a Unix socket.
         self.host = _host_of(context.peer())
-        #: The subject of the client's certificate, "" without one.
+        #: The subject of the client's certificate, or "" without one.
         self.subject = _subject_in(context.auth_context(), self.host)
 
     async def read(self) -> bytes | None:
@@ -87,24 +88,24 @@ class Call:
         return None if message is self._end else message
 
     async def read_only(self, kind: type[M]) -> M:
-        """Return the request of a call that has one. Raises CallError."""
+        """Return the only request of a call. Raises CallError."""
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 message = await self.read()
         except TimeoutError as error:
-            raise CallError("DEADLINE_EXCEEDED", "the request did not come") from error
+            raise CallError("DEADLINE_EXCEEDED", "the request did not arrive") from error
         try:
             return kind.FromString(message or b"")
         except DecodeError as error:
-            raise CallError("INVALID_ARGUMENT", f"this is not a {kind.__name__}") from error
+            raise CallError("INVALID_ARGUMENT", f"the request is not a {kind.__name__}") from error
 
     async def write(self, message: Message) -> None:
-        """Send a message, once the client and the connection take it."""
+        """Send a message, once the client and the connection accept it."""
         await self._context.write(message.SerializeToString())
 
 
 class GrpcServer:
-    """Serves methods, by their paths, as in /package.Service/Method. `tls` is for addresses of TCP."""
+    """Serves methods by their paths, such as /package.Service/Method. `tls` applies to TCP addresses."""
 
     def __init__(self, handlers: Mapping[str, Handler], tls: ControlTls | None) -> None:
         grpc = imported()
@@ -115,7 +116,7 @@ class GrpcServer:
         )
         for path, handler in handlers.items():
             _, service, method = path.split("/")
-            # Also those with one message in each direction: their handlers read it, for as long as they like.
+            # Also those with one message in each direction, whose handlers read it with a time limit.
             answer = grpc.stream_stream_rpc_method_handler(partial(self._answer, handler))
             served = grpc.method_handlers_generic_handler(service, {method: answer})
             self._server.add_generic_rpc_handlers((served,))
@@ -123,8 +124,8 @@ class GrpcServer:
     async def start(self, address: str) -> str:
         """Listen on `host:port` (0 for any free port) or `unix:path`, and return the address.
 
-        A Unix socket is its owner's alone. Raises OSError if the address cannot be used, and UserError for TLS without
-        a certificate.
+        Only its owner can use a Unix socket. Raises OSError if the address cannot be used, and UserError for TLS
+        without a certificate.
         """
         if address.startswith("unix:"):
             with private_socket(address.removeprefix("unix:")):
@@ -136,9 +137,10 @@ class GrpcServer:
         return address
 
     async def stop(self, grace: float) -> None:
-        """Take no more calls, let those under way go on for `grace` seconds, and close the connections.
+        """Accept no more calls, let current ones continue for `grace` seconds, and close the connections.
 
-        A connection whose client reads nothing is left to the end of the process: gRPC waits for it until TCP gives up.
+        A connection whose client reads nothing stays until the process ends, since gRPC waits for it until TCP gives
+        up.
         """
         if self._trim is not None:
             self._trim.cancel()
@@ -162,7 +164,7 @@ class GrpcServer:
                 self._trim = loop.call_later(_TRIM_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
-        """Give free memory back to the kernel. Threads of gRPC freed it, and glibc keeps it for each of them."""
+        """Return free memory to the kernel. gRPC's threads freed it, and glibc keeps it for each of them."""
         self._trim = None
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -179,7 +181,7 @@ class GrpcServer:
 
 
 def _resident_bytes() -> int:
-    """Return how much memory this process has; 0 where Linux does not say it."""
+    """Return the memory of this process in bytes, or 0 where Linux does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
     except OSError:
@@ -190,25 +192,25 @@ def _subject_in(identity: Mapping[str, Sequence[bytes]], host: str) -> str:
     if b"true" in identity.get("ssl_session_reused", ()):
         raise CallError(
             "UNAUTHENTICATED",
-            "this TLS session was resumed, so that the certificate was not checked: begin a new one",
+            "this TLS session was resumed, so the certificate was not checked: start a new session",
         )
     for certificate in identity.get("x509_pem_cert", ()):
         try:
             return subject_of(ssl.PEM_cert_to_DER_cert(certificate.decode()))
         except ValueError as error:
-            _log.warning("%s: call refused: %s", host, error)
+            _log.warning("%s: call rejected: %s", host, error)
             raise CallError("UNAUTHENTICATED", str(error)) from error
     return ""
 
 
 def _host_of(peer: str) -> str:
-    """Return the address in gRPC's name of a peer, as ipv6:%5B::1%5D:1234."""
+    """Return the address in gRPC's name of a peer, such as ipv6:%5B::1%5D:1234."""
     kind, _, place = unquote(peer).partition(":")
     return place.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def _why_not_bound(address: str) -> OSError:
-    """Return why no socket can be bound to an address, which gRPC does not say."""
+    """Return why no socket can be bound to an address, since gRPC does not report it."""
     try:
         if address.startswith("unix:"):
             with socket.socket(socket.AF_UNIX) as tried:
@@ -222,18 +224,18 @@ def _why_not_bound(address: str) -> OSError:
                 tried.listen()
     except OSError as error:
         return error
-    return OSError("the address was in use")
+    return OSError("the address is already in use")
 
 
 @contextmanager
 def private_socket(path: str) -> Iterator[None]:
-    """Run the body, which makes a Unix socket: only processes of this user can connect to it. Raises OSError."""
+    """Run the body, which creates a Unix socket that only this user's processes can connect to. Raises OSError."""
     try:
         if stat.S_ISSOCK(os.stat(path).st_mode):
-            os.remove(path)  # of a process that has crashed
+            os.remove(path)  # left by a process that has crashed
     except FileNotFoundError:
         pass
-    before = os.umask(0o077)  # a chmod afterwards would leave a moment
+    before = os.umask(0o077)  # a later chmod would leave the socket open for a moment
     try:
         yield
     finally:
@@ -242,7 +244,7 @@ def private_socket(path: str) -> Iterator[None]:
 
 
 def _credentials(tls: ControlTls) -> Any:
-    """Return gRPC's credentials, which follow the files. Raises UserError without a certificate."""
+    """Return gRPC's credentials, which follow changes of the files. Raises UserError without a certificate."""
     if not tls.has_certificate:
         raise UserError(
             "a control plane with TLS needs a certificate: name its PEM files with --control-tls-cert and "

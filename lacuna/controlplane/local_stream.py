@@ -1,6 +1,7 @@
 """A Session stream between a client and a control plane in one event loop, without gRPC.
 
-The control plane is one of several: it may cease to lead and begin again, and the client finds that out as from afar.
+The control plane is one of several. It may stop leading and start again, and the client finds this out as a remote
+client would.
 """
 
 import asyncio
@@ -66,7 +67,7 @@ class _LocalStream:
             self._why_ended = str(error)
         finally:
             self._why_ended = self._why_ended or "the stream was given up"
-            # Whoever reads from a full queue is not waiting, and sees the reason once it is empty.
+            # A reader of a full queue is not waiting, and sees the reason once the queue is empty.
             if not self._responses.full():
                 self._responses.put_nowait(_END)
 

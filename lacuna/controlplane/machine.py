@@ -1,16 +1,16 @@
 """The pure state machine: commands are decided into journal records, and only records change durable state.
 
     handle(state, command, context) -> Decision    # decides a command; changes nothing durable
-    needs_proof(command, decision) -> bool         # whether an answer waits for a proof that this one leads
+    needs_proof(command, decision) -> bool         # whether an answer waits for a proof of the lead
     replay(state, record)                          # applies one record completely
-    tick(state, context) -> Decision               # decides what is overdue
-    pause(state, context, by_ms) -> Decision       # nothing could be heard for so long
+    tick(state, context) -> Decision               # ends what is overdue
+    pause(state, context, by_ms) -> Decision       # extends leases after a pause of the process
     found(state, cluster_id, context) -> Decision  # the first record of a new journal
-    set_time(now_ms) -> Decision                   # an operator knows better what time it is
+    set_time(now_ms) -> Decision                   # sets the time for an operator
     snapshot_parts(state) -> Iterator[bytes], restore(parts) -> State
 
-The caller replays a decision's records at once, in order, before it decides anything else. The machine does no I/O,
-and takes time and randomness only from the Context.
+The caller replays a decision's records at once, in order, before it decides anything else. The machine does no I/O, and
+takes time and randomness only from the Context.
 """
 
 import pkgutil
@@ -83,7 +83,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 #: kind of journal record (or of the GroupRecord in it) -> the function that replays it, in the module that writes it.
-#: The message is in the field that the kind names, which mypy cannot follow, so it is Any.
+#: The kind names the field with the message, which mypy cannot follow, so the type is Any.
 REPLAYS: Final[Mapping[str, Callable[[State, Any, int], None]]] = {
     replay.__name__.removeprefix("replay_"): replay
     for replay in (
@@ -115,10 +115,11 @@ def handle(state: State, command: Command, context: Context) -> Decision:
 
 
 def needs_proof(command: Command, decision: Decision) -> bool:
-    """Return whether a reply may leave only once the journal has shown that this control plane still led.
+    """Return whether a reply must wait until the journal has shown that this control plane still led.
 
-    A reply with records waits for the journal anyway, and a look may be a lease old. Without the proof, an earlier
-    leader could say that a transaction has been committed already, and know only of the one before.
+    A reply with records waits for the journal anyway, and a command that only looks may return state as old as a lease.
+    Without the proof, an earlier leader could confirm a commit as a retry, although it only knows the previous
+    transaction.
     """
     row = VERBS.get(command.WhichOneof("verb") or "")
     looks = row is not None and row.looks
@@ -126,7 +127,7 @@ def needs_proof(command: Command, decision: Decision) -> bool:
 
 
 def tick(state: State, context: Context) -> Decision:
-    """Decide what is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
+    """End what is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
     turn = Turn(state, context)
     state.rewriting.begin(turn.now_ms)
     agents.tick_leases(turn)
@@ -145,9 +146,9 @@ def tick(state: State, context: Context) -> Decision:
 
 
 def pause(state: State, context: Context, by_ms: int) -> Decision:
-    """Decide what becomes of silence while the process was stopped for `by_ms`, so that nothing could be heard.
+    """Extend what ends by silence after the process was stopped for `by_ms`, during which it heard nothing.
 
-    What ends because nothing is heard of its owner lasts as much longer, and no more: the dead end all the same.
+    Leases and sessions last longer by that time only, so those of dead owners still end.
     """
     turn = Turn(state, context)
     times.pause(turn, by_ms)
@@ -170,7 +171,8 @@ def replay(state: State, record: JournalRecord) -> None:
         raise LaterFormatError("a record of a kind that this version does not know")
     if record.format_version > RECORD_FORMAT:
         raise LaterFormatError(
-            f"a record of format {record.format_version}, and this version reads up to {RECORD_FORMAT}"
+            f"a record of format {record.format_version}, but this version reads up to "
+            f"{RECORD_FORMAT}"
         )
     if record.now_ms > state.clock_ms:
         state.clock_ms = record.now_ms

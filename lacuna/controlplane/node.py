@@ -1,8 +1,8 @@
-"""One of several control planes on one journal: it follows as a standby until it can lead, and leads as long as it can.
+"""One of several control planes on one journal. It follows as a standby until it can lead, and leads as long as it can.
 
-A standby replays what the leader appends, so a takeover costs the rest of the leader's lease and no replay. Whoever
-cannot renew its lease, or finds itself fenced, becomes a standby again, with a state that is read anew: what it had
-decided and not made durable is not in the journal.
+A standby replays what the leader appends, so a takeover takes the rest of the leader's lease and no replay. A control
+plane that cannot renew its lease, or finds itself fenced, becomes a standby again and reads the state again, since its
+decisions that did not become durable are not in the journal.
 """
 
 import asyncio
@@ -32,28 +32,29 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How often a standby looks for new records and at the leader, and how often at most.
+#: How often a standby looks for new records and at the leader, and the shortest interval.
 _POLL_MS: Final = 100
 _SHORTEST_POLL_MS: Final = 20
-#: How often a standby tells the leader how far it is, and how long the leader remembers it.
+#: How often a standby reports its position to the leader, and how long the leader remembers it.
 _TELL_MS: Final = 1_000
 _FORGET_MS: Final = 5_000
 _PAUSE_MS: Final = 500
-#: What somebody has to mend; after any other error of the journal, another attempt may succeed.
+#: Errors that an operator has to fix. After any other error of the journal, another attempt may succeed.
 _LASTING: Final = (JournalForeign, JournalCorrupt)
-#: A refusal must last so long, once there was none: credentials are rotated, and their services have hiccups.
+#: How long denials must last after the journal was open once, since credentials are rotated and their services can fail
+#: briefly.
 _REFUSED_MS: Final = 300_000
 
-#: Asks the control plane at an address for its status, and tells it of this standby; None if it does not answer.
+#: Asks the control plane at an address for its status, and reports this standby to it; None if it does not answer.
 AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
 MakePlane = Callable[[SharedJournal, Replica, Tenure, Callable[[BaseException], None]], Runtime]
 
 
 class Node:
-    """A control plane of several. `begin`, then `run` it as long as it should serve, then `close` it.
+    """One of several control planes. Call `begin`, then `run` as long as it should serve, then `close`.
 
-    `make_plane` returns a runtime on a journal. Before `begin`, it is a standby that knows of no leader. `beside`
-    runs the renewals of its lease.
+    `make_plane` returns a runtime on a journal. Before `begin`, it is a standby that knows no leader. `beside` runs the
+    renewals of its lease.
     """
 
     def __init__(
@@ -75,14 +76,14 @@ class Node:
         self._on_change: Callable[[], Awaitable[None]]
         self._last_error = ""
         self._is_checked = False
-        #: Since when the journal has refused this control plane (`Clock.passed_ms`).
+        #: Since when the journal has denied this control plane access (`Clock.passed_ms`).
         self._refused_since: float | None = None
         self._is_reread = False
         self._replica = Replica()
         self._has_caught_up = False
         self._leader: Leader | None = None
         self._told: ControlPlaneStatus | None = None
-        #: Standbys that have told of themselves, each with when that was (`Clock.passed_ms`).
+        #: Standbys that have reported, each with the time of the report (`Clock.passed_ms`).
         self._standbys: dict[str, tuple[Standby, float]] = {}
         self.plane: Runtime | None = None
         self.epoch = 0
@@ -95,37 +96,37 @@ class Node:
         make_journal: Callable[[str], SharedJournal],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """Say what is known once the process listens.
+        """Provide what is known once the process listens.
 
         Clients reach it at `address`. `make_journal` returns the journal, not open, for the control plane at an
-        address. `on_change` is called whenever it begins or ceases to lead.
+        address. `on_change` is called whenever it starts or stops leading.
         """
         self._address = address
         self._make_journal = partial(make_journal, address)
         self._on_change = on_change
 
     async def _tell(self) -> None:
-        """Tell who waits for a change that there was one."""
+        """Notify the waiters of a change."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
         await self._on_change()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads, or has replayed what the leader appended, so that it could take over at once."""
+        """Whether it leads, or has replayed the leader's appends, so that it could take over at once."""
         return self.plane is not None or (self._has_caught_up and self._leader is not None)
 
     @property
     def leader(self) -> str:
-        """Where the leader serves, as far as this one knows; empty if nobody leads."""
+        """Where the leader serves, as far as this control plane knows; empty without a leader."""
         if self.plane is not None:
             return self._address
         if self._leader is None or self._leader.address == self._address:
-            return ""  # the journal may still name this one, which has ceased to lead
+            return ""  # the journal may still name this control plane, which no longer leads
         return self._leader.address
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
-        """Return what this control plane knows of all of them; `standby` is who asks, if that is one."""
+        """Return the status of all control planes known here. `standby` is the caller, if it is one."""
         if self.plane is None:
             return self._status_of_standby()
         now = self._clock.passed_ms()
@@ -164,10 +165,10 @@ class Node:
         return status
 
     async def run(self) -> None:
-        """Follow and lead until it is cancelled.
+        """Follow and lead until cancelled.
 
-        Raises JournalForeign, JournalCorrupt or JournalRefused if somebody has to change something first. A refusal
-        counts as lasting at the start, and later after five minutes in which the journal was never opened.
+        Raises JournalForeign, JournalCorrupt or JournalRefused if an operator has to change something first. A denial
+        counts as lasting at the start, and later after five minutes without access to the journal.
         """
         while True:
             async with self._outliving_errors():
@@ -176,7 +177,7 @@ class Node:
 
     @asynccontextmanager
     async def _outliving_errors(self) -> AsyncIterator[None]:
-        """Log an error of the journal that another attempt may not meet, once until another one comes."""
+        """Log an error of the journal that may be temporary, once until another error occurs."""
         try:
             yield
         except _LASTING:
@@ -189,7 +190,7 @@ class Node:
                 _log.warning("%s; trying again", error)
 
     def _is_refused_for_good(self) -> bool:
-        """Note a refusal of the journal; return whether another attempt is of no use."""
+        """Record a denial by the journal, and return whether another attempt is useless."""
         if not self._is_checked:
             return True
         now = self._clock.passed_ms()
@@ -198,7 +199,7 @@ class Node:
         return now - self._refused_since >= _REFUSED_MS
 
     async def close(self) -> None:
-        """Stop leading, if it does, so that a standby takes over at once. `run` must have ended."""
+        """Stop leading, if it leads, so that a standby takes over at once. `run` must have ended."""
         plane, self.plane = self.plane, None
         self.is_closed = True
         await self._tell()
@@ -220,9 +221,9 @@ class Node:
         await self._lead(journal)
 
     async def _follow(self, journal: SharedJournal) -> None:
-        """Replay what the leader appends until nobody leads.
+        """Replay what the leader appends until there is no leader.
 
-        The leader is watched beside the replay: a renewal that is seen late counts as one that was made late.
+        The leader is watched in a separate task, since a renewal that is seen late counts as late.
         """
         self._replica = Replica()
         self._has_caught_up = False
@@ -234,7 +235,7 @@ class Node:
             await asyncio.gather(replaying, return_exceptions=True)
 
     async def _watch(self, journal: SharedJournal, replaying: "asyncio.Task[None]") -> None:
-        """Look at the leader until there is none any more, and what there is has been replayed once."""
+        """Watch the leader until there is none, and the existing records have been replayed once."""
         is_told = False
         async with _opened(journal) as reader:
             while True:
@@ -264,7 +265,7 @@ class Node:
             await self._tell()
 
     def _lease_left(self, journal: SharedJournal) -> float:
-        """For how many seconds somebody leads, as of the last look."""
+        """Return how many more seconds the leader's lease lasts, as of the last look."""
         return 0.0 if self._leader is None else journal.lease - self._leader.silent
 
     async def _replay_forever(self, journal: SharedJournal) -> None:
@@ -288,7 +289,8 @@ class Node:
                 if self._replica.position:
                     raise
                 raise JournalCorrupt(
-                    f"{error}. There is no snapshot: are they in a bucket that --store does not name?"
+                    f"{error}. There is no snapshot. If the snapshots are in a bucket, name it "
+                    "with --store"
                 ) from error
 
     async def _report_forever(self) -> None:
@@ -311,7 +313,7 @@ class Node:
         self._refused_since = None
         self.epoch = plane.epoch
         try:
-            # It ends first: nothing is renewed that was given back.
+            # The renewals end first, so that a lease that was given back is not renewed.
             async with self._renewing(journal, tenure, fail):
                 self._leader = self._told = None
                 self._standbys.clear()
@@ -340,7 +342,8 @@ class Node:
         except JournalCorrupt as error:
             if not replica.position or self._is_reread:
                 raise
-            # A database that has failed over may have lost what this standby had read. What is left is read anew, once.
+            # A database that has failed over may have lost records that this standby had read. The rest is read again,
+            # once.
             self._is_reread = True
             raise JournalError(str(error)) from error
         self._is_reread = False
@@ -350,7 +353,7 @@ class Node:
     async def _renewing(
         self, journal: SharedJournal, tenure: LeasedTenure, fail: Callable[[BaseException], None]
     ) -> AsyncIterator[None]:
-        """Run the body while the lease is renewed, and call `fail` once that fails."""
+        """Run the body while the lease is renewed, and call `fail` once a renewal fails."""
 
         def note(ended: "asyncio.Future[None]") -> None:
             if not ended.cancelled() and (error := ended.exception()) is not None:

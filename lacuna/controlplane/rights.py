@@ -1,10 +1,10 @@
-"""What a job may do: a session that is neither an agent's nor a control plane's.
+"""The rights of a job: a session that is neither an agent's nor a control plane's.
 
 Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. A verb is for jobs if its row
-says what it needs. Jobs get nothing that would let them act as an agent or as a user: the secret of agents,
-credentials, delegation tokens, and verbs that administer the cluster or serve clients. If the control plane has an
-authorizer, ACLs decide about topics, and what a job may not describe is left out of its replies. Without one, a job may
-change any record.
+declares what it needs. Jobs get nothing that would let them act as an agent or as a user: no secret of agents, no
+credentials or delegation tokens, and no verbs that administer the cluster or serve clients. If the control plane has an
+authorizer, ACLs decide about topics, and replies omit what a job may not describe. Without one, a job may change any
+record.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,19 +40,19 @@ _CLUSTER, _TRANSACTIONAL_ID = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_I
 
 
 class Job(NamedTuple):
-    """Whose session it is: the subject of the certificate, and the address that it comes from."""
+    """The identity of a session: the subject of its certificate, and its address."""
 
     subject: str
     host: str
 
     @property
     def principal(self) -> str:
-        """Whose it is, as ACLs name it."""
+        """The session's principal, as ACLs name it."""
         return str(Principal(USER, self.subject))
 
 
 def refusals(commands: Sequence[Command]) -> list[Reply]:
-    """Return the replies to those commands that are not for jobs."""
+    """Return the replies to the commands that jobs may not send."""
     return [
         Reply(
             command_id=command.command_id,
@@ -73,17 +73,18 @@ def _rule(verb: str | None) -> Rule | None:
 
 
 def _names_no_transaction(command: CommitSegment) -> bool:
-    """Return whether a batch of a transaction does not say which one: it would need a right on no id at all."""
+    """Return whether a transactional batch does not name its transaction, and so would need no right on an id."""
     return any(
         flags & FLAG_TRANSACTIONAL and not flags >> TRANSACTIONAL_ID_SHIFT
         for each in command.slices
-        if len(each.batches) % COMMITTED_BATCH.size == 0  # or it is malformed, and refused as such
+        if len(each.batches) % COMMITTED_BATCH.size
+        == 0  # or it is malformed, and rejected for that
         for *_, flags in COMMITTED_BATCH.iter_unpack(each.batches)
     )
 
 
 class JobRights:
-    """The rights of one session, by the ACLs as they are when it asks."""
+    """The rights of one session, by the ACLs at the time of the request."""
 
     def __init__(self, state: State, authorizer: Authorizer, audit: Audit, job: Job) -> None:
         self._state = state
@@ -91,11 +92,11 @@ class JobRights:
         self._audit = audit
         self._principal = Principal(USER, job.subject)
         self._host = job.host
-        #: The ids of the topics that it was told of.
+        #: The ids of the topics that the job knows.
         self._told: set[bytes] = set()
 
     def failure(self, command: Command) -> Failure | None:
-        """Return why a command is refused, or None if it is allowed."""
+        """Return why a command is rejected, or None if it is allowed."""
         verb = str(command.WhichOneof("verb"))
         rule = _rule(verb)
         if rule is None:
@@ -107,8 +108,10 @@ class JobRights:
         if verb == "commit_segment" and _names_no_transaction(command.commit_segment):
             return Failure(
                 error_code=DENIED[_TRANSACTIONAL_ID],
-                message="a batch of a transaction does not name its transactional id, so nobody can say who may write "
-                "it: commit it with its transactional id",
+                message=(
+                    "a batch of a transaction does not name its transactional id, so its rights "
+                    "cannot be checked: commit it with its transactional id"
+                ),
             )
         return None
 
@@ -121,7 +124,7 @@ class JobRights:
         return self._denied(need, "subscribe").message
 
     def shown(self, delta: ClusterDelta) -> ClusterDelta:
-        """Return what is told of a change of the cluster, which has no users and no ACLs."""
+        """Return the visible part of a change of the cluster, without users and ACLs."""
         told = ClusterDelta()
         told.CopyFrom(delta)
         told.ClearField("security")
@@ -144,7 +147,7 @@ class JobRights:
         return told
 
     def answer(self, reply: Reply) -> Reply:
-        """Return what is told of an answer."""
+        """Return the visible part of an answer."""
         keep = _SHOWN.get(str(reply.WhichOneof("result")))
         if keep is None or self._authorizer.is_super(self._principal):
             return reply
@@ -154,11 +157,11 @@ class JobRights:
         return told
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether the job may do something; nothing is logged."""
+        """Return whether the job may perform an operation, without logging."""
         return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)
 
     def may_see(self, topic_id: bytes) -> bool:
-        """Return whether the job may know of a topic. A topic that is gone has no name that it could learn."""
+        """Return whether the job may know of a topic. A deleted topic has no name that the job could learn."""
         name = self._state.topic_name(topic_id)
         return not name or self._sees(name)
 
@@ -183,7 +186,7 @@ class JobRights:
             self._principal, self._host, need.operations[0], kind, need.name or WILDCARD, api
         )
         who = str(self._principal)
-        # Topics come as ids, which objects in the bucket have too: the name is for those who may describe it.
+        # Topics come as ids, which objects in the bucket contain too. The name is only for jobs that may describe it.
         shown = need if kind is not _TOPIC or self._knows(need.name) else need._replace(name="")
         message = (
             f"{who} may not {shown.words()}: an operator can allow it with `{shown.remedy(who)}`"
@@ -191,7 +194,7 @@ class JobRights:
         return Failure(error_code=DENIED[kind], message=message)
 
     def _concerns(self, delta: ClusterDelta) -> bool:
-        """Return whether ACLs have changed that say what this job may see."""
+        """Return whether ACLs that affect this job's view have changed."""
         changed = [*delta.security.added_acls, *delta.security.removed_acls]
         if not changed or delta.is_snapshot:
             return False
@@ -201,7 +204,7 @@ class JobRights:
 
 
 def _keep(items: Any, is_shown: Callable[[Any], bool]) -> None:
-    """Leave in a repeated field what is shown."""
+    """Keep only the visible elements of a repeated field."""
     kept = [each for each in items if is_shown(each)]
     if len(kept) < len(items):
         del items[:]
@@ -238,7 +241,7 @@ def _shown_descriptions(rights: JobRights, reply: Reply) -> None:
 
 
 def _shown_members(rights: JobRights, reply: Reply) -> None:
-    """Leave out the members of a group one of which has a topic that may not be described, as Kafka does (KIP-848).
+    """Omit the members of a group if one of them has a topic that may not be described, as Kafka does (KIP-848).
 
     A topic that it only subscribes to does not count.
     """
@@ -251,7 +254,7 @@ def _shown_members(rights: JobRights, reply: Reply) -> None:
         if has_hidden:
             del group.members[:]
             group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            group.error_message = "The group has topics that may not be described."
+            group.error_message = "The group uses topics that the principal may not describe."
 
 
 _SHOWN: Final[Mapping[str, Callable[[JobRights, Reply], None]]] = {

@@ -1,13 +1,13 @@
 """The single writer: decides commands, replays and journals their records, and replies once they are durable (S2).
 
 The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
-the journal position that it depends on, and is held until the journal is durable up to there. They are held in one
-queue, so they are delivered in the order of the decisions. While an append runs, the records of all commands that
-arrive are collected for the next one (group commit). A failed append stops the control plane, because the state in
-memory may then never become durable.
+the journal position that it depends on, and is held until the journal is durable up to there. One queue holds them all,
+so they are delivered in the order of the decisions. While an append runs, the records of all new commands are collected
+for the next one (group commit). A failed append stops the control plane, because the state in memory may then never
+become durable.
 
-A leader by a lease also holds answers that have no record until the journal proves that it led when it decided them: by
-the next append, or if there is nothing to append, by one confirmation for all of them.
+A leader by a lease also holds answers without records until the journal proves that it led when it decided them: by the
+next append or, if there is nothing to append, by one confirmation for all of them.
 """
 
 import asyncio
@@ -52,12 +52,12 @@ _log = logging.getLogger("lacuna.controlplane")
 # have so many bytes.
 _MAX_ITERATIONS = 4
 _ENOUGH_BYTES = 16 << 10
-#: For how long one iteration of the event loop decides commands and shows partitions to watchers. What is left waits
-#: for the next one, so that the lease is renewed and connections are read meanwhile.
+#: How long one iteration of the event loop decides commands and shows partitions to watchers. The rest waits for the
+#: next iteration, so that the lease is renewed and connections are read in between.
 _SLICE_MS = 50
 #: A step of this length is logged. The shortest lease is three times as long.
 _LONG_STEP_MS = 500
-#: By how much a tick may be late. If it is later, the process was stopped, and could not hear anybody.
+#: How late a tick may be. If it is later, the process was stopped, and could not hear any client.
 _LATE_MS = 1_000
 
 
@@ -94,9 +94,9 @@ class RuntimeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeLoad:
-    """How full the queues of a runtime are, and how far its journal is. `pending_*` are not being written yet.
+    """The fill levels of a runtime's queues, and the journal's position. `pending_*` are not being written yet.
 
-    `longest_step_ms` is the time of the longest decision so far: of a command or a tick.
+    `longest_step_ms` is the time of the longest decision so far, of a command or a tick.
     """
 
     sessions: int
@@ -114,11 +114,11 @@ class RuntimeLoad:
 class Runtime:
     """One running control plane. Call `start` first, and use it only in that event loop.
 
-    `on_fatal` is called once with the error if the runtime has to stop; it cannot be started again. `prepare` is
-    called with the state before the first command is decided. `replica` is what was replayed of the journal already.
-    Nothing is decided once `tenure` does not hold: another control plane may have taken over. `confirm` is the shared
-    journal's (`SharedJournal.confirm`), of one that others can take over. A snapshot is also made after
-    `snapshot_appends` appends. `authorizer` says whether ACLs decide what jobs may do.
+    `on_fatal` is called once with the error if the runtime has to stop; it cannot be restarted. `prepare` is called
+    with the state before the first command is decided. `replica` holds what was already replayed from the journal.
+    Nothing is decided once `tenure` does not hold, since another control plane may have taken over. `confirm` is that
+    of a shared journal, which others can take over (`SharedJournal.confirm`). A snapshot is also made after
+    `snapshot_appends` appends. `authorizer` says whether ACLs restrict jobs.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Runtime:
         self._state = State()
         self.cluster_id = ""
         self._fencing_token = 0
-        #: What agents prove to one another with that they have a session here; only they are told.
+        #: The secret by which agents prove to each other that they have a session here. Only agents receive it.
         self._peer_secret = b""
         self._position = 0
         self._durable = 0
@@ -163,9 +163,10 @@ class Runtime:
         self._last_session = 0
         self._records: list[bytes] = []
         self._records_bytes = 0
-        #: The append or confirmation under way; one at a time.
+        #: The current append or confirmation; there is only one at a time.
         self._append: asyncio.Future[int] | None = None
-        #: Proofs of the lead: how many were asked for, will be given by what is under way, and have been given.
+        #: The numbers of proofs of the lead that were requested, will be given by the current append or confirmation,
+        #: and were given.
         self._proofs_asked = 0
         self._proofs_under_way = 0
         self._proofs = 0
@@ -175,7 +176,7 @@ class Runtime:
         self._backlog: deque[tuple[PlaneSession, Command]] = deque()
         self._room = asyncio.Event()
         self._room.set()
-        #: Partitions that sessions are still to be shown.
+        #: Partitions that sessions have not been shown yet.
         self._unshown: deque[tuple[PlaneSession, PartitionKey]] = deque()
         self._slice_began_ms: float | None = None
         self._longest_step_ms = 0.0
@@ -234,7 +235,7 @@ class Runtime:
         self._appends_since_snapshot = replica.appends
 
     async def close(self) -> None:
-        """Stop after writing and answering what was decided; later commands are refused. Closing again is harmless."""
+        """Stop after writing and answering everything decided. Later commands fail. Closing again does nothing."""
         self._is_closing = True
         for task in (self._timer, self._snapshot):
             if task is not None:
@@ -255,7 +256,7 @@ class Runtime:
         self._fail(error)
 
     async def abort(self, reason: str = "the control plane was killed") -> None:
-        """Stop at once, as in a crash: commands not yet answered are never answered."""
+        """Stop at once, as in a crash: unanswered commands are never answered."""
         if self._stopped is None:
             self._end(ControlPlaneUnavailable(reason))
         await self.close()
@@ -272,7 +273,7 @@ class Runtime:
 
     @property
     def state(self) -> State:
-        """The state as it is now, ahead of the journal: only to be looked at, within one step of the event loop."""
+        """The current state, ahead of the journal. Only read it, within one step of the event loop."""
         return self._state
 
     def now_ms(self) -> int:
@@ -281,11 +282,11 @@ class Runtime:
 
     @property
     def time(self) -> SteadyTime:
-        """The control plane's time, and how far the clocks are apart from it."""
+        """The control plane's time, and its difference from the clocks."""
         return self._time
 
     def load(self) -> RuntimeLoad:
-        """Return how full the queues are."""
+        """Return the fill levels of the queues."""
         return RuntimeLoad(
             sessions=len(self._sessions),
             subscriptions=sum(map(len, self._watchers.values())),
@@ -300,12 +301,12 @@ class Runtime:
         )
 
     def serialized_state(self) -> bytes:
-        """Return the durable state as a snapshot would hold it now, all parts together."""
+        """Return the durable state as a snapshot would hold it now, with all parts joined."""
         return machine.snapshot(self._state)
 
     @property
     def held_count(self) -> int:
-        """How many deliveries, each with the replies and deltas of one decision for one session, wait for the disk."""
+        """The deliveries that wait for the disk, each with the replies and deltas of one decision for one session."""
         return len(self._held)
 
     async def room(self) -> None:
@@ -315,7 +316,7 @@ class Runtime:
     # Sessions
 
     def open_session(self, receiver: Receiver, *, job: Job | None = None) -> PlaneSession:
-        """Open a session, of an agent or a control plane, or else of a job, which is told no secrets."""
+        """Open a session of an agent, a control plane, or a job; a job receives no secrets."""
         self._check_running()
         self._last_session += 1
         rights = None if job is None else self._rights_of(job)
@@ -341,7 +342,7 @@ class Runtime:
         return JobRights(self._state, self._authorizer, self._audit, job)
 
     def close_session(self, session: PlaneSession) -> None:
-        """End a session and forget its subscriptions and parked commands; nothing more is delivered to it."""
+        """End a session, and drop its subscriptions and parked commands. Nothing more is delivered to it."""
         if session.is_closed:
             return
         session.is_closed = True
@@ -357,7 +358,7 @@ class Runtime:
     def subscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
         """Deliver a snapshot of each partition, then its deltas.
 
-        Raises ControlPlaneUnavailable if it has stopped, or if the session watches too many partitions.
+        Raises ControlPlaneUnavailable if the runtime has stopped, or if the session watches too many partitions.
         """
         self._check_running()
         new = set(keys) - session.keys - session.unshown
@@ -423,7 +424,7 @@ class Runtime:
     # Commands
 
     def submit(self, session: PlaneSession, commands: Sequence[Command]) -> None:
-        """Accept commands in order; decide them at once unless too much waits for the disk, or deciding took long.
+        """Accept commands in order. Decide them at once unless too much waits for the disk, or decisions took long.
 
         Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
         """
@@ -438,7 +439,7 @@ class Runtime:
         self._take(session, commands)
 
     def _wait(self, session: PlaneSession, commands: Iterable[Command]) -> None:
-        """Have commands decided after those that wait already."""
+        """Let commands be decided after those that already wait."""
         self._backlog.extend((session, command) for command in commands)
         if self._backlog:
             self._room.clear()
@@ -453,7 +454,7 @@ class Runtime:
         self._append_soon()
 
     def _try(self, session: PlaneSession, command: Command) -> None:
-        """Decide a command if this control plane leads; stop if that fails."""
+        """Decide a command if this control plane leads. Stop if that fails."""
         if not self._leads():
             return
         began_ms = self._clock.passed_ms()
@@ -464,7 +465,7 @@ class Runtime:
         self._note_step(began_ms, command.WhichOneof("verb") or "")
 
     def _note_step(self, began_ms: float, what: str) -> None:
-        """Note how long a step took, and log one that held up everybody else."""
+        """Record the length of a step, and log one that held up other work."""
         took_ms = self._clock.passed_ms() - began_ms
         self._longest_step_ms = max(self._longest_step_ms, took_ms)
         if took_ms > _LONG_STEP_MS:
@@ -475,7 +476,7 @@ class Runtime:
             )
 
     def _has_time(self) -> bool:
-        """Whether this iteration of the event loop has not been busy here for long."""
+        """Whether this iteration of the event loop still has time for decisions."""
         now_ms = self._clock.passed_ms()
         if self._slice_began_ms is None:
             self._slice_began_ms = now_ms
@@ -486,7 +487,7 @@ class Runtime:
         self._slice_began_ms = None
 
     def _go_on_soon(self) -> None:
-        """Go on with what there was no time for, in the next iteration of the event loop."""
+        """Continue the remaining work in the next iteration of the event loop."""
         if self._going_on is None:
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
 
@@ -502,7 +503,7 @@ class Runtime:
         self._step("a tick", machine.tick)
 
     def expect_jump(self, by_ms: int) -> None:
-        """Do not take a jump for a pause of the process: a test has moved the clock forwards by `by_ms`."""
+        """Do not treat a jump as a pause of the process, since a test has moved the clock forwards by `by_ms`."""
         self._ticked_ms += by_ms
 
     def _step(self, what: str, decide: Callable[[State, Context], Decision]) -> None:
@@ -520,8 +521,8 @@ class Runtime:
     async def _tick_forever(self) -> None:
         """Tick in each interval.
 
-        The first tick after a pause of the process is left out: what arrived meanwhile is decided before anything is
-        found overdue.
+        The first tick after a pause of the process is skipped, so that messages that arrived in the meantime are
+        decided before anything counts as overdue.
         """
         has_paused = False
         while True:
@@ -533,9 +534,9 @@ class Runtime:
                 self.tick()
 
     def _note_pause(self) -> bool:
-        """Return whether the process was stopped since the last tick; then what ends by silence lasts longer.
+        """Return whether the process was stopped since the last tick; if so, leases and sessions last longer.
 
-        A lid was closed, or the process was starved or suspended. Renewals and heartbeats wait in the sockets.
+        The machine slept, or the process was starved or suspended. Renewals and heartbeats wait in the sockets.
         """
         passed_ms = self._context(0).now_ms - self._ticked_ms
         # In one interval of real time, two may pass (`SteadyTime`).
@@ -543,7 +544,8 @@ class Runtime:
         if paused_ms <= _LATE_MS:
             return False
         _log.warning(
-            "this process was stopped for %.1f s; leases, sessions and transactions last as much longer",
+            "this process was stopped for %.1f s; leases, sessions and transactions are extended "
+            "by that time",
             paused_ms / 1000,
         )
         self._step("a pause", lambda state, context: machine.pause(state, context, paused_ms))
@@ -575,7 +577,7 @@ class Runtime:
         self._apply(decision, command, session, reply, proof)
 
     def _hear(self, command: Command, reply: Reply | None) -> None:
-        """Take note of what the clocks of an agent and of the store show, if it has a lease."""
+        """Record the clocks of an agent with a lease, and of the store."""
         told: RegisterAgent | AgentReport
         if command.HasField("register_agent") and reply is not None:
             node_id, told = reply.agent_registered.node_id, command.register_agent
@@ -642,7 +644,7 @@ class Runtime:
                 self._held_for(held, session).partitions.append(delta)
 
     def _look_again(self, session: PlaneSession, held: dict[PlaneSession, Held]) -> None:
-        """End the subscriptions of a job that ACLs do not allow any more."""
+        """End the subscriptions of a job that ACLs no longer allow."""
         assert session.rights is not None
         watched = {topic_id for topic_id, _ in session.keys}
         refused = {each: why for each in watched if (why := session.rights.refusal(each))}
@@ -659,7 +661,7 @@ class Runtime:
     # The journal
 
     def _append_soon(self) -> None:
-        """Have one append write all that is decided now and while more commands arrive, for whichever client."""
+        """Let one append write everything decided now and while more commands arrive, for all clients."""
         if self._is_closing:
             self._begin_append()
         elif self._asks_journal() and self._append is None and self._appending_soon is None:
@@ -679,7 +681,7 @@ class Runtime:
             self._begin_append()
 
     def _begin_append(self) -> None:
-        """Start an append if there are records to write, or else a confirmation if answers wait for one.
+        """Start an append if there are records to write, or a confirmation if answers wait for one.
 
         Does nothing while one of them is under way.
         """
@@ -712,7 +714,7 @@ class Runtime:
 
     def _appended(self, append: "asyncio.Future[int]") -> None:
         self._append = None
-        # Looked at even if nobody waits for it any more: asyncio would log an error that nobody has seen.
+        # Always retrieved, even if no caller waits any more, or asyncio would log it as an unseen error.
         error = append.exception()
         if self._stopped is not None:
             return
@@ -734,7 +736,7 @@ class Runtime:
     def _release(self) -> None:
         """Deliver, in order, what has become durable.
 
-        Receivers can call back into the runtime, so a call made during a delivery does nothing.
+        Receivers can call back into the runtime, so a nested call during a delivery does nothing.
         """
         if self._is_releasing:
             return
@@ -787,7 +789,7 @@ class Runtime:
             self._snapshot = asyncio.create_task(self._make_snapshot(self._snapshotter))
 
     async def _make_snapshot(self, snapshotter: Snapshotter) -> None:
-        """Make a snapshot. If that fails, log it; the next attempt comes when the next snapshot would have been due.
+        """Make a snapshot. If that fails, log it; the next attempt is made when the next snapshot is due.
 
         A failure only makes the next replay longer, and an immediate retry would mostly fail for the same reason.
         """
@@ -795,7 +797,8 @@ class Runtime:
             await snapshotter.make(self._durable)
         except JournalError as error:
             _log.warning(
-                "no snapshot at position %d could be made, the next attempt follows after %d records or %d bytes: %s",
+                "no snapshot could be made at position %d; the next attempt follows after %d "
+                "records or %d bytes: %s",
                 self._durable,
                 self._settings.snapshot_records,
                 self._settings.snapshot_bytes,
@@ -807,9 +810,10 @@ class Runtime:
     # Ends
 
     def _leads(self) -> bool:
-        """Whether commands may be decided; if the tenure has ended, stop.
+        """Whether commands may be decided. If the tenure has ended, stop.
 
-        It is asked when a command is decided: a reply to what was decided in time stays right however late it leaves.
+        This is checked when a command is decided. The reply to a command decided in time stays correct however late it
+        leaves.
         """
         if self._stopped is None and not self._tenure.holds():
             self._fail(
@@ -827,10 +831,10 @@ class Runtime:
             raise ControlPlaneUnavailable("the control plane is stopping")
 
     def _fail(self, error: BaseException) -> None:
-        """Stop the runtime and tell the process, since replies given now might not become durable."""
+        """Stop the runtime and notify the process, since replies given now might not become durable."""
         if self._stopped is not None:
             return
-        # What is wrong with a journal, whoever runs this says, and whether the process ends of it.
+        # The caller reports errors of a journal, and whether they end the process.
         if not isinstance(error, JournalError):
             _log.critical("the control plane stops; please report it", exc_info=error)
         self._end(ControlPlaneUnavailable(f"the control plane has stopped: {error}"))
@@ -864,7 +868,7 @@ class Runtime:
 
 
 def _refused(key: PartitionKey, why: str) -> PartitionDelta:
-    """Return what a session gets of a partition that it may not read."""
+    """Return the delta for a partition that a session may not read."""
     delta = deleted_delta(key)
     delta.refusal = why
     return delta

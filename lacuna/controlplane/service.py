@@ -1,8 +1,8 @@
 """The control plane as a separate process: a gRPC service around the runtime.
 
-Each client keeps one Session stream with it, which has a session while it leads. There is also the standard health
-service: "" serves as long as the process does, `ready` once it leads or could take over, and
-`controlplane.v1.ControlPlane` while it leads. It listens on TCP or a Unix socket.
+Each client keeps one Session stream with it, which has a session while it leads. In the standard health service, ""
+serves as long as the process does, `ready` once it leads or could take over, and `controlplane.v1.ControlPlane` while
+it leads. It listens on TCP or a Unix socket.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from lacuna.controlplane.v1.control_pb2 import (
 _log = logging.getLogger("lacuna.controlplane")
 
 _READY: Final = "ready"
-#: How often the journal's files are looked at.
+#: How often the journal's files are checked.
 _WATCH_SECONDS: Final = 1.0
 _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
 
@@ -52,8 +52,8 @@ _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
 class ServiceSettings:
     """Settings of the service and its runtime.
 
-    A session is ended if more than `max_outbox` deltas and replies wait for it. At a clean stop, streams may continue
-    for `stop_grace` seconds. `tls` is for addresses of TCP. `authorizer` says whether ACLs decide what jobs may do.
+    A session ends if more than `max_outbox` deltas and replies wait for it. At a clean stop, streams may continue for
+    `stop_grace` seconds. `tls` applies to TCP addresses. `authorizer` says whether ACLs restrict jobs.
     """
 
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
@@ -103,8 +103,8 @@ class Server:
     async def start(self, address: str, *, on_demand: bool = False) -> None:
         """Listen on `host:port` (0 for any free port) or `unix:path`.
 
-        With `on_demand` and a Unix socket, gRPC is loaded by the first connection. Raises OSError if the address cannot
-        be used, and UserError for TLS without a certificate.
+        With `on_demand` and a Unix socket, the first connection loads gRPC. Raises OSError if the address cannot be
+        used, and UserError for TLS without a certificate.
         """
         self._warn_of(address)
         try:
@@ -115,7 +115,7 @@ class Server:
             else:
                 self.address = await self._open(address)
         except OSError as error:
-            # asyncio's own text repeats the address; a name that is not known has a negative number.
+            # asyncio's own text repeats the address; the error of an unknown name has a negative number
             is_plain = error.errno is not None and error.errno > 0
             reason = os.strerror(error.errno) if is_plain and error.errno else str(error)
             raise OSError(f"cannot listen on {address}: {reason}") from error
@@ -136,26 +136,29 @@ class Server:
         await self._open(f"unix:{path}")
 
     def _warn_of(self, address: str) -> None:
-        """Say it loudly if others can connect and are not asked who they are."""
+        """Warn if others can connect without authentication."""
         if address.startswith("unix:") or is_loopback(address.rpartition(":")[0]):
             return
         if self._tls is None or not self._tls.asks_for_certificates:
             _log.warning(
-                "%s accepts everybody who can connect to it%s: whoever does can read, change and delete everything; "
-                "give all control planes, agents and jobs certificates with --control-tls-cert, --control-tls-key and "
-                "--control-tls-ca, or let only hosts that you trust reach it",
+                "%s accepts every client that can connect to it%s. Such a client can read, "
+                "change and delete everything. Give all control planes, agents and jobs "
+                "certificates with --control-tls-cert, --control-tls-key and --control-tls-ca, "
+                "or allow only trusted hosts to reach it",
                 address,
                 ", and nothing is encrypted" if self._tls is None else "",
             )
 
     def _job_of(self, call: Call) -> Job | None:
-        """Return who calls; None for an agent or a control plane, which everybody is taken for without certificates."""
+        """Return the job that calls, or None for an agent or control plane. Without certificates, every caller counts
+        as an agent.
+        """
         if self._tls is None or self.address.startswith("unix:"):
             return None
         return None if self._tls.is_cluster(call.subject) else Job(call.subject, call.host)
 
     async def show_state(self) -> None:
-        """Tell health checks whether it is ready and whether it leads now."""
+        """Report to health checks whether it is ready and whether it leads now."""
         self._health.set(_READY, is_serving=self._served.is_ready)
         self._health.set(_SERVICE, is_serving=self._served.plane is not None)
 
@@ -216,7 +219,7 @@ class RunningControlPlane:
         return self._server.address
 
     async def ready(self) -> None:
-        """Return at once: it leads."""
+        """Return at once, because it leads."""
 
     @property
     def is_ready(self) -> bool:
@@ -241,7 +244,7 @@ class RunningControlPlane:
 
 
 async def _watch_files(journal: SqliteJournal, plane: Runtime) -> None:
-    """Have the control plane stop once its journal is not the one in its folder any more, whoever asks for anything."""
+    """Stop the control plane once its journal is no longer the one in its folder, even without requests."""
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         try:

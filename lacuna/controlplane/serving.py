@@ -1,4 +1,4 @@
-"""Serves one Session stream, whatever carries it."""
+"""Serves one Session stream, independent of the transport."""
 
 import asyncio
 from collections import deque
@@ -26,9 +26,9 @@ from lacuna.controlplane.v1.control_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: How often a client hears at least something.
+#: The longest time between two messages to a client.
 BEAT_SECONDS: Final = 1.0
-#: A message holds no more deltas and replies than so many, and those of one decision.
+#: A message holds at most this many deltas and replies, plus those of one decision.
 MOST_TOLD: Final = 500
 
 
@@ -42,7 +42,7 @@ class ServedPlane(Protocol):
 
     @property
     def leader(self) -> str:
-        """Where the leader serves; empty if nobody leads."""
+        """Where the leader serves; empty without a leader."""
         ...
 
     @property
@@ -52,16 +52,16 @@ class ServedPlane(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it will lead no more."""
+        """Whether it will not lead any more."""
         ...
 
     @property
     def changed(self) -> asyncio.Event:
-        """Set, and replaced by another one, when one of the above has changed."""
+        """Set, and replaced by a new event, when one of the above has changed."""
         ...
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
-        """Return what is known of all control planes; `standby` is who asks, if that is one."""
+        """Return the status of all control planes known here. `standby` is the caller, if it is one."""
         ...
 
 
@@ -73,7 +73,7 @@ async def serve_stream(
     *,
     job: Job | None = None,
 ) -> None:
-    """Say who leads until this control plane does, then serve a session as `serve_session` does."""
+    """Report the leader until this control plane leads, then serve a session as `serve_session` does."""
     while (plane := served.plane) is None:
         if served.is_closed:
             raise ControlPlaneUnavailable("the control plane was stopped")
@@ -93,11 +93,11 @@ async def serve_session(
     *,
     job: Job | None = None,
 ) -> None:
-    """Serve a session of `plane` until it ends. Raises ControlPlaneUnavailable with the reason, always.
+    """Serve a session of `plane` until it ends. Always raises ControlPlaneUnavailable with the reason.
 
-    `job` is who asks, if that is neither an agent nor a control plane (`rights`).
+    `job` is the caller, if it is neither an agent nor a control plane (`rights`).
 
-    A session is ended if more than `max_outbox` deltas and replies wait for `write`.
+    A session ends if more than `max_outbox` deltas and replies wait for `write`.
     """
     outbox = _Outbox(max_outbox, plane.epoch)
     session = plane.open_session(outbox, job=job)
@@ -120,7 +120,7 @@ async def _beat(outbox: "_Outbox") -> None:
 
 
 def _of_job(job: Job, commands: Sequence[Command]) -> tuple[list[Command], list[Reply]]:
-    """Return the commands that a job may send, in its own name whatever they say, and the replies to the others."""
+    """Return the commands that a job may send, always in its own name, and the replies to the others."""
     refused = refusals(commands)
     ids = {each.command_id for each in refused}
     allowed = [each for each in commands if each.command_id not in ids]
@@ -136,12 +136,12 @@ async def _read(
     outbox: "_Outbox",
     job: Job | None,
 ) -> None:
-    """Pass requests to the session, as fast as the runtime decides them."""
+    """Pass requests to the session as fast as the runtime decides them."""
     is_first = True
     try:
         async for request in requests:
             if is_first and (why := why_not(request.contract)):
-                raise ControlPlaneUnavailable(f"this client does not fit: {why}")
+                raise ControlPlaneUnavailable(f"this client is not compatible: {why}")
             is_first = False
             await plane.room()
             if request.unsubscribe:
@@ -160,7 +160,7 @@ async def _read(
         outbox.lost(error)
     except DecodeError:
         outbox.lost(
-            ControlPlaneUnavailable("the client sent something that is not a SessionRequest")
+            ControlPlaneUnavailable("the client sent something other than a SessionRequest")
         )
 
 
@@ -169,16 +169,16 @@ def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:
 
 
 class _Outbox:
-    """The next messages of a session's stream; they are collected while the one before is being written.
+    """The next messages of a session's stream, collected while the previous one is being written.
 
-    A message that has `MOST_TOLD` items gets no more, so that its reader takes many of them in small steps.
+    A message with `MOST_TOLD` items gets no more, so that its reader processes large amounts in small steps.
     """
 
     def __init__(self, max_items: int, epoch: int) -> None:
         self._max_items = max_items
         self._items = 0
         self._responses = deque((SessionResponse(contract=own_contract(), epoch=epoch),))
-        self._told = 0  # items of the last one
+        self._told = 0  # items of the last message
         self._wake = asyncio.Event()
         self._lost: ControlPlaneUnavailable | None = None
 
@@ -210,7 +210,9 @@ class _Outbox:
         self._wake.set()
 
     def beat(self) -> None:
-        """Send an empty message, so that the client sees us live: one that finds us silent looks for another leader."""
+        """Send an empty message to show that this control plane is alive, since a client looks for another leader after
+        a silence.
+        """
         self._wake.set()
 
     def lost(self, error: ControlPlaneUnavailable) -> None:

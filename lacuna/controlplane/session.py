@@ -1,4 +1,4 @@
-"""The runtime's end of a session, and the deliveries that are held for it until they are durable."""
+"""The runtime's end of a session, and its deliveries, which are held until they are durable."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -27,14 +27,14 @@ class Plane(Protocol):
         ...
 
     def close_session(self, session: "PlaneSession") -> None:
-        """End the session and forget what it waits for."""
+        """End the session and drop what it waits for."""
         ...
 
 
 class Held:
     """The replies and deltas of one decision for one session, delivered once the journal is durable to `position`.
 
-    If `proof` is not 0, they also wait for the proof of that number (`Runtime`).
+    If `proof` is not 0, they also wait for the proof with that number (`Runtime`).
     """
 
     __slots__ = ("cluster", "partitions", "position", "proof", "replies", "session")
@@ -73,7 +73,7 @@ class PlaneSession:
         is_cluster: bool = True,
         rights: JobRights | None = None,
     ) -> None:
-        """`is_cluster` if its client is an agent or a control plane; `rights` if ACLs say what it may do."""
+        """`is_cluster` if its client is an agent or a control plane; `rights` if ACLs restrict it."""
         self._plane = plane
         self.is_cluster = is_cluster
         self.rights = rights
@@ -81,7 +81,7 @@ class PlaneSession:
         self.receiver = receiver
         self.is_closed = False
         self.keys: set[PartitionKey] = set()
-        #: Partitions that it is to be shown as soon as there is time.
+        #: Partitions to show as soon as there is time.
         self.unshown: set[PartitionKey] = set()
         #: Partitions of which it is to be shown more: the extents that begin below this offset.
         self.older: dict[PartitionKey, int] = {}

@@ -1,4 +1,4 @@
-"""One of several control planes as a process: it listens at once, and leads or stands by as its journal decides."""
+"""One of several control planes as a process. It listens at once, and leads or stands by depending on its journal."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ class RunningNode:
         return self._server.address
 
     async def ready(self) -> None:
-        """Wait until it leads or could take over. Raises what ends it before."""
+        """Wait until it leads or could take over. Raises the error if it ends before."""
         while not self.is_ready:
             await self._changed()
 
@@ -52,7 +52,7 @@ class RunningNode:
         return self.node.is_ready
 
     async def _changed(self) -> None:
-        """Wait until it begins or ceases to lead or to stand by. Raises what ends it before."""
+        """Wait until it starts or stops leading or standing by. Raises the error if it ends before."""
         changed = asyncio.ensure_future(self.node.changed.wait())
         await asyncio.wait([changed, self._running], return_when=asyncio.FIRST_COMPLETED)
         changed.cancel()
@@ -73,7 +73,7 @@ class RunningNode:
         return self.node.plane
 
     async def leads(self, stands_by: Callable[[str], None]) -> None:
-        """Wait until this control plane leads; `stands_by` is told of each other one that does. Raises what ends it."""
+        """Wait until this control plane leads. `stands_by` receives each other leader. Raises the error if it ends."""
         leader = ""
         while self.node.plane is None:
             if self.node.leader not in ("", leader):
@@ -90,7 +90,7 @@ class RunningNode:
         await self._server.stop()
 
     async def close(self) -> None:
-        """Stop cleanly: answer what was decided, and leave the journal to a standby at once."""
+        """Stop cleanly: answer everything decided, and leave the journal to a standby at once."""
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         await self.node.close()
@@ -113,9 +113,9 @@ async def serve_shared(
     """Run one of several control planes, listening on `address`.
 
     `make_journal` returns the journal, not open, for a control plane that clients reach at the address it is given:
-    `advertised`, by default the address listened on, or a name if that is a Unix socket. `clock` is that of the
-    cluster; leases are of the machine's time. `on_demand` is for `Server.start`. Raises OSError if the address cannot
-    be used.
+    `advertised`, by default the address listened on, or a name if that is a Unix socket. `clock` is the cluster's
+    clock; leases use the machine's time. `on_demand` is for `Server.start`. Raises OSError if the address cannot be
+    used.
     """
     clock = clock or SystemClock()
 
@@ -140,7 +140,7 @@ async def serve_shared(
             on_fatal=on_fatal,
         )
 
-    # The address is known once the server listens, and clients may ask as soon as it does.
+    # The address is known once the server listens, and clients may connect as soon as it does.
     ask_leader = partial(ask_status, tls=made_of(settings.tls))
     node = Node(make_plane, SystemClock(), ask_leader, cluster_id=cluster_id)
     server = Server(node, settings)
@@ -152,9 +152,9 @@ async def serve_shared(
 
 
 def local_name(what: str) -> str:
-    """Return a name for the control plane of this process, if it listens where only its own machine reaches it.
+    """Return a name for the control plane of this process, if it listens where only its own machine can reach it.
 
-    It has spaces, so that it cannot be taken for an address.
+    The name has spaces, so that it cannot be mistaken for an address.
     """
     return f"{what} on {gethostname()}, process {os.getpid()}"
 
@@ -162,7 +162,7 @@ def local_name(what: str) -> str:
 async def ask_status(
     address: str, standby: Standby | None = None, tls: ControlTls | None = None
 ) -> ControlPlaneStatus | None:
-    """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer."""
+    """Ask the control plane at `address` for its status, as `standby` if given. Return None if it does not answer."""
     if not is_address(address):
         return None
     request = StatusRequest(standby=standby).SerializeToString()

@@ -17,7 +17,7 @@ class Tenure(Protocol):
 
 
 class LockedTenure:
-    """The tenure of who holds a lock: it lasts until the process ends."""
+    """The tenure of a process that holds a lock: it lasts until the process ends."""
 
     def holds(self) -> bool:
         """Return True."""
@@ -25,7 +25,9 @@ class LockedTenure:
 
 
 class LeasedTenure:
-    """The tenure of who renews a lease of `lease` seconds, by a clock that goes on while the process is stopped."""
+    """The tenure of a leader that renews a lease of `lease` seconds, by a clock that keeps running while the process is
+    stopped.
+    """
 
     def __init__(self, clock: Clock, lease: float) -> None:
         self._clock = clock
@@ -34,14 +36,14 @@ class LeasedTenure:
         self._has_ended = False
 
     def end(self) -> None:
-        """Have it hold no more, whatever was renewed. Another thread may call this and `renewed`."""
+        """End it, regardless of renewals. Another thread may call this and `renewed`."""
         self._has_ended = True
 
     def renewed(self, asked_ms: float) -> None:
-        """Note a renewal that was asked for at `asked_ms` (`Clock.passed_ms`) and has succeeded."""
+        """Record a successful renewal that was requested at `asked_ms` (`Clock.passed_ms`)."""
         self._renewed_ms = max(self._renewed_ms, asked_ms)
 
     def holds(self) -> bool:
-        """Return whether the last renewal was asked for less than a lease ago, with a margin, and none has failed."""
+        """Return whether the last renewal was requested less than a lease ago, with a margin, and none has failed."""
         is_renewed = self._clock.passed_ms() - self._renewed_ms < self._usable_ms
         return is_renewed and not self._has_ended

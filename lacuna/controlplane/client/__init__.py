@@ -1,4 +1,4 @@
-"""How agents and jobs use the control plane: the client protocol, two transports, and the views."""
+"""The client side of the control plane for agents and jobs: the client protocol, two transports, and the views."""
 
 from lacuna.controlplane.client.confirming import confirm
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable

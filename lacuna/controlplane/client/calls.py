@@ -1,4 +1,4 @@
-"""The calls of one client that wait for a reply."""
+"""The pending calls of one client."""
 
 import asyncio
 from collections.abc import Collection, Sequence

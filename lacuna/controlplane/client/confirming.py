@@ -1,4 +1,4 @@
-"""Waiting until the views include every change that any client has been told of."""
+"""Waits until the views include every change that any client has been told about."""
 
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.v1.control_pb2 import Command

@@ -6,7 +6,7 @@ class ControlPlaneUnavailable(Exception):
 
 
 class CommandRefused(Exception):
-    """The control plane refused the command and changed nothing. `code` is the number of an ErrorCode.
+    """The control plane rejected the command and changed nothing. `code` is the number of an ErrorCode.
 
     With UNKNOWN_SERVER_ERROR, the leader fell silent while it decided the command, which may have changed something.
     """

@@ -1,6 +1,6 @@
 """The Session stream over gRPC.
 
-grpcio is imported by the first connection, since `lacuna up` and many commands make none.
+grpcio is imported by the first connection, since `lacuna up` and many commands open none.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from lacuna.controlplane.client.tls import ControlTls, Presented
 from lacuna.controlplane.shared.contract import SESSION_METHOD
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
-#: A machine that is gone does not answer at all.
+#: A machine that has failed does not answer at all.
 _CONNECT_SECONDS: Final = 5.0
-#: A control plane that was stopped, or whose machine is gone, is left for the one that takes over.
+#: The client leaves a control plane that was stopped, or whose machine has failed, for the one that takes over.
 _PING_SECONDS: Final = 2.0
 _MAX_HEADER_BYTES: Final = 64 << 10
 _OPTIONS: Final = {
@@ -38,7 +38,7 @@ _OPTIONS: Final = {
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.http2.max_pings_without_data": 0,
     "grpc.min_reconnect_backoff_ms": int(_CONNECT_SECONDS * 1000),
-    # Each channel connects at once, whatever others to the same address have met.
+    # Each channel connects at once, regardless of the failures of others to the same address.
     "grpc.use_local_subchannel_pool": 1,
     "grpc.enable_http_proxy": 0,
     "grpc.enable_retries": 0,
@@ -48,8 +48,8 @@ _OPTIONS: Final = {
 class GrpcClient(SessionClient):
     """A ControlClient for the control planes at `address`. Call `start` first.
 
-    `address` is HOST:PORT, several of them with commas between, a name in DNS that has the addresses of several, or
-    unix:PATH. `random` returns numbers in [0, 1); `sleep` takes seconds.
+    `address` is HOST:PORT, several of them separated by commas, a DNS name with several addresses, or unix:PATH.
+    `random` returns numbers in [0, 1); `sleep` takes seconds.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class GrpcClient(SessionClient):
 
 
 class CallError(Exception):
-    """A call has failed. The message says why; `status` is the name of gRPC's status."""
+    """A call has failed. The message gives the reason; `status` is the name of gRPC's status."""
 
     def __init__(self, status: str, message: str) -> None:
         super().__init__(message)
@@ -73,14 +73,14 @@ class CallError(Exception):
 
 
 def addresses_in(text: str) -> list[str]:
-    """Return the addresses in `--control`: a path may have commas in it, so unix:PATH is always a single one."""
+    """Return the addresses in `--control`. A path may contain commas, so unix:PATH is always a single address."""
     return [text] if text.startswith("unix:") else [each.strip() for each in text.split(",")]
 
 
 async def ask(
     address: str, method: str, request: bytes, seconds: float, tls: ControlTls | None = None
 ) -> bytes:
-    """Make a call with one request and one response. Raises CallError, also after so many seconds."""
+    """Make a call with one request and one response. Raises CallError, also after `seconds` without an answer."""
     grpc = imported()
     try:
         async with asyncio.timeout(seconds):
@@ -95,7 +95,7 @@ async def ask(
 
 
 async def _resolve(address: str) -> Sequence[str]:
-    """Return the address of each control plane that a name stands for: gRPC would ask only one of them."""
+    """Return the address of each control plane that a name stands for, since gRPC would use only one of them."""
     if address.startswith("unix:"):
         return (address,)
     host, _, port = address.rpartition(":")
@@ -135,7 +135,7 @@ class _GrpcStream:
         try:
             return SessionResponse.FromString(message)
         except DecodeError as error:
-            raise StreamBroken("it has sent something that is not a SessionResponse") from error
+            raise StreamBroken("it has sent something other than a SessionResponse") from error
 
     async def write(self, request: SessionRequest) -> None:
         try:
@@ -167,7 +167,7 @@ async def _channel(address: str, tls: ControlTls | None) -> Any:
         return grpc.aio.insecure_channel(address, options=[*_OPTIONS.items()])
     presented = tls.presented()
     certificate, name = await _shown(address, tls, presented)
-    # gRPC compares names, and here any name will do: it trusts the certificate that was shown, and no other.
+    # gRPC compares names. Any name will do here, because gRPC trusts only the certificate that was shown.
     credentials = grpc.ssl_channel_credentials(
         certificate.encode(), presented.key or None, presented.certificate or None
     )
@@ -176,7 +176,7 @@ async def _channel(address: str, tls: ControlTls | None) -> Any:
 
 
 async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[str, str]:
-    """Return the certificate (PEM) of the control plane at `address`, and a name in it.
+    """Return the certificate (PEM) that the control plane at `address` presents, and a name in it.
 
     Raises StreamBroken if it cannot be trusted.
     """
@@ -201,7 +201,8 @@ async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[s
         raise StreamBroken(str(error)) from error
     if not tls.is_cluster(subject):
         raise StreamBroken(
-            f"{subject} is not a control plane: controlplane.cluster.principals does not name it"
+            f"{subject} is not a control plane: add it to controlplane.cluster.principals if it "
+            "should be one"
         )
     return ssl.DER_cert_to_PEM_cert(certificate), _name_in(fields)
 
@@ -215,7 +216,7 @@ def _name_in(certificate: Mapping[str, Any]) -> str:
     common = [value for kind, value in attributes if kind == "commonName" and not named]
     for name in (*hosts, *addresses, *common):
         return str(name)
-    raise StreamBroken("its certificate has neither a host name nor an address nor a common name")
+    raise StreamBroken("its certificate has no host name, address or common name")
 
 
 def _why_no_tls(error: ssl.SSLError) -> str:

@@ -1,4 +1,4 @@
-"""Imports grpcio, which takes a tenth of a second and 20 MB, once something needs it."""
+"""Imports grpcio, which takes a tenth of a second and 20 MB, only when it is needed."""
 
 import os
 from typing import Any

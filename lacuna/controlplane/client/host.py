@@ -11,7 +11,7 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class Receiver(Protocol):
-    """The client's end of a session. The runtime calls it in the event loop, in order; it must not raise."""
+    """The client's end of a session. The runtime calls it in the event loop, in order. It must not raise."""
 
     def deliver(
         self,
@@ -27,7 +27,7 @@ class Receiver(Protocol):
         ...
 
     def lost(self, error: ControlPlaneUnavailable) -> None:
-        """Learn that the session has ended, with the reason; nothing more is delivered."""
+        """Handle the end of the session, with its reason. Nothing more is delivered."""
         ...
 
 
@@ -42,7 +42,9 @@ class HostSession(Protocol):
         ...
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """Start sending a snapshot and then deltas of each partition; one already subscribed gets a new snapshot."""
+        """Start sending a snapshot and then deltas of each partition. One that is already subscribed gets a new
+        snapshot.
+        """
         ...
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
@@ -50,13 +52,15 @@ class HostSession(Protocol):
         ...
 
     def close(self) -> None:
-        """End the session, as its client is gone; its parked commands are forgotten."""
+        """End the session, because its client is gone. Its parked commands are dropped."""
         ...
 
 
 class Host(Protocol):
-    """The control plane as the in-process transport connects to it."""
+    """The control plane as seen by the in-process transport."""
 
     def open_session(self, receiver: Receiver) -> HostSession:
-        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane stopped."""
+        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane has
+        stopped.
+        """
         ...

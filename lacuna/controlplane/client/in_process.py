@@ -16,9 +16,8 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 class InProcessClient:
     """A ControlClient for a runtime in this process.
 
-    The runtime decides a command within `call`, before that first awaits; if it is too busy, it decides it later.
-    `max_partitions` is the most partitions whose views may be subscribed, `max_calls` the most calls that may wait for
-    a reply.
+    The runtime decides a command within `call`, before its first await, or later if it is too busy. `max_partitions` is
+    the most partitions whose views may be subscribed, and `max_calls` the most calls that may wait for a reply.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class InProcessClient:
 
     @property
     def is_shut_out(self) -> bool:
-        """Never: this is a client of the only control plane."""
+        """Always false, since this client belongs to the only control plane."""
         return False
 
     async def call(self, command: Command) -> Reply:
@@ -58,7 +57,7 @@ class InProcessClient:
             self._calls.forget(command.command_id)
 
     def give_up_unsent(self, reason: str) -> None:
-        """Do nothing: here no call ever waits for a session."""
+        """Do nothing, since no call waits for a session here."""
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         return self._subscriptions.partition(topic_id, partition)

@@ -1,6 +1,6 @@
-"""Sends long commands in parts, and asks for the rest of long answers (`lacuna.controlplane.shared.parts`).
+"""Sends long commands in parts, and requests the rest of long answers (`lacuna.controlplane.shared.parts`).
 
-Commands of others are decided between the parts, so an answer of several parts need not be of one moment.
+Other commands are decided between the parts, so an answer in several parts may not reflect a single moment.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ async def _items(call: _Call, command: Command, verb: str) -> Reply:
             _resume(part, verb, told[-1])
         reply = await call(part)
         more = list(getattr(_result(reply), answers_field))
-        if not more:  # refused as a whole
+        if not more:  # rejected as a whole
             return reply
         if done < len(told):
             _join(told[-1], more.pop(0), LISTED[verb])
@@ -60,7 +60,7 @@ async def _items(call: _Call, command: Command, verb: str) -> Reply:
 
 
 def _pieces(item: Any) -> Iterator[Any]:
-    """Yield an item, or if it names too many partitions itself, several that name some each."""
+    """Yield an item, or, if it names too many partitions itself, several items that name some of them each."""
     if not isinstance(item, OffsetFetchGroup) or len(item.partitions) <= MOST_ITEMS:
         yield item
         return
@@ -75,7 +75,7 @@ def _pieces(item: Any) -> Iterator[Any]:
 
 
 def _put_together(told: Any, asked: Sequence[OffsetFetchGroup]) -> None:
-    """Replace the answers to the pieces of groups by one for each group; an error counts for the whole group."""
+    """Replace the answers to the pieces of groups by one answer for each group. An error applies to the whole group."""
     answers = iter(list(told))
     del told[:]
     for group in asked:
@@ -88,7 +88,7 @@ def _put_together(told: Any, asked: Sequence[OffsetFetchGroup]) -> None:
 
 
 def _room(items: Sequence[Any], start: int) -> int:
-    """Return where the part that begins with the item at `start` ends."""
+    """Return the end of the part that begins with the item at `start`."""
     left = MOST_ITEMS
     for index in range(start, len(items)):
         each = items[index]
@@ -99,7 +99,7 @@ def _room(items: Sequence[Any], start: int) -> int:
 
 
 def _goes_on(verb: str, told: Any) -> bool:
-    """Whether the last answer is not the whole one."""
+    """Whether the last answer is incomplete."""
     return verb in LISTED and told[-1].HasField("next_after")
 
 
@@ -128,7 +128,7 @@ def _part(command: Command, verb: str, items: Sequence[Any]) -> Command:
     return part
 
 
-#: What else the commands of ITEMS say.
+#: The other fields of the commands in ITEMS.
 _OTHERS: Final = dict.fromkeys(ITEMS, ()) | {
     "delete_offsets": ("group_id",),
     "offset_fetch": ("require_stable",),

@@ -13,7 +13,7 @@ from lacuna.controlplane.v1.log_pb2 import PartitionAsOf, ReadAsOf
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """Partitions as they were at `as_of_ms`, which is 0 if it is before `known_from_ms`; then there are none."""
+    """Partitions as they were at `as_of_ms`. If it precedes `known_from_ms`, it is 0 and there are no partitions."""
 
     as_of_ms: int
     known_from_ms: int
@@ -26,7 +26,9 @@ class AsOf:
 
 
 async def read_as_of(control: ControlClient, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-    """Ask about the last time up to `at_ms` that is known of all partitions. Raises as `control.call` does."""
+    """Return the partitions at the last time up to `at_ms` that is known for all of them. Raises as `control.call`
+    does.
+    """
     wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
     command = Command(read_as_of=ReadAsOf(partitions=wanted, at_ms=at_ms))
     read = (await control.call(command)).as_of_read
@@ -35,8 +37,9 @@ async def read_as_of(control: ControlClient, keys: Sequence[PartitionKey], at_ms
 
 
 def not_known(what: str, known_from_ms: int) -> str:
-    """Say that a time is before the first that is known of a topic, or of several."""
+    """Return the error for a time before the first that is known of a topic, or of several."""
     since = show_time(known_from_ms)
     return (
-        f"what could be seen of {what} then is not known, only from {since} on: give a later time"
+        f"the visible part of {what} at that time is not known, only from {since} on: give a "
+        "later time"
     )

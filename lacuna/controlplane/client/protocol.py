@@ -1,4 +1,4 @@
-"""The control plane as agents and jobs see it, whichever transport carries the messages."""
+"""The control plane as agents and jobs see it, independent of the transport."""
 
 from typing import Protocol
 
@@ -21,27 +21,31 @@ class ControlClient(Protocol):
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether a control plane leads that this client cannot reach, because only its own machine can."""
+        """Whether a control plane leads that this client cannot reach, because it is reachable only from its own
+        machine.
+        """
         ...
 
     async def call(self, command: Command) -> Reply:
         """Set `command.command_id`, send the command and return its reply.
 
         Commands are decided in the order of the calls. By the time the reply is returned, the views include every
-        change that was made before it. Raises ControlPlaneUnavailable (the outcome is not known) and CommandRefused
+        change that was made before it. Raises ControlPlaneUnavailable (the outcome is unknown) and CommandRefused
         (nothing changed).
         """
         ...
 
     def give_up_unsent(self, reason: str) -> None:
-        """Fail the calls whose command was not sent yet with ControlPlaneUnavailable(reason); they are never sent."""
+        """Fail the calls whose command was not sent yet with ControlPlaneUnavailable(reason). These commands are never
+        sent.
+        """
         ...
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """Return the view of a partition, subscribing it if necessary; await its `ready()` before reading it.
+        """Return the view of a partition, and subscribe to it if necessary. Await its `ready()` before reading it.
 
-        Beyond a bound, the least recently used views that nobody listens to are unsubscribed, so get the view here
-        at each use instead of keeping it.
+        Beyond a bound, the least recently used views without listeners are unsubscribed, so get the view here at each
+        use instead of keeping it.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Finds the control plane that leads, of several.
 
-A stream is kept with each of them. A standby says over it that it does not lead, and begins a session on it as soon as
-it does. So when a leader is gone, nobody has to look for the next one.
+The client keeps a stream with each of them. A standby reports on it that it does not lead, and begins a session on it
+as soon as it does. So when a leader is gone, no client has to search for the next one.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBr
 from lacuna.controlplane.shared.reach import is_address
 from lacuna.controlplane.v1.control_pb2 import SessionResponse
 
-#: How often names are looked up, without a session and with one: control planes may have come under new addresses.
+#: How often names are looked up, without a session and with one, since control planes may have new addresses.
 _LOOK_UP_SECONDS: Final = (1.0, 10.0)
 
 
@@ -25,12 +25,12 @@ class SearchLimits:
 
     first_pause: float = 0.02
     longest_pause: float = 0.5
-    #: If there are several control planes, one that says nothing for so long is left for the next.
+    #: If there are several control planes, one that is silent for this long is left for the next.
     longest_silence: float = 3.0
 
 
 class _Outcome(Enum):
-    """What came of one stream."""
+    """The outcome of one stream."""
 
     SERVED = "a session"
     NOT_NEEDED = "another stream has the session"
@@ -40,9 +40,9 @@ class _Outcome(Enum):
 class LeaderSearch:
     """Keeps a stream with each control plane at `addresses`, and calls `serve` with one that leads.
 
-    `serve(address, stream, first)` serves a session that begins with the message `first` until that ends, and returns
-    whether the control plane could be served by. There is one session at a time. `failed` is told why an address has
-    no session. `random` returns numbers in [0, 1).
+    `serve(address, stream, first)` runs a session that begins with the message `first` until its end, and returns
+    whether the control plane was usable. There is one session at a time. `failed` receives the reason why an address
+    has no session. `random` returns numbers in [0, 1).
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class LeaderSearch:
         self._limits = limits
         self._random = random
         self._sleep = sleep
-        #: For each of the addresses, where control planes were when it was last looked up.
+        #: For each of the addresses, the control planes found at the last lookup.
         self._places: dict[str, Sequence[str]] = dict.fromkeys(addresses, ())
-        #: Where a standby said that the leader is.
+        #: The leader's address, as a standby reported it.
         self._named = ""
         self._lines: dict[str, asyncio.Task[None]] = {}
         self._session: WatchedStream | None = None
@@ -76,11 +76,11 @@ class LeaderSearch:
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether a standby has named a leader that cannot be reached, and there is no session since."""
+        """Whether a standby has named a leader that cannot be reached, and no session has begun since."""
         return self._named != "" and not is_address(self._named)
 
     async def run(self) -> None:
-        """Search and serve until it is cancelled."""
+        """Search and serve until cancelled."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -101,12 +101,14 @@ class LeaderSearch:
             try:
                 self._places[address] = await self._resolve(address)
             except OSError as error:
-                self._failed(f"the address of the control plane {address} is not known: {error}")
+                self._failed(
+                    f"the address of the control plane {address} cannot be resolved: {error}"
+                )
 
     def _keep_lines(self) -> None:
-        """Have a line with each control plane that is known, and with the one that serves."""
+        """Keep a line with each known control plane, and with the one that serves."""
         wanted = dict.fromkeys(place for places in self._places.values() for place in places)
-        # While there is a session, it is known where the leader is, by whatever name.
+        # During a session, the leader's place is known, by whatever name.
         wanted |= dict.fromkeys(filter(is_address, (self._address or self._named,)))
         for place, line in list(self._lines.items()):
             if line.done():
@@ -116,7 +118,7 @@ class LeaderSearch:
         for place in wanted:
             if place not in self._lines:
                 self._lines[place] = asyncio.create_task(self._keep_line(place))
-                # It ends only by a mistake of ours, which is to end the search, too.
+                # It ends only because of a bug, which should end the search too.
                 self._lines[place].add_done_callback(lambda _: self._look_again())
 
     def _look_again(self) -> None:
@@ -124,7 +126,7 @@ class LeaderSearch:
             self._wake.set_result(None)
 
     async def _keep_line(self, place: str) -> None:
-        """Open one stream after the other, with a pause whenever one has not led to a session."""
+        """Open one stream after another, with a pause after each one that did not lead to a session."""
         failures = 0
         while True:
             outcome = await self._try(place)
@@ -148,7 +150,7 @@ class LeaderSearch:
 
     @asynccontextmanager
     async def _watched(self, stream: WatchedStream) -> AsyncIterator[None]:
-        """Run the body, and meanwhile see whether the stream falls silent, if others could be asked instead."""
+        """Run the body, and check whether the stream falls silent, if there are other control planes to try."""
         if len(self._lines) == 1:
             yield
             return
@@ -164,9 +166,7 @@ class LeaderSearch:
         """Wait until this control plane leads, and return its first message, or None if the stream has ended."""
         try:
             while (response := await stream.read()).HasField("not_leader"):
-                self._failed(
-                    f"the control plane at {place} does not lead, and none was found that does"
-                )
+                self._failed(f"the control plane at {place} does not lead, and no leader was found")
                 named, self._named = self._named, response.not_leader.leader
                 if self._named not in ("", named):
                     self._look_again()
@@ -176,15 +176,15 @@ class LeaderSearch:
         return response
 
     def _may_serve(self, place: str, first: SessionResponse) -> bool:
-        """Whether there is no session yet, or only one with an earlier leader, which ends then.
+        """Whether there is no session yet, or only one with an earlier leader, which then ends.
 
-        Otherwise this is an earlier leader, or the present one under another name.
+        Otherwise, this is an earlier leader, or the present one under another name.
         """
         if self._session is None:
             return True
         if first.epoch <= self._epoch:
             return False
-        self._session.give_up(f"the one at {place} leads now")
+        self._session.give_up(f"the control plane at {place} leads now")
         return True
 
     async def _is_served(self, place: str, stream: WatchedStream, first: SessionResponse) -> bool:

@@ -1,10 +1,10 @@
 """A ControlClient over a Session stream that carries many commands in each message.
 
-While one message is being written, commands are collected for the next. When the stream ends, every view becomes
-stale, until another control plane leads (`search`). There the client subscribes again, and sends again what was not
-answered, if the command may be decided twice and is not suspected to have silenced the leader (`repeating`). Other
-calls whose command was sent fail, as their outcome is not known. Once the client has been without a session for
-`give_up_after` seconds, calls and `ready` fail at once.
+While one message is being written, commands are collected for the next. When the stream ends, every view becomes stale
+until another control plane leads (`search`). The client then subscribes again. It also resends unanswered commands that
+may be decided twice and are not suspected of having silenced the leader (`repeating`). Other calls whose command was
+sent fail, because their outcome is unknown. Once the client has been without a session for `give_up_after` seconds,
+calls and `ready` fail at once.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, S
 
 _log = logging.getLogger("lacuna.controlplane.client")
 
-#: A message waits for further commands for at most so many iterations of the event loop.
+#: The most iterations of the event loop for which a message waits for further commands.
 _MAX_ITERATIONS: Final = 4
-#: After a message that tells of more partitions, others are served before the next one is taken.
+#: After a message about more partitions than this, other work runs before the next message is processed.
 _MANY_TOLD: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits(SearchLimits):
-    """Bounds on subscribed partitions, waiting calls, and what a message holds. Times are in seconds.
+    """Bounds on subscribed partitions, waiting calls, and the contents of a message. Times are in seconds.
 
-    `max_message_wishes` counts the partitions to subscribe and unsubscribe: both ends take them in small steps. A
-    message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts messages
-    of that size.
+    `max_message_wishes` counts the partitions to subscribe and unsubscribe, since both ends process them in small
+    steps. A message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts
+    messages of that size.
     """
 
     max_partitions: int = 10_000
@@ -54,9 +54,9 @@ class SessionLimits(SearchLimits):
     max_message_bytes: int = 4 << 20
     max_command_bytes: int = 32 << 20
     give_up_after: float = 10.0
-    #: How often a command is sent again after its session has ended.
+    #: How many times a command is sent again after the end of its session.
     max_repeats: int = 3
-    #: A command that may end a leader is not sent again if it was not answered for so long.
+    #: A command that may end a leader is not sent again if it was unanswered for this long.
     suspect_after: float = 1.0
 
 
@@ -65,9 +65,9 @@ async def _itself(address: str) -> Sequence[str]:
 
 
 class SessionClient:
-    """A ControlClient for whichever control plane at `addresses` leads. Call `start` first.
+    """A ControlClient for the leading control plane at `addresses`. Call `start` first.
 
-    `connect` makes streams, `random` returns numbers in [0, 1), and `sleep` takes seconds.
+    `connect` opens streams, `random` returns numbers in [0, 1), and `sleep` takes seconds.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class SessionClient:
         )
         self._calls = Calls(self._limits.max_calls)
         self._unsent: deque[Command] = deque()
-        #: The commands of this session that somebody waits for, by id, in the order in which they were sent, and when.
+        #: The waiting commands of this session by id, in the order in which they were sent, and when.
         self._sent: dict[int, tuple[Command, float]] = {}
-        #: How often each of the waiting commands was sent again, if it was.
+        #: How many times each waiting command was sent again, if it was.
         self._repeats: dict[int, int] = {}
         self._reason = "nothing was tried yet"
         self.journal_position = 0
-        #: Per partition, what the next message asks for: True to subscribe, False to unsubscribe.
+        #: The request in the next message for each partition: True to subscribe, False to unsubscribe.
         self._wishes: dict[PartitionKey, bool] = {}
         self._wake = asyncio.Event()
         self._subscriptions = Subscriptions(
@@ -176,9 +176,9 @@ class SessionClient:
             self._fail(ControlPlaneUnavailable(f"this client has failed: {error!r}"))
 
     async def _serve(self, address: str, stream: WatchedStream, first: SessionResponse) -> bool:
-        """Run one session until it ends, and return whether this control plane could serve."""
+        """Run one session until it ends, and return whether this control plane was usable."""
         if why := why_not(first.contract):
-            self._not_found(f"the control plane at {address} does not fit: {why}")
+            self._not_found(f"the control plane at {address} cannot be used: {why}")
             return False
         try:
             opening = await self._opening(address, stream, first)
@@ -194,7 +194,7 @@ class SessionClient:
         try:
             while not self._is_older(response := await stream.read()):
                 self._receive(response)
-                if len(response.partitions) > _MANY_TOLD:  # the next message may have come too
+                if len(response.partitions) > _MANY_TOLD:  # the next message may have arrived too
                     await asyncio.sleep(0)
             reason = self._why_older(address, response)
         except StreamBroken as error:
@@ -210,10 +210,9 @@ class SessionClient:
     ) -> SessionResponse:
         """Return the message with the snapshot of the cluster, which waits until the journal is durable.
 
-        Empty ones may come before it. Nothing is sent until then: an agent that finds itself hidden in the snapshot
-        gives up what it has not sent (ADR 18), and whoever stops waiting for a reply while the cluster is not current,
-        as an agent's Members do, can miss a reply of a session that has ended, but none of this one. Raises
-        StreamBroken.
+        Empty messages may precede it. No command is sent until then, because an agent that finds itself hidden in the
+        snapshot drops its unsent commands (ADR 18). A caller that stops waiting while the cluster is not current, as an
+        agent's Members do, can then only miss replies of an ended session. Raises StreamBroken.
         """
         response = first
         while not response.cluster:
@@ -222,14 +221,14 @@ class SessionClient:
         return response
 
     def _not_found(self, reason: str) -> None:
-        """Note why there is no session with some control plane."""
+        """Record why there is no session with one of the control planes."""
         if not self._is_connected:
             self._reason = reason
             if self._failure is not None:
                 self._failure = ControlPlaneUnavailable(reason)
 
     def _is_older(self, response: SessionResponse) -> bool:
-        """Whether the journal is shorter than it was when earlier replies came. Going on would hide the loss."""
+        """Whether the journal is shorter than it was at earlier replies. Continuing would hide the loss."""
         return 0 < response.journal_position < self.journal_position
 
     def _why_older(self, address: str, response: SessionResponse) -> str:
@@ -242,7 +241,7 @@ class SessionClient:
     async def _write(self, stream: WatchedStream) -> None:
         """Send the collected commands and subscriptions whenever there are any.
 
-        If the stream ends, the reader finds out why. Any other error ends the session, since nothing more would be
+        If the stream ends, the reader finds the reason. Any other error ends the session, since nothing more would be
         sent on it and calls would wait forever.
         """
         try:
@@ -289,9 +288,11 @@ class SessionClient:
         return request
 
     def _too_large(self, command_size: int) -> CommandRefused:
-        """Refuse a command that would make the service end the session and so fail all other calls."""
+        """Reject a command that would make the service end the session, and so fail all other calls."""
         bound = self._limits.max_command_bytes
-        message = f"a command of {command_size} bytes is beyond the bound of {bound}: send less"
+        message = (
+            f"a command of {command_size} bytes exceeds the bound of {bound}: send less at once"
+        )
         return CommandRefused(ErrorCode.INVALID_REQUEST, message)
 
     def _receive(self, response: SessionResponse) -> None:
@@ -309,7 +310,7 @@ class SessionClient:
         self._wake.set()
 
     def _interrupt(self, reason: str) -> None:
-        """Mark views stale, and send again or fail what was sent, since the session has ended."""
+        """Mark views as stale, and resend or fail the sent commands, since the session has ended."""
         error = ControlPlaneUnavailable(reason)
         self._subscriptions.interrupt()
         self._reason = reason
@@ -322,21 +323,21 @@ class SessionClient:
         self._arm()
 
     def _refuse_suspects(self, reason: str) -> None:
-        """Fail the calls whose command may be why the leader fell silent, so that it does not end the next one too."""
+        """Fail the calls whose command may have silenced the leader, so that it does not end the next one too."""
         latest = asyncio.get_running_loop().time() - self._limits.suspect_after
         for command, since in list(self._sent.values()):
             if since <= latest and may_have_ended_a_leader(command):
                 verb = command.WhichOneof("verb")
                 message = (
-                    f"{verb} was in progress when the control plane fell silent ({reason}), and may be why. It is not "
-                    "sent to the next leader: ask for less at once"
+                    f"{verb} was in progress when the control plane fell silent ({reason}), and "
+                    "may be the cause. It is not sent to the next leader: ask for less at once"
                 )
                 del self._sent[command.command_id]
                 refused = CommandRefused(ErrorCode.UNKNOWN_SERVER_ERROR, message)
                 self._calls.refuse(command.command_id, refused)
 
     def _may_repeat(self, command: Command) -> bool:
-        """Whether to send a command again that was sent. One that ends whoever decides it must not go round forever."""
+        """Whether to resend a command. A command that ends every leader must not be resent forever."""
         repeats = self._repeats.get(command.command_id, 0) + 1
         self._repeats[command.command_id] = repeats
         return repeats <= self._limits.max_repeats and may_be_repeated(command)
@@ -351,8 +352,8 @@ class SessionClient:
             seconds = self._limits.give_up_after
             self._fail(
                 ControlPlaneUnavailable(
-                    f"no control plane at {','.join(self._addresses)} for {seconds:g} s: is it running? "
-                    f"The last thing that happened: {self._reason}"
+                    f"no control plane at {','.join(self._addresses)} for {seconds:g} s: check "
+                    f"that it is running. The last event: {self._reason}"
                 )
             )
 

@@ -1,4 +1,4 @@
-"""The stream of a session as its client uses it, whatever carries it."""
+"""The stream of a session as its client uses it, independent of the transport."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,11 +9,11 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 
 class StreamBroken(Exception):
-    """A stream cannot be used any more, or could not be opened. The message says why."""
+    """A stream cannot be used any more, or could not be opened. The message gives the reason."""
 
 
 class Stream(Protocol):
-    """One Session stream, as its client uses it. It is opened by the first `read`."""
+    """One Session stream, as its client uses it. The first `read` opens it."""
 
     async def read(self) -> SessionResponse | None:
         """Return the next message, or None once the control plane has ended the stream. Raises StreamBroken."""
@@ -24,7 +24,7 @@ class Stream(Protocol):
         ...
 
     def cancel(self) -> None:
-        """End the stream; a `read` that waits is cancelled."""
+        """End the stream. A waiting `read` is cancelled."""
         ...
 
 
@@ -37,7 +37,7 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class WatchedStream:
-    """A stream that can be given up for a reason, which its reader is told."""
+    """A stream that can be given up for a reason, which its reader receives."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -45,7 +45,7 @@ class WatchedStream:
         self._heard = asyncio.get_running_loop().time()
 
     async def read(self) -> SessionResponse:
-        """Return the next message. Raises StreamBroken, also when the control plane has ended the stream."""
+        """Return the next message. Raises StreamBroken, also if the control plane has ended the stream."""
         response = None
         try:
             response = await self._stream.read()
@@ -68,12 +68,12 @@ class WatchedStream:
         await self._stream.write(request)
 
     def give_up(self, why: str) -> None:
-        """End the stream; its reader is told why."""
+        """End the stream, and give its reader the reason."""
         self._why_given_up = why
         self._stream.cancel()
 
     async def give_up_when_silent(self, seconds: float, sleep: Sleep) -> None:
-        """Give the stream up once nothing has come for so long: a control plane that lives sends something."""
+        """Give up the stream after this long without a message, since a live control plane sends something."""
         loop = asyncio.get_running_loop()
         while (left := self._heard + seconds - loop.time()) > 0:
             await sleep(left)

@@ -1,4 +1,4 @@
-"""The views of one client: which partitions are subscribed, and the deltas applied to them."""
+"""The views of one client: the subscribed partitions, and the deltas applied to them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -17,9 +17,9 @@ Send = Callable[[Sequence[PartitionKey]], None]
 class Subscriptions:
     """The subscribed views: at most `max_partitions`, except that views in use are never unsubscribed.
 
-    So a request of more partitions than that keeps what it has got until it has got all.
+    So a request for more partitions keeps the views that it has until it has all of them.
 
-    `subscribe` and `unsubscribe` tell the control plane, or are queued until there is a session.
+    `subscribe` and `unsubscribe` inform the control plane, or are queued until there is a session.
     """
 
     def __init__(self, max_partitions: int, subscribe: Send, unsubscribe: Send) -> None:
@@ -28,16 +28,17 @@ class Subscriptions:
         self._subscribe = subscribe
         self._unsubscribe = unsubscribe
         self._subscribed: dict[PartitionKey, PartitionView] = {}
-        #: Those of them that are not in use, the least recently used first.
+        #: The subscribed views that are not in use, the least recently used first.
         self._idle: OrderedDict[PartitionKey, None] = OrderedDict()
-        #: Those whose topics are deleted. They leave once they are not in use, when something is next told or asked.
+        #: The views whose topics are deleted. They are dropped when they are not in use and the next delta or call
+        #: arrives.
         self._deleted: dict[PartitionKey, None] = {}
         #: Includes unsubscribed views that a caller still holds, so that a partition never has two view objects.
         self._known: WeakValueDictionary[PartitionKey, PartitionView] = WeakValueDictionary()
         self._failure: ControlPlaneUnavailable | None = None
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """Return the view of a partition, subscribing it if it is not subscribed."""
+        """Return the view of a partition, and subscribe to it if it is not subscribed."""
         key = (topic_id, partition)
         view = self._subscribed.get(key)
         if view is not None:
@@ -73,7 +74,7 @@ class Subscriptions:
             raise ControlPlaneUnavailable(str(self._failure))
 
     def apply(self, partitions: Sequence[PartitionDelta], cluster: Sequence[ClusterDelta]) -> None:
-        """Apply deltas in order; subscribe a view again if it missed a version (S3)."""
+        """Apply deltas in order. Subscribe to a view again if it missed a version (S3)."""
         self._drop_deleted()
         for delta in partitions:
             key = key_of(delta.partition)
@@ -89,26 +90,26 @@ class Subscriptions:
             self.cluster.apply(cluster_delta)
 
     def interrupt(self) -> None:
-        """Mark every view stale, since the session is lost and versions may be missed."""
+        """Mark every view as stale, since the session is lost and versions may be missed."""
         self.cluster.is_current = False
         for view in self._subscribed.values():
             view.leave()
 
     def fail(self, error: ControlPlaneUnavailable) -> None:
-        """Fail everyone who waits for a view: until `restore`, the control plane cannot be reached."""
+        """Fail all callers that wait for a view: until `restore`, the control plane cannot be reached."""
         self._failure = error
         self.cluster.fail(error)
         for view in self._subscribed.values():
             view.fail(error)
 
     def restore(self) -> None:
-        """Let callers wait for views again, since there is a session, before which none is as it was left any more."""
+        """Let callers wait for views again, since there is a session, before which no view is as it was left."""
         self._failure = None
         for view in self._subscribed.values():
             view.is_as_left = False
 
     def _drop_deleted(self) -> None:
-        """Unsubscribe views of deleted topics that are not in use: nobody would, as long as there is room."""
+        """Unsubscribe views of deleted topics that are not in use. Nothing else would while there is room."""
         for key in [each for each in self._deleted if each in self._idle]:
             self._remove(key)
             self._unsubscribe((key,))
@@ -122,7 +123,7 @@ class Subscriptions:
         self._subscribe((key,))
 
     def _make_room(self) -> None:
-        """Unsubscribe the least recently used views that are not in use, but not the last: it was just asked for."""
+        """Unsubscribe the least recently used views that are not in use, except the last, which was just requested."""
         while len(self._subscribed) > self._max_partitions and len(self._idle) > 1:
             key = next(iter(self._idle))
             self._remove(key)

@@ -1,28 +1,30 @@
-"""Times and durations as people write them; and times as they are told."""
+"""Parses times and durations written by users, and formats times for display."""
 
 import re
 from datetime import UTC, datetime
 from typing import Final
 
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-#: A hundred years; a process can sleep for twice that.
+#: A hundred years. A process can sleep for twice that.
 _LONGEST: Final = 36_500 * _SECONDS["d"]
 _DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(ms|s|m|h|d)")
-#: Fewer digits may be a date.
+#: Text with fewer digits may be a date.
 _MILLISECONDS: Final = re.compile(r"[0-9]{9,15}", re.ASCII)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a duration such as 250ms, 30s, 10m, 24h, 7d in seconds: more than 0, at most a century. Else None."""
+    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds: more than 0 and at most a century. Otherwise
+    None.
+    """
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     return seconds if 0 < seconds <= _LONGEST else None
 
 
 def time_of(text: str, now_ms: int) -> int | None:
-    """Return the milliseconds since 1970 of a time in ISO 8601, or of a duration ago (10m or -10m). Else None.
+    """Return a time in ISO 8601, or a duration ago (10m or -10m), in milliseconds since 1970. Otherwise None.
 
-    A time that names no zone is local.
+    A time without a zone is local.
     """
     ago = seconds_of(text.removeprefix("-"))
     if ago is not None:
@@ -34,9 +36,9 @@ def time_of(text: str, now_ms: int) -> int | None:
 
 
 def past_time_of(text: str, now_ms: int) -> int:
-    """Return the milliseconds since 1970 of a time as `time_of` takes it, or given as milliseconds since 1970.
+    """Return a past time, in a form of `time_of` or in milliseconds since 1970, as milliseconds since 1970.
 
-    Raises ValueError, whose message says what to write, for other text and for times to come.
+    Raises ValueError for other text and for future times. The message says what to write.
     """
     found = int(text) if _MILLISECONDS.fullmatch(text) else time_of(text, now_ms)
     if found is None:
@@ -45,10 +47,10 @@ def past_time_of(text: str, now_ms: int) -> int:
             "minutes ago"
         )
     if found > now_ms:
-        raise ValueError("that is in the future; give a time that has passed")
+        raise ValueError("that time is in the future; give a past time")
     return found
 
 
 def show_time(time_ms: int) -> str:
-    """Return a time as ISO 8601 writes it, to the second, in local time with its difference to UTC."""
+    """Return a time in ISO 8601, to the second, in local time with its UTC offset."""
     return datetime.fromtimestamp(time_ms // 1000, UTC).astimezone().isoformat()

@@ -17,7 +17,7 @@ _ALPN: Final = "h2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlTlsSettings:
-    """The files of one end, and whom it takes for part of the cluster. Raises SettingsError."""
+    """The files of one end, and the peers that it accepts as part of the cluster. Raises SettingsError."""
 
     certificate: str = setting(
         "controlplane.ssl.certificate.location",
@@ -55,7 +55,7 @@ class ControlTlsSettings:
         check_settings(self)
 
     def by_key(self) -> dict[str, str | None]:
-        """Return them by their keys."""
+        """Return the settings by their keys."""
         return {row.key: getattr(self, name) for name, row in settings_of(type(self)).items()}
 
     @property
@@ -70,7 +70,7 @@ NO_TLS: Final = ControlTlsSettings()
 def control_tls_settings(
     given: Mapping[str, str | None], environment: Mapping[str, str]
 ) -> ControlTlsSettings:
-    """Return the settings given by key, or else those of the environment. Raises SettingsError."""
+    """Return the settings given by key, or otherwise those of the environment. Raises SettingsError."""
     found = {
         name: given.get(row.key) or environment.get(row.variable) or str(row.default)
         for name, row in settings_of(ControlTlsSettings).items()
@@ -80,9 +80,10 @@ def control_tls_settings(
 
 @dataclass(frozen=True)
 class ControlPlace:
-    """Where control planes are: HOST:PORT, several with commas between, or unix:PATH; and the files to reach them with.
+    """The place of control planes (HOST:PORT, several separated by commas, or unix:PATH) and the files to reach them
+    with.
 
-    It has no secrets, so that Spark may send it to its executors.
+    It contains no secrets, so Spark may send it to its executors.
     """
 
     address: str
@@ -95,9 +96,9 @@ class ControlPlace:
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """What a process presents and trusts, as PEM. `authorities` is empty if it trusts its own certificate alone.
+    """The certificates that a process presents and trusts, as PEM. `authorities` is empty if it trusts only its own.
 
-    `context` checks a peer in the same way, for whoever has to see its certificate before gRPC does.
+    `context` checks a peer in the same way, for code that has to see its certificate before gRPC does.
     """
 
     certificate: bytes
@@ -107,7 +108,7 @@ class Presented:
 
 
 class ControlTls:
-    """The certificates of one process. Files that change are read again, and used by the next connections."""
+    """The certificates of one process. Changed files are read again and used by the next connections."""
 
     def __init__(self, settings: ControlTlsSettings) -> None:
         """Raises UserError for files that cannot be used."""
@@ -130,7 +131,7 @@ class ControlTls:
 
     @property
     def asks_for_certificates(self) -> bool:
-        """Whether a server refuses clients that present no certificate."""
+        """Whether a server rejects clients that present no certificate."""
         return bool(self._settings.authorities)
 
     def is_cluster(self, subject: str) -> bool:
@@ -138,13 +139,13 @@ class ControlTls:
         return not self._principals or subject in self._principals
 
     def presented(self) -> Presented:
-        """Return what the files say now. Any thread may call this."""
+        """Return the current contents of the files. Any thread may call this."""
         return self._presented.get(time.monotonic())
 
     def _read(self) -> Presented:
         settings = self._settings
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # Peers are known by their authority: a standby that takes over may be at any address.
+        # Peers are trusted by their authority, since a standby that takes over may have any address.
         context.check_hostname = False
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols([_ALPN])
@@ -159,12 +160,12 @@ class ControlTls:
         return Presented(certificate, key, authorities, context)
 
     def _own(self, context: ssl.SSLContext) -> tuple[bytes, bytes]:
-        """Return the certificate and its key, without a password, once the context could use both."""
+        """Return the certificate and its key, without a password, after checking that the context can use both."""
         settings = self._settings
         reference = settings.key_password
         password = read_secret(reference, "controlplane.ssl.key.password") if reference else b""
         try:
-            # Without a password OpenSSL would ask for it on the terminal.
+            # Without a password, OpenSSL would prompt for it on the terminal.
             context.load_cert_chain(settings.certificate, settings.key, lambda: password)
             certificate = Path(settings.certificate).read_bytes()
             key = Path(settings.key).read_bytes()
@@ -178,7 +179,7 @@ class ControlTls:
 
 
 def _plain(key: bytes, password: bytes) -> bytes:
-    """Return a key without its password, which gRPC cannot take."""
+    """Return a key without its password, which gRPC cannot use."""
     try:
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -196,5 +197,5 @@ def _plain(key: bytes, password: bytes) -> bytes:
 
 
 def made_of(settings: ControlTlsSettings) -> ControlTls | None:
-    """Return the TLS that settings describe; None if they describe none. Raises UserError."""
+    """Return the TLS that settings describe, or None if they describe none. Raises UserError."""
     return ControlTls(settings) if settings.is_given else None

@@ -17,12 +17,15 @@ Listener = Callable[[], None]
 
 
 class _Listeners:
-    """Callbacks without arguments. If one raises, the event loop's handler is told and the others are still called."""
+    """Callbacks without arguments. If one raises, the event loop's handler gets the error and the others are still
+    called.
+    """
 
     __slots__ = ("_callbacks",)
 
     def __init__(self) -> None:
-        #: How often each callback was added; it is called once. A dict, so that removing one of a thousand is fast.
+        #: How many times each callback was added; it is called once. A dict, so that removing one of a thousand is
+        #: fast.
         self._callbacks: dict[Listener, int] = {}
 
     def add(self, callback: Listener) -> None:
@@ -78,7 +81,9 @@ class Feed(Protocol):
     """Keeps views current."""
 
     def want(self, view: "PartitionView") -> None:
-        """Subscribe the view if it is not. Raises ControlPlaneUnavailable while the control plane is unreachable."""
+        """Subscribe to the view if it is not subscribed. Raises ControlPlaneUnavailable while the control plane is
+        unreachable.
+        """
         ...
 
     def want_cluster(self) -> None:
@@ -86,7 +91,7 @@ class Feed(Protocol):
         ...
 
     def note_use(self, view: "PartitionView") -> None:
-        """Note that the view has come into use, or is not in use any more and may be unsubscribed."""
+        """Record that the view has come into use, or is no longer in use and may be unsubscribed."""
         ...
 
 
@@ -142,7 +147,7 @@ class PartitionView:
         self._users = 0
 
     async def ready(self) -> None:
-        """Wait until the view is current. Raises ControlPlaneUnavailable; CommandRefused if ACLs do not allow it."""
+        """Wait until the view is current. Raises ControlPlaneUnavailable, or CommandRefused if ACLs do not allow it."""
         if self.is_current:
             return
         self._use()
@@ -171,7 +176,7 @@ class PartitionView:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether someone listens or waits for the view, so that it stays subscribed."""
+        """Whether a caller listens or waits for the view, so that it stays subscribed."""
         return self._users > 0
 
     def apply(self, delta: PartitionDelta) -> bool:
@@ -206,7 +211,7 @@ class PartitionView:
         return True
 
     def leave(self) -> None:
-        """Note that the session has ended: from now on versions may be missed."""
+        """Record that the session has ended, so that versions may be missed from now on."""
         self.is_as_left = self.is_as_left or self.is_current
         self.is_current = self._is_filling = False
 
@@ -250,7 +255,7 @@ class PartitionView:
         self.extents.replace(first_offset, max(first_offset, swap.end_offset), extents)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in everyone who waits in `ready`, since no snapshot comes."""
+        """Raise `error` in all callers that wait in `ready`, since no snapshot comes."""
         self._ready.settle(error)
 
 
@@ -263,22 +268,25 @@ class ClusterView:
     def __init__(self, feed: Feed) -> None:
         self.version = -1
         self.cluster_id = ""
-        #: By which agents know one another (adr/0039); empty if the control plane gives none. Never to be logged.
+        #: The secret by which agents recognize each other (adr/0039); empty if the control plane gives none. Never log
+        #: it.
         self.peer_secret = b""
         self.security = Security()
-        #: Of the topics, only those are here that it may describe by ACLs; "" if all are here.
+        #: If not "", the view has only those topics that this principal may describe by ACLs.
         self.principal = ""
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
         self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
         self.hidden_agents: tuple[Agent, ...] = ()  # agents that clients are not sent to
-        self.leaving_node_ids: frozenset[int] = frozenset()  # those of them that are about to stop
+        self.leaving_node_ids: frozenset[int] = (
+            frozenset()
+        )  # agents in `agents` that are about to stop
         self.hidden_lease_ids: frozenset[int] = frozenset()
-        #: The leases that agents had when the session began.
+        #: The agents' leases when the session began.
         self.lease_ids: frozenset[int] = frozenset()
         #: The numbers of the internal topics that have records.
         self.internal_topics: frozenset[int] = frozenset()
-        self.sessions = 0  # how many sessions have sent a snapshot
+        self.sessions = 0  # the number of sessions that have sent a snapshot
         self.is_current = False
         self._feed = feed
         self._listeners = _Listeners()
@@ -286,7 +294,9 @@ class ClusterView:
 
     @property
     def whose(self) -> str:
-        """Return what an error adds to "there is no topic": whose topics these are, if not all are here."""
+        """Return an addition to the error "there is no topic": whose topics these are, if the view does not
+        have all.
+        """
         if not self.principal:
             return ""
         return (
@@ -340,5 +350,5 @@ class ClusterView:
         self._listeners.notify()
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in everyone who waits in `ready`, since no snapshot can come for now."""
+        """Raise `error` in all callers that wait in `ready`, since no snapshot can come for now."""
         self._ready.settle(error)

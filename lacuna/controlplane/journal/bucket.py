@@ -1,15 +1,15 @@
 """The journal in the bucket alone, without a database (adr/0027).
 
-Each append is one object, created under the next number with `If-None-Match: *`, so no two writers ever succeed at one
+Each append is one object, created under the next number with `If-None-Match: *`, so only one writer succeeds at each
 number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening: an append
-without records at the end. Every earlier leader's next append has the number of an opening, and is refused.
+without records at the end. The next append of every earlier leader has the number of an opening, and fails.
 
     takeover: load the manifest · replace it, epoch + 1 · list the last appends, read those that were not read yet ·
               create the opening · replace the manifest, to be sure
 
-The last step makes sure that nobody had taken over in turn. Then appends may have been trimmed while this one was
-paused, and it could have found room for its opening where the journal no longer is. Openings are never deleted, so
-however late a leader wakes up, it cannot append.
+The last step makes sure that no other leader had taken over in turn. Otherwise, appends may have been trimmed while
+this leader was paused, and it could have created its opening where the journal no longer is. Openings are never
+deleted, so a leader cannot append however late it wakes up.
 """
 
 import asyncio
@@ -65,11 +65,11 @@ from lacuna.logstore.segments.paths import (
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How often in a lease `open` looks whether the leader has renewed.
+#: How many times in a lease `open` checks whether the leader has renewed.
 _LOOKS_A_LEASE: Final = 20
-#: How many appends of a leader that goes on may get ahead of the opening. It stops at its next renewal.
+#: The appends that a running leader may get ahead of the opening, before it stops at its next renewal.
 _LOST_RACES: Final = 1000
-#: A new control plane reads each append by a request of its own, which costs a millisecond of CPU.
+#: A new control plane reads each append by a separate request, which costs a millisecond of CPU.
 _SNAPSHOT_APPENDS: Final = 2_000
 
 
@@ -80,11 +80,11 @@ def _random_id() -> bytes:
 class BucketJournal:
     """A SharedJournal in the bucket of `store`, which messages call `name`. The caller closes the store.
 
-    `new_cluster_id` returns an id for a new cluster. `address` tells the others where this writer serves. An earlier
-    writer is taken over once this process has seen it change nothing in the manifest for `lease` seconds of `clock`, or
-    once it has closed the journal; with 0 at once. An append that is not answered within `answer_timeout` seconds is in
-    doubt. Snapshots are in the same bucket unless `snapshots` is another store. `place` names it to the snapshot
-    process. `new_id` returns 16 random bytes.
+    `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. This process takes over
+    from an earlier writer that has not changed the manifest for `lease` seconds of `clock`, or that has closed the
+    journal; with 0, it takes over at once. An append that is not answered within `answer_timeout` seconds is in doubt.
+    Snapshots are in the same bucket unless `snapshots` is another store. `place` names it to the snapshot process.
+    `new_id` returns 16 random bytes.
     """
 
     snapshot_appends: int | None = _SNAPSHOT_APPENDS
@@ -122,7 +122,7 @@ class BucketJournal:
         self._failed: JournalError | None = None
 
     async def check(self) -> None:
-        """Make sure, once, that the bucket honours conditional writes and is the journal's; `open` does it too.
+        """Make sure, once, that the bucket honours conditional writes and belongs to the journal; `open` does this too.
 
         A standby calls it beforehand, to take over sooner. Raises JournalRefused, JournalForeign, JournalUnreachable.
         """
@@ -135,15 +135,15 @@ class BucketJournal:
 
     @property
     def place(self) -> str:
-        """What the snapshot process is told."""
+        """The journal's place for the snapshot process."""
         return self._place.text()
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Take the journal over from its last writer, creating it if there is none.
+        """Take the journal over from its last writer, or create it.
 
-        Waits until that writer has been silent for a lease, unless it was seen to be or has left. Raises JournalInUse
-        as soon as it is heard of, JournalRefused if the bucket cannot hold a journal, JournalUnreachable,
-        JournalForeign, JournalCorrupt, and JournalLoss if an acknowledged append is missing.
+        Waits until that writer has been silent for a lease, unless this was seen before or the writer has left. Raises
+        JournalInUse as soon as the writer renews, JournalRefused if the bucket cannot hold a journal,
+        JournalUnreachable, JournalForeign, JournalCorrupt, and JournalLoss if an acknowledged append is missing.
         """
         if self._is_open:
             raise JournalInUse("this journal is already open")
@@ -151,7 +151,7 @@ class BucketJournal:
         self._failed = None
         try:
             await self.check()
-            # Of a time when nobody can have a later epoch than ours will be.
+            # From a time when no other writer can have a later epoch than this one's.
             known = self._appends.last_known
             held = await self._take_over(cluster_id)
             await self._begin(held, known)
@@ -164,23 +164,21 @@ class BucketJournal:
         """Close the journal to earlier writers, and find its end. `known` is an append that was there before."""
         try:
             self._last = await self._fence(held.manifest, known)
-            # Had another one taken over before, our opening might not be at the journal's end.
+            # If another one had taken over before, this opening might not be at the journal's end.
             await held.change(lambda manifest: replace(manifest, last=self._last))
         except JournalUnreachable:
             raise
         except JournalError as error:
-            # Somebody who has taken over may have trimmed what we were about to read.
+            # Another leader that has taken over may have trimmed what this one was about to read.
             try:
                 await held.change(partial(_left, held.manifest.last))
             except JournalFenced as fenced:
-                raise JournalInUse(
-                    f"another control plane was quicker to take over: {fenced}"
-                ) from error
+                raise JournalInUse(f"another control plane took over first: {fenced}") from error
             raise
         self._held = held
 
     async def _take_over(self, cluster_id: str | None) -> HeldManifest:
-        """Write our epoch into the manifest, on the condition that nobody else has written it meanwhile."""
+        """Write this leader's epoch into the manifest, provided that no other writer has changed it."""
         writer = self._new_id().hex()
         while True:
             found = await self._watch.take()
@@ -189,7 +187,7 @@ class BucketJournal:
                 continue
             manifest = self._decode(found.data, cluster_id)
             if manifest.writer == writer:
-                # An attempt of ours that was not answered: nobody else writes this id.
+                # An earlier attempt of this writer that was not answered, since no other writer uses this id.
                 return HeldManifest(self._bucket, manifest, found.etag)
             if not await self._may_be_taken(manifest, found.etag):
                 continue
@@ -207,7 +205,9 @@ class BucketJournal:
                 return HeldManifest(self._bucket, wanted, etag)
 
     async def _create(self, cluster_id: str | None, writer: str) -> None:
-        """Create the manifest of a new journal, which is ours then. Raises JournalLoss if there was one already."""
+        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one
+        already.
+        """
         first = await self._bucket.list(JOURNAL_APPENDS_PREFIX)
         if first and await self._watch.look() is None:
             raise JournalLoss(
@@ -242,9 +242,9 @@ class BucketJournal:
         return manifest
 
     async def _may_be_taken(self, manifest: Manifest, etag: str) -> bool:
-        """Wait until the manifest's holder has been silent for a lease; return False if it left meanwhile.
+        """Wait until the manifest's holder has been silent for a lease. Return False if it left in the meantime.
 
-        Raises JournalInUse if it is heard of.
+        Raises JournalInUse if it renews.
         """
         while manifest.address is not None and self._watch.silent < self.lease:
             rest = self.lease - self._watch.silent
@@ -265,13 +265,13 @@ class BucketJournal:
         )
 
     async def _fence(self, manifest: Manifest, known: Mark) -> Mark:
-        """Create our opening after the last append, and return the mark of the opening."""
+        """Create this leader's opening after the last append, and return the mark of the opening."""
         last = manifest.last
         _, following, is_there = await asyncio.gather(
             self._check_last(last), self._following(last), self._is_there(known)
         )
         if is_there and known.number in following:
-            # What was read before need not be read again.
+            # Appends that were read before need not be read again.
             last, following = known, [number for number in following if number > known.number]
         for _ in range(_LOST_RACES):
             if following:
@@ -282,16 +282,19 @@ class BucketJournal:
                 return opening
             following = await self._following(last)
         raise JournalInUse(
-            f"{self.name}: the control plane that was taken over still appends, always before this one: stop it"
+            f"{self.name}: the previous control plane still appends, always before this one: stop "
+            "it"
         )
 
     async def _is_there(self, mark: Mark) -> bool:
-        """Whether the journal still is where it was after this append: it may have been restored to an earlier time."""
+        """Whether the journal still has this append in its place, since it may have been restored to an
+        earlier time.
+        """
         header = await self._appends.header_of(mark.number) if mark.number else None
         return header is not None and header.mark == mark
 
     async def _read_on(self, last: Mark, until: int, epoch: int) -> Mark:
-        """Read the appends after `last` up to number `until`; return the mark of that one."""
+        """Read the appends after `last` up to number `until`, and return the mark of that one."""
         async for append in self._appends.follow(last, until=until):
             if append.header.epoch > epoch:
                 raise JournalFenced(
@@ -301,7 +304,7 @@ class BucketJournal:
         return last
 
     async def _check_last(self, last: Mark) -> None:
-        """Raise JournalLoss unless the append is there that the manifest says was the last one when it was written."""
+        """Raise JournalLoss unless the append exists that was the last one when the manifest was written."""
         if not last.number:
             return
         header = await self._appends.header_of(last.number)
@@ -309,8 +312,8 @@ class BucketJournal:
             raise lost(self.name, last.number)
         if header.mark != last:
             raise JournalCorrupt(
-                f"{self.name}: {journal_append_key(last.number)} and {JOURNAL_MANIFEST_KEY} are not of one journal: "
-                "restore the objects under journal/ from one backup"
+                f"{self.name}: {journal_append_key(last.number)} and {JOURNAL_MANIFEST_KEY} "
+                "belong to different journals: restore the objects under journal/ from one backup"
             )
 
     async def _following(self, last: Mark) -> list[int]:
@@ -328,21 +331,21 @@ class BucketJournal:
         return numbers
 
     def renewer(self, fencing_token: int) -> ManifestRenewer:
-        """Return what renews this writer's lease, and notes in the manifest how far the journal is."""
+        """Return the renewer of this writer's lease, which also records the journal's end in the manifest."""
         held = self._opened()
         if fencing_token != held.manifest.epoch:
             raise self._fenced(fencing_token)
         return ManifestRenewer(held, lambda manifest: replace(manifest, last=self._last))
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, by one GET, that nobody has taken over. Raises JournalFenced and JournalUnreachable."""
+        """Make sure, by one GET, that no other writer has taken over. Raises JournalFenced and JournalUnreachable."""
         held = self._opened()
         if fencing_token != held.manifest.epoch:
             raise self._fenced(fencing_token)
         await held.confirm()
 
     def reader(self) -> BucketReader:
-        """Return a reader of this journal. What it has read makes `read` and `open` of the journal quicker."""
+        """Return a reader of this journal. Appends that it has read speed up `read` and `open` of the journal."""
         return BucketReader(self._appends, self._watch, self._snapshots)
 
     async def read(
@@ -368,7 +371,7 @@ class BucketJournal:
         if self._failed is not None:
             raise self._failed
         held = self._opened()
-        # A task of its own, so that an append goes on if nobody waits for it any more.
+        # A separate task, so that an append continues if no caller waits for it any more.
         return self._appending.begin(partial(self._append, records, fencing_token, held))
 
     async def _append(
@@ -382,8 +385,8 @@ class BucketJournal:
             is_ours = await self._bucket.create(journal_append_key(mark.number), data)
         except JournalUnreachable as error:
             self._failed = JournalInDoubt(
-                f"{error}. Whether positions {self._last.position + 1} to {mark.position} were written shows when the "
-                "journal is opened again"
+                f"{error}. Reopening the journal shows whether positions "
+                f"{self._last.position + 1} to {mark.position} were written"
             )
             raise self._failed from error
         except JournalError as error:
@@ -401,7 +404,8 @@ class BucketJournal:
 
     def _fenced(self, fencing_token: int) -> JournalFenced:
         return JournalFenced(
-            f"another control plane has taken over {self.name} (its epoch is not ours, {fencing_token}): this one stops"
+            f"another control plane has taken over {self.name} (its epoch is not {fencing_token}, "
+            "that of this one): this one stops"
         )
 
     async def load_snapshot(self) -> Snapshot | None:
@@ -410,7 +414,7 @@ class BucketJournal:
         return await self._snapshots.load(cluster_id, self._appends.fit)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store the snapshot, then delete the appends that no restart needs, beside those that are under way.
+        """Store the snapshot, then delete the appends that no restart needs, alongside current appends.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
@@ -419,7 +423,7 @@ class BucketJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the appends that no restart needs, once the manifest says that they may be gone.
+        """Delete the appends that no restart needs, once the manifest marks them as trimmed.
 
         Raises JournalFenced if another writer has taken over.
         """
@@ -437,9 +441,10 @@ class BucketJournal:
         await self._delete(held.manifest.trimmed)
 
     async def _delete(self, trimmed: Mark) -> None:
-        """Delete what was trimmed, with what an earlier call has left.
+        """Delete the trimmed appends, and those that an earlier call has left.
 
-        Openings stay, and the last append: the snapshot that stands for them is judged by it.
+        Openings stay, and so does the last append, since the snapshot that replaces the trimmed ones is checked against
+        it.
         """
         after = 0
         last: list[str] = []
@@ -457,7 +462,7 @@ class BucketJournal:
             except JournalUnreachable:
                 raise
             except JournalError as error:
-                # An object that cannot be deleted costs no other: those of the next pages go on.
+                # An object that cannot be deleted does not affect others: those of the next pages are still deleted.
                 failure = error
             if after >= trimmed.number:
                 break
@@ -465,7 +470,7 @@ class BucketJournal:
             raise failure
 
     async def close(self) -> None:
-        """Finish the append under way, and leave the journal to the next writer. Closing again does nothing."""
+        """Finish the current append, and leave the journal to the next writer. Closing again does nothing."""
         if not self._is_open:
             return
         await self._appending.finish()
@@ -479,7 +484,7 @@ class BucketJournal:
             _log.info("%s: the leadership could not be given back: %s", self.name, error)
 
     def abandon(self) -> None:
-        """Have `close` say nothing to the others."""
+        """Let `close` leave the manifest unchanged."""
         self._held = None
 
     def _opened(self) -> HeldManifest:
@@ -489,5 +494,5 @@ class BucketJournal:
 
 
 def _left(last: Mark, manifest: Manifest) -> Manifest:
-    """Nobody has to wait for the end of the lease."""
+    """Mark the journal as left, so that no other writer has to wait for the end of the lease."""
     return replace(manifest, address=None, last=last)

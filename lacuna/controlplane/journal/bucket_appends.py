@@ -3,8 +3,8 @@
     magic, format version, number, epoch, first position, count of records, random id,
     CRC-32 of the records, CRC-32 of all before, the records as `rows.encode_records` encodes them
 
-An opening is an append without records, by which a new leader closes the journal to earlier ones: their next append
-would have its number. The random id makes every object different, so that a writer knows its own.
+An opening is an append without records, by which a new leader closes the journal to earlier ones, whose next append
+would have its number. The random id makes every object different, so that a writer recognizes its own.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _FORMAT_VERSION: Final = 1
 _FIELDS: Final = struct.Struct("<4sHQQQI16sI")
 _CHECKSUM: Final = struct.Struct("<I")
 
-#: An object of this size is an opening; one with records is larger.
+#: An object of this size is an opening. One with records is larger.
 OPENING_BYTES: Final = _FIELDS.size + _CHECKSUM.size
 
 _AHEAD: Final = READ_THREADS
@@ -51,7 +51,7 @@ _KEPT_MARKS: Final = 256
 
 
 class AppendHeader(NamedTuple):
-    """What an append says of itself: it has so many `records`, the first of them at `first_position`."""
+    """The header of an append, which has `records` records, the first of them at `first_position`."""
 
     number: int
     epoch: int
@@ -62,18 +62,18 @@ class AppendHeader(NamedTuple):
 
     @property
     def seal(self) -> Seal:
-        """Tells it from any other append: the checksum is that of a random id as well."""
+        """Identifies the append among all others, since the checksum also covers a random id."""
         return Seal(self.number, self.crc)
 
     @property
     def mark(self) -> Mark:
-        """Where the journal is after this append."""
+        """The journal's end after this append."""
         return Mark(self.number, self.first_position + self.records - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One append as it was read."""
+    """An append that was read."""
 
     header: AppendHeader
     records: list[bytes]
@@ -130,15 +130,16 @@ def _damaged(number: int) -> JournalCorrupt:
 
 
 def lost(name: str, number: int) -> JournalLoss:
-    """The error of a bucket in which an append is missing that was acknowledged."""
+    """Return the error for a bucket that lacks an acknowledged append."""
     return JournalLoss(
-        f"{name}: the object {journal_append_key(number)} is missing, which was acknowledged. Restore it from an "
-        f"earlier version in the bucket, and see that no lifecycle rule deletes journal/. {REMEDY}"
+        f"{name}: the object {journal_append_key(number)} is missing, although it was "
+        "acknowledged. Restore it from an earlier version in the bucket, and make sure that no "
+        f"lifecycle rule deletes journal/. {REMEDY}"
     )
 
 
 class Appends:
-    """Reads the appends in a bucket. What it learns of their positions it keeps for the next time, up to a bound."""
+    """Reads the appends in a bucket. It remembers their positions, up to a bound."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
@@ -150,7 +151,7 @@ class Appends:
         return max(self._marks, default=START)
 
     def note(self, mark: Mark) -> None:
-        """Keep what is known of an append that is durable."""
+        """Remember a durable append."""
         self._marks.append(mark)
 
     async def batches(
@@ -161,7 +162,7 @@ class Appends:
         until: int | None = None,
         seen: Manifest | None = None,
     ) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable after `after_position`. The others are those of `follow`.
+        """Yield what is durable after `after_position`. The other parameters are those of `follow`.
 
         If there is anything, `seal` is compared first. Raises JournalTrimmed, JournalReplaced and JournalCorrupt.
         """
@@ -181,23 +182,24 @@ class Appends:
                         seal = None
                     yield JournalBatch(header.mark.position, append.records[skipped:], header.seal)
         except JournalCorrupt:
-            # What does not follow what was read may follow what took its place.
+            # An append that does not follow the last one may follow one that replaced it.
             if seal is not None:
                 await self.check(seal)
             raise
 
     async def check(self, seal: Seal) -> None:
-        """Raise JournalReplaced unless the append that has this seal is there, by one request for some bytes."""
+        """Raise JournalReplaced unless the append with this seal exists. Makes one request for some bytes."""
         header = await self.header_of(seal.place)
         if header is None or header.seal != seal:
             self._marks.clear()
             raise JournalReplaced(
-                f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was read, as after a "
-                "restore to an earlier time: the journal is read anew"
+                f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was "
+                "read, as after a restore to an earlier time: the journal is read again from its "
+                "newest snapshot"
             )
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits, as `JournalReader.fit` does, by one request for some bytes or two."""
+        """Return how a snapshot fits, as `JournalReader.fit` does, by one or two requests for some bytes."""
         header = await self.header_of(seal.place)
         if header is not None:
             return Fit.FITS if header.seal == seal else Fit.BESIDE
@@ -208,7 +210,7 @@ class Appends:
         return Fit.SPENT if is_spent else Fit.AHEAD
 
     async def _before(self, position: int, manifest: Manifest) -> Mark:
-        """Return a mark from which the reader of what follows `position` need not read much in vain."""
+        """Return a mark from which a reader of the records after `position` reads few others."""
         if position < manifest.trimmed.position:
             raise self._trimmed(position + 1)
         if position < manifest.last.position:
@@ -218,11 +220,11 @@ class Appends:
     async def follow(
         self, after: Mark, *, until: int | None = None, seen: Manifest | None = None
     ) -> AsyncIterator[Append]:
-        """Yield the appends after a mark, up to the end, or up to number `until` if it is known that all are there.
+        """Yield the appends after a mark, up to the end, or up to number `until` if all are known to exist.
 
-        The end is where there is no append and the manifest knows of none: `seen`, an earlier one, or as it is then.
-        Several are read at a time, up to `_AHEAD`: at once as far as they are known to be there, else more and more.
-        Raises JournalTrimmed, JournalLoss and JournalCorrupt.
+        The end is where there is no append and the manifest knows of none: either `seen`, an earlier manifest, or the
+        current one. Several appends are read at a time, up to `_AHEAD`: at once as far as they are known to exist,
+        otherwise in growing numbers. Raises JournalTrimmed, JournalLoss and JournalCorrupt.
         """
         epoch = 0
         known = max(self._marks, default=after).number if until is None else until
@@ -253,7 +255,7 @@ class Appends:
             _drop(reads)
 
     async def last_before(self, position: int, low: Mark, high: Mark, within: int) -> Mark:
-        """Return a mark at or before `position`, at most `within` appends before the last such below `high`.
+        """Return a mark at or before `position`, at most `within` appends before the last such mark below `high`.
 
         `low` is at or before the position. Raises JournalTrimmed and JournalCorrupt.
         """
@@ -272,7 +274,7 @@ class Appends:
         return low
 
     async def listed(self, after_number: int) -> list[tuple[int, int]]:
-        """Return the numbers of the next appends that are there, with the sizes of their objects in bytes."""
+        """Return the numbers of the next existing appends, with the sizes of their objects in bytes."""
         start_after = journal_append_key(after_number)
         found: list[tuple[int, int]] = []
         for info in await self._bucket.list(JOURNAL_APPENDS_PREFIX, start_after):
@@ -281,7 +283,7 @@ class Appends:
         return found
 
     async def header_of(self, number: int) -> AppendHeader | None:
-        """Return what an append says of itself, or None if it is not there. Raises JournalCorrupt."""
+        """Return the header of an append, or None if it does not exist. Raises JournalCorrupt."""
         data = await self._bucket.read_beginning(journal_append_key(number), OPENING_BYTES)
         return None if data is None else decode_header(number, data)
 
@@ -294,10 +296,10 @@ class Appends:
         return header.mark
 
     async def _is_end(self, number: int, until: int | None, seen: Manifest | None) -> bool:
-        """Return whether the journal ends before append `number`, which was not there when it was read.
+        """Return whether the journal ends before append `number`, which did not exist when it was read.
 
-        It does not if it was written since. Raises JournalTrimmed if it was deleted because a snapshot has it, and
-        JournalLoss if it was acknowledged.
+        The journal does not end there if the append was written since. Raises JournalTrimmed if it was deleted because
+        a snapshot covers it, and JournalLoss if it was acknowledged.
         """
         if until is None:
             if seen is not None and number > seen.last.number:
@@ -310,13 +312,15 @@ class Appends:
         raise self._why_missing(number, await load_manifest(self._bucket))
 
     def _why_missing(self, number: int, manifest: Manifest | None) -> JournalError:
-        """The manifest is of a time after the append was found to be missing."""
+        """Return the reason. The manifest was read after the append was found to be missing."""
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)
         return lost(self._bucket.name, number)
 
     async def _why_out_of_order(self, number: int) -> JournalError:
-        """Where appends are being deleted, a late opening may lie for a while between those that are not gone yet."""
+        """Return the reason. While appends are being deleted, a late opening may lie for a while between remaining
+        ones.
+        """
         manifest = await load_manifest(self._bucket)
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)
@@ -327,14 +331,14 @@ class Appends:
 
     def _trimmed(self, position: int) -> JournalTrimmed:
         return JournalTrimmed(
-            f"{self._bucket.name}: the journal's record {position} was deleted, since a snapshot has what it did: "
-            "load the newest snapshot"
+            f"{self._bucket.name}: the journal's record {position} was deleted, because a "
+            "snapshot covers it: load the newest snapshot"
         )
 
     def _trimmed_append(self, number: int) -> JournalTrimmed:
         return JournalTrimmed(
-            f"{self._bucket.name}: the journal's append {number} was deleted, since a snapshot has what it did: "
-            "load the newest snapshot"
+            f"{self._bucket.name}: the journal's append {number} was deleted, because a snapshot "
+            "covers it: load the newest snapshot"
         )
 
 
@@ -346,6 +350,6 @@ def _drop(reads: "deque[asyncio.Task[bytes | None]]") -> None:
 
 
 def _ignore(read: "asyncio.Task[bytes | None]") -> None:
-    """Of a read that nobody awaits any more, the error is of no interest."""
+    """Ignore the error of a read that no caller awaits any more."""
     if not read.cancelled():
         read.exception()

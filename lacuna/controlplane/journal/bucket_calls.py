@@ -1,4 +1,4 @@
-"""The bucket of a journal, for the event loop: its calls run in threads, and are repeated until they are answered."""
+"""The bucket of a journal, for the event loop: its calls run in threads, and are retried until they are answered."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -41,12 +41,12 @@ _LONGEST_PAUSE_SECONDS: Final = 1.0
 
 
 class Bucket:
-    """A store as a journal uses it. `name` is what messages call it; the caller closes the store.
+    """A store as a journal uses it. Messages call it `name`; the caller closes the store.
 
-    Each call raises JournalUnreachable after `answer_timeout` seconds without success, in which it is repeated, and
-    JournalRefused if the store does not let us in: at once, or if it has let us in before, after that time too, since
-    one refusal may pass (rotated credentials). After either, what was to be written may have been, or may be later.
-    What is read raises JournalCorrupt if it was changed in an encrypted bucket, and JournalRefused without the keys.
+    Each call is retried for `answer_timeout` seconds and then raises JournalUnreachable. It raises JournalRefused if
+    the store denies access: at once, or after the same time if the store has granted access before, since a denial may
+    be temporary (rotated credentials). After either error, the object may have been written, or may be written later.
+    Reads raise JournalCorrupt if an object was changed in an encrypted bucket, and JournalRefused without the keys.
     """
 
     def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
@@ -58,7 +58,7 @@ class Bucket:
         self._readers = ThreadPoolExecutor(READ_THREADS, "journal-read")
 
     async def load(self, key: str) -> VersionedObject | None:
-        """Return a whole object with its ETag, or None if there is none."""
+        """Return a whole object with its ETag, or None if it does not exist."""
         try:
             found = await self._repeated(self._writers, lambda: self._store.load(key))
         except ObjectNotFoundError:
@@ -67,9 +67,9 @@ class Bucket:
         return found
 
     async def create(self, key: str, data: bytes, *, is_urgent: bool = True) -> bool:
-        """Create an object; return whether it holds `data` now, and not what somebody else has created.
+        """Create an object, and return whether it holds `data` now rather than another writer's bytes.
 
-        Nobody else may write the same bytes. A first attempt whose answer was lost is found by them.
+        No other writer may write the same bytes, since they identify a first attempt whose answer was lost.
         """
         threads = self._writers if is_urgent else self._readers
         async with self._deadline() as attempts:
@@ -84,9 +84,10 @@ class Bucket:
                 await asyncio.sleep(attempts.pause())
 
     async def replace(self, key: str, data: bytes, etag: str) -> str | None:
-        """Replace the object that has this ETag; return the new one, or None if it has another or is not there.
+        """Replace the object that has this ETag. Return the new ETag, or None if it has another or does not exist.
 
-        None also if an earlier attempt of this call has replaced it and its answer was lost: load it to see.
+        Returns None also if an earlier attempt of this call has replaced it and its answer was lost; load it to find
+        out.
         """
         try:
             return await self._repeated(self._writers, lambda: self._store.replace(key, data, etag))
@@ -94,7 +95,7 @@ class Bucket:
             return None
 
     async def read(self, key: str) -> bytes | None:
-        """Return a whole object, or None if there is none."""
+        """Return a whole object, or None if it does not exist."""
         try:
             data = bytes(await self._repeated(self._readers, lambda: self._store.get_all(key)))
         except ObjectNotFoundError:
@@ -103,7 +104,7 @@ class Bucket:
         return data
 
     async def read_beginning(self, key: str, size: int) -> bytes | None:
-        """Return the first `size` bytes of an object, fewer if it is shorter, or None if there is none."""
+        """Return the first `size` bytes of an object, fewer if it is shorter, or None if it does not exist."""
         try:
             return bytes(await self._repeated(self._readers, lambda: self._store.get(key, 0, size)))
         except ObjectNotFoundError:
@@ -119,7 +120,7 @@ class Bucket:
         )
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; a missing one is no error. Raises JournalError once all were tried if some are left."""
+        """Delete objects. A missing one is no error. Raises JournalError once all were tried if some remain."""
         try:
             await self._repeated(self._readers, lambda: self._store.delete(keys))
         except NotDeletedError as error:
@@ -131,7 +132,7 @@ class Bucket:
             ) from error
 
     def _check_readable(self, data: bytes) -> None:
-        """Raise JournalRefused for an object that only the cluster's keys make readable."""
+        """Raise JournalRefused for an object that can be read only with the cluster's keys."""
         if is_encrypted(data):
             raise JournalRefused(
                 f"{self.name}: the journal is encrypted: name the file with the cluster's keys (--encryption-keys, or "
@@ -174,20 +175,21 @@ class Bucket:
             if isinstance(attempts.error, StoreMisconfiguredError):
                 raise JournalRefused(f"{self.name}: {attempts.error}") from attempts.error
             raise JournalUnreachable(
-                f"{self.name}: the bucket did not do what the journal asked within {self._answer_timeout:g} s "
-                f"({attempts.error or 'no answer'}). Check that this machine reaches it"
+                f"{self.name}: the bucket did not answer the journal's request within "
+                f"{self._answer_timeout:g} s ({attempts.error or 'no answer'}). Check that this "
+                "machine can reach it"
             ) from attempts.error
 
 
 class _Attempts:
-    """The `error` of the last attempt at a call, and how long to wait before the next one."""
+    """The `error` of the last attempt at a call, and the pause before the next one."""
 
     def __init__(self) -> None:
         self.error: StoreUnavailableError | StoreMisconfiguredError | None = None
         self._pause = _FIRST_PAUSE_SECONDS
 
     def pause(self) -> float:
-        """Return seconds, twice as many each time up to a limit."""
+        """Return a pause in seconds, which doubles each time up to a limit."""
         pause = self._pause
         self._pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return pause

@@ -1,6 +1,6 @@
-"""The manifest of a journal in the bucket: who leads it, and which of its appends are kept.
+"""The manifest of a journal in the bucket: its leader, and the appends that are kept.
 
-It is the only object of the journal that changes, and each change is conditional on what it was read as. No two
+It is the only object of the journal that changes, and each change is conditional on the version that was read. No two
 changes write the same bytes: each has the random id of its writer, and raises the count of its changes.
 """
 
@@ -25,7 +25,7 @@ _FORMAT_VERSION: Final = 1
 
 
 class Mark(NamedTuple):
-    """Where the journal is after an append: the append's `number`, and the `position` of the last record by then."""
+    """The journal's end after an append: the append's `number`, and the `position` of its last record."""
 
     number: int
     position: int
@@ -36,11 +36,11 @@ START: Final = Mark(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is known of the journal as a whole.
+    """The state of the journal as a whole.
 
-    `writer` is the random id of the opening under which this was written. `address` is where that one serves, or None
-    once it has left. Each change makes `changes` greater by one. Appends up to `trimmed` may have been
-    deleted. `last` was durable when this was written; its object is kept, so that its loss is noticed.
+    `writer` is the random id of the opening under which this was written. `address` is where that writer serves, or
+    None once it has left. Each change increments `changes`. Appends up to `trimmed` may have been deleted. `last` was
+    durable when this was written. Its object is kept, so that its loss is noticed.
     """
 
     cluster_id: str
@@ -53,13 +53,13 @@ class Manifest:
 
 
 def encode_manifest(manifest: Manifest, format_version: int | None = None) -> bytes:
-    """Return the manifest as JSON, for people too. Without `format_version` it has this version's."""
+    """Return the manifest as readable JSON. Without `format_version`, it gets this version's number."""
     version = _FORMAT_VERSION if format_version is None else format_version
     return encode_fields({"format": _FORMAT, "format_version": version, **asdict(manifest)})
 
 
 def encode_fields(fields: dict[str, Any]) -> bytes:
-    """Return fields as JSON with their checksum. Whoever takes over writes again what it has read."""
+    """Return fields as JSON with their checksum. A writer that takes over writes the fields that it has read."""
     return json.dumps({**fields, "crc": _checksum(fields)}, indent=1).encode() + b"\n"
 
 
@@ -68,9 +68,9 @@ def _checksum(fields: dict[str, Any]) -> int:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Decode what `encode_manifest` encoded.
+    """Decode the output of `encode_manifest`.
 
-    Raises JournalForeign if it is something else, JournalOfAnotherVersion and JournalCorrupt.
+    Raises JournalForeign for other content, JournalOfAnotherVersion and JournalCorrupt.
     """
     try:
         fields: Any = json.loads(data)
@@ -90,27 +90,27 @@ def decode_manifest(data: bytes) -> Manifest:
         raise JournalCorrupt(
             f"{JOURNAL_MANIFEST_KEY} is damaged: restore it from a backup or an earlier version in the bucket"
         ) from error
-    # Only if it is whole: another copy would write over it.
+    # Only if it is intact, since another copy would overwrite it.
     check_journal_format("the journal's format", version, _FORMAT_VERSION)
     return manifest
 
 
 def _checked(fields: dict[str, Any]) -> Manifest:
-    """Raises KeyError, TypeError and ValueError."""
+    """Return the fields after checking their types. Raises KeyError, TypeError and ValueError."""
     texts = [fields[name] for name in ("cluster_id", "writer")]
     numbers = [fields["epoch"], fields["changes"], *fields["trimmed"], *fields["last"]]
     address = fields["address"]
     if not all(isinstance(text, str) for text in [*texts, address or ""]):
-        raise TypeError("a text is none")
+        raise TypeError("a text field has another type")
     if not all(type(number) is int and number >= 0 for number in numbers):
-        raise TypeError("a number is none")
+        raise TypeError("a number field has another type")
     cluster_id, writer = texts
     trimmed, last = Mark(*fields["trimmed"]), Mark(*fields["last"])
     return Manifest(cluster_id, fields["epoch"], writer, address, fields["changes"], trimmed, last)
 
 
 async def load_manifest(bucket: Bucket) -> Manifest | None:
-    """Return the manifest, or None if there is none. Raises what `decode_manifest` does."""
+    """Return the manifest, or None if it does not exist. Raises what `decode_manifest` does."""
     found = await bucket.load(JOURNAL_MANIFEST_KEY)
     return None if found is None else decode_manifest(found.data)
 
@@ -118,31 +118,31 @@ async def load_manifest(bucket: Bucket) -> Manifest | None:
 class HeldManifest:
     """The manifest as its leader changes it, from any event loop and thread.
 
-    Of two changes at a time the bucket refuses one, which is then made of what the other one has left.
+    The bucket rejects one of two concurrent changes, which is then applied to the result of the other.
     """
 
     def __init__(self, bucket: Bucket, manifest: Manifest, etag: str) -> None:
         self._bucket = bucket
-        #: The manifest as it was last known, with its ETag.
+        #: The last known manifest, with its ETag.
         self._known = (manifest, etag)
         self._knowing = threading.Lock()
 
     @property
     def manifest(self) -> Manifest:
-        """What it was as this leader wrote or read it last."""
+        """The manifest as this leader last wrote or read it."""
         return self._known[0]
 
     async def change(self, change: Callable[[Manifest], Manifest]) -> None:
-        """Replace the manifest by what `change` makes of it, which may be called again.
+        """Replace the manifest by the result of `change`, which may be called again.
 
-        Raises JournalFenced if another one has taken the journal over, and JournalUnreachable; then nobody knows
-        whether the manifest was changed, and the next call finds out.
+        Raises JournalFenced if another writer has taken the journal over, and JournalUnreachable. After the latter, it
+        is unknown whether the manifest was changed, and the next call finds out.
         """
         while not await self._change(change):
             pass
 
     async def confirm(self) -> None:
-        """Make sure that the manifest is still this leader's. A takeover changes it before anything else.
+        """Make sure that this leader still holds the manifest, which a takeover changes before anything else.
 
         Raises JournalFenced and JournalUnreachable.
         """
@@ -163,7 +163,7 @@ class HeldManifest:
         present = None if found is None else decode_manifest(found.data)
         if found is None or present is None or present.writer != wanted.writer:
             raise self._lost(present)
-        # Changed by ourselves: beside this, or by an attempt whose answer was lost, of this change or an earlier one.
+        # Changed by this leader: by a concurrent change, or by an attempt, now or earlier, whose answer was lost.
         self._know(present, found.etag)
         return present == wanted
 
@@ -174,16 +174,16 @@ class HeldManifest:
 
     def _lost(self, present: Manifest | None) -> JournalFenced:
         if present is None:
-            what = "somebody has deleted its manifest"
+            what = "its manifest has been deleted"
         else:
-            what = f"its epoch is {present.epoch} now, and not ours, {self.manifest.epoch}"
+            what = f"its epoch is now {present.epoch}, and this one's is {self.manifest.epoch}"
         return JournalFenced(
             f"another control plane has taken over the journal in {self._bucket.name} ({what}): this one stops"
         )
 
 
 class ManifestRenewer:
-    """Renews a lease by a change of the manifest: what `change` makes of it, with another count (`Renewer`)."""
+    """Renews a lease by a change of the manifest: the result of `change`, with the next count (`Renewer`)."""
 
     def __init__(self, held: HeldManifest, change: Callable[[Manifest], Manifest]) -> None:
         self._held = held
@@ -194,4 +194,4 @@ class ManifestRenewer:
         await self._held.change(self._change)
 
     async def close(self) -> None:
-        """Leave the bucket to its owner: there is no connection."""
+        """Do nothing: there is no connection, and the bucket belongs to its owner."""

@@ -1,4 +1,4 @@
-"""Reads a journal in the bucket beside its leader, and judges how long the leader has been silent."""
+"""Reads a journal in the bucket beside its leader, and measures how long the leader has been silent."""
 
 from collections.abc import AsyncIterator
 
@@ -14,34 +14,34 @@ from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
 
 
 class ManifestWatch:
-    """Looks at the manifest of a journal, and notes for how long it has been the same."""
+    """Watches the manifest of a journal, and measures how long it has been unchanged."""
 
     def __init__(self, bucket: Bucket, watch: LeaderWatch) -> None:
         self._bucket = bucket
         self._watch = watch
         self._found: VersionedObject | None = None
-        #: What a reader has seen last.
+        #: The state that a reader has last seen.
         self.seen: Manifest | None = None
 
     @property
     def name(self) -> str:
-        """What messages call the bucket."""
+        """The bucket's name in messages."""
         return self._bucket.name
 
     @property
     def silent(self) -> float:
-        """Seconds for which the manifest certainly was the same, as of the last look."""
+        """Seconds for which the manifest certainly was unchanged, as of the last look."""
         return self._watch.silent
 
     async def look(self) -> VersionedObject | None:
-        """Return the manifest as it is now, or None if there is none."""
+        """Return the current manifest, or None if it does not exist."""
         asked_ms = self._watch.now_ms()
         found = self._found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         self._watch.see(None if found is None else found.etag, asked_ms)
         return found
 
     async def take(self) -> VersionedObject | None:
-        """Return the manifest as of the last look, unless that was taken before: then as it is now, or None."""
+        """Return the manifest as of the last look. If that was taken before, return the current one, or None."""
         found = self._found or await self.look()
         self._found = None
         return found
@@ -73,13 +73,13 @@ class BucketReader:
 
         Raises JournalTrimmed, JournalReplaced, JournalCorrupt and JournalUnreachable.
 
-        A look that finds nothing new is one request where somebody calls `leader` as well, else two.
+        A read that finds nothing new makes one request if the caller uses `leader` as well, and otherwise two.
         """
         async for batch in self._appends.batches(after_position, seal, seen=self._watch.seen):
             yield batch
 
     async def leader(self) -> Leader | None:
-        """Return who leads, by one request, or None if nobody does. Raises JournalUnreachable."""
+        """Return the leader, by one request, or None if there is none. Raises JournalUnreachable."""
         manifest = await self._manifest()
         if manifest is None or manifest.address is None:
             return None
@@ -92,4 +92,4 @@ class BucketReader:
         return manifest
 
     async def close(self) -> None:
-        """Leave the bucket to its owner: a reader has no connections of its own."""
+        """Do nothing: a reader has no connections, and the bucket belongs to its owner."""

@@ -1,9 +1,9 @@
 """Snapshots as objects in a bucket, for a journal that is there or elsewhere.
 
-The parts of a snapshot are written first and its index last, so that one which was not finished does not count. The
-index says of which cluster and which kind of journal it is, and has the seal of the last append that it covers. A
-bucket has one cluster, but perhaps two journals of it, one in the bucket and one in PostgreSQL, if one was copied to
-the other. Neither touches the other's snapshots. Two in PostgreSQL are told apart by the seals.
+The parts of a snapshot are written first and its index last, so that an unfinished one does not count. The index names
+the cluster and the kind of journal, and has the seal of the last append that it covers. A bucket has one cluster, but
+may have two of its journals, one in the bucket and one in PostgreSQL, if one was copied to the other. Neither touches
+the other's snapshots. Seals distinguish two journals in PostgreSQL.
 """
 
 import asyncio
@@ -42,9 +42,9 @@ from lacuna.logstore.segments.paths import (
 _log = logging.getLogger("lacuna.controlplane")
 
 _FORMAT_VERSION: Final = 1
-#: A part has all of its time from when it is asked for, on a link of 2 MB a second too.
+#: The time limit for a part starts when the part is requested, and suffices for a link of 2 MB a second.
 _PARTS_AT_ONCE: Final = 4
-#: Whoever loads a snapshot leads nobody yet, so this is no part of a lease.
+#: A process that loads a snapshot does not lead yet, so this time is not part of a lease.
 _ANSWER_SECONDS: Final = 10.0
 
 
@@ -54,7 +54,7 @@ def _random_id() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What the index of a snapshot says. `seal` is None if the journal begins with it."""
+    """The contents of a snapshot's index. `seal` is None if the journal begins with it."""
 
     name: JournalSnapshotName
     parts: int
@@ -69,9 +69,11 @@ class _Index:
 
 
 class BucketSnapshots:
-    """A SnapshotStore in a bucket, which messages call `name`. `journal` is the kind of journal whose snapshots it has.
+    """A SnapshotStore in a bucket, which messages call `name`. `journal` is the kind of journal that the snapshots
+    belong to.
 
-    Several may store at the same time: each snapshot has a random id, the first eight bytes that `new_id` returns.
+    Several processes may store at the same time. Each snapshot has a random id: the first eight bytes that `new_id`
+    returns.
     """
 
     def __init__(
@@ -104,8 +106,9 @@ class BucketSnapshots:
     def _foreign(self, found: str, cluster_id: str | None) -> JournalForeign:
         ours = f"of cluster {cluster_id}" if cluster_id else "new"
         return JournalForeign(
-            f"{self._bucket.name} belongs to cluster {found}, and the journal is {ours}: give the bucket or prefix "
-            f"that goes with this journal (--store), or the journal of cluster {found} (--journal)"
+            f"{self._bucket.name} belongs to cluster {found}, but the journal is {ours}: give the "
+            "bucket or prefix that belongs to this journal (--store), or the journal of cluster "
+            f"{found} (--journal)"
         )
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
@@ -116,7 +119,8 @@ class BucketSnapshots:
         tried: list[JournalSnapshotName] | None = None
         damage: JournalCorrupt | None = None
         keys = await self._keys()
-        # What is missing may have been deleted because newer ones were stored meanwhile: then those are listed now.
+        # A missing snapshot may have been deleted because newer ones were stored in the meantime. List again to find
+        # them.
         while (names := _complete(keys)) != tried:
             indexes, damage = await self._indexes(keys)
             own = await loadable(self._bucket.name, self._own(indexes, cluster_id), judge)
@@ -199,7 +203,7 @@ class BucketSnapshots:
         own = {index.name for index in indexes if index.journal == self._journal}
         unfinished = {name for name, _ in keys.values()} - set(_complete(keys))
         old = {name for name in own | unfinished if name.position < oldest}
-        # The indexes first: what is left if this is interrupted does not count as a snapshot.
+        # The indexes first, since parts that remain after an interruption do not count as a snapshot.
         for which in (True, False):
             await self._delete(
                 [key for key, (name, is_index) in keys.items() if name in old and is_index == which]
@@ -207,7 +211,7 @@ class BucketSnapshots:
         return oldest
 
     async def _delete(self, keys: list[str]) -> None:
-        """Delete objects. What cannot be deleted takes space only, and is tried again after the next snapshot."""
+        """Delete objects. Remaining ones only take space, and are tried again after the next snapshot."""
         try:
             await self._bucket.delete(keys)
         except JournalUnreachable:
@@ -216,7 +220,7 @@ class BucketSnapshots:
             _log.warning("an old snapshot could not be deleted: %s", error)
 
     def _own(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
-        """The snapshots of this kind of journal. Raises JournalForeign."""
+        """Return the snapshots of this kind of journal. Raises JournalForeign."""
         for index in indexes:
             if cluster_id is not None and index.cluster_id != cluster_id:
                 raise self._foreign(index.cluster_id, cluster_id)
@@ -225,7 +229,7 @@ class BucketSnapshots:
     async def _indexes(
         self, keys: dict[str, tuple[JournalSnapshotName, bool]]
     ) -> tuple[list[_Index], JournalCorrupt | None]:
-        """What the indexes say, in order of their positions, and what is wrong with one that cannot be read.
+        """Return the indexes in order of their positions, and the error of one that cannot be read.
 
         Raises JournalOfAnotherVersion.
         """
@@ -239,7 +243,7 @@ class BucketSnapshots:
         return found, damage
 
     async def _keys(self) -> dict[str, tuple[JournalSnapshotName, bool]]:
-        """The keys of all snapshots; a bucket has a few, of some parts each."""
+        """Return the keys of all snapshots; a bucket has a few, with some parts each."""
         keys: dict[str, tuple[JournalSnapshotName, bool]] = {}
         last = ""
         while page := await self._bucket.list(JOURNAL_SNAPSHOTS_PREFIX, last):
@@ -259,7 +263,7 @@ def _complete(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> list[Journal
 
 
 def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
-    """Raises JournalCorrupt and JournalOfAnotherVersion."""
+    """Decode an index. Raises JournalCorrupt and JournalOfAnotherVersion."""
     try:
         fields: Any = json.loads(data)
         version = fields["format_version"]
@@ -277,7 +281,7 @@ def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
 
 
 def _decode_seal(found: Any) -> Seal | None:
-    """Raises TypeError and ValueError."""
+    """Decode a seal. Raises TypeError and ValueError."""
     if found is None:
         return None
     place, crc = found

@@ -1,4 +1,4 @@
-"""The journal's SQLite connections, behind a Protocol so that a test can inject faults below it."""
+"""The journal's SQLite connections, behind a Protocol so that tests can inject faults beneath it."""
 
 import os
 import sqlite3
@@ -10,7 +10,7 @@ from urllib.parse import quote
 from lacuna.base.errors import advice_on
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, JournalForeign
 
-#: Written to the file's header ("Lacu") to tell our databases from those of other programs.
+#: Written to the file's header ("Lacu") to distinguish Lacuna's databases from those of other programs.
 APPLICATION_ID = 0x4C616375
 FORMAT_VERSION = 1
 
@@ -43,7 +43,7 @@ Connect = Callable[[str], Connection]
 def transaction(connection: Connection) -> Iterator[None]:
     """Run the body in a transaction: commit it durably, or roll it back if the body raises.
 
-    If the disk fails, SQLite has rolled it back itself.
+    If the disk fails, SQLite has already rolled it back.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -57,9 +57,10 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
-    """Turn SQLite's and the operating system's errors into the journal's.
+    """Turn errors of SQLite and the operating system into the journal's.
 
-    Raises JournalForeign if the file is not an SQLite database, JournalCorrupt if it is damaged, else JournalError.
+    Raises JournalForeign if the file is not an SQLite database, JournalCorrupt if it is damaged, otherwise
+    JournalError.
     """
     try:
         yield
@@ -84,7 +85,7 @@ def errors_of(path: str) -> Iterator[None]:
 
 
 def _unless_files_can_be_opened() -> str:
-    """Return what to do if no file can be opened at all, which SQLite does not tell apart; "" if one can."""
+    """Return what to do if no file can be opened at all, which SQLite does not report separately; "" if one can."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -99,7 +100,7 @@ def connect(path: str) -> Connection:
 
 
 def connect_read_only(path: str) -> Connection:
-    """Open a connection that changes neither the database nor its write-ahead log, not even when it is closed."""
+    """Open a connection that changes neither the database nor its write-ahead log, even when it is closed."""
     return sqlite3.connect(
         f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=10.0
     )
@@ -108,7 +109,7 @@ def connect_read_only(path: str) -> Connection:
 def configure(connection: Connection) -> None:
     """Make every commit durable, and let readers work without blocking the writer.
 
-    SQLite itself syncs the directory when it creates a file, before the first commit to it ends.
+    When SQLite creates a file, it syncs the directory itself before the first commit to the file ends.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")

@@ -1,7 +1,6 @@
 """Checks whether a journal has every record that was acknowledged, using the files beside it (docs/adr/0020).
 
-This happens before anything is written: SQLite would overwrite what it cannot read, and destroy what could still be
-repaired.
+This happens before anything is written, because SQLite would overwrite unreadable data that could still be repaired.
 """
 
 import os
@@ -17,7 +16,7 @@ from lacuna.controlplane.journal.witness import read_witness, witness_path
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a journal's files say about its end.
+    """What a journal's files show about its end.
 
     The journal at `path` ends at `position`, and at least everything up to `witnessed` was acknowledged. `damage` is a
     bad frame in the write-ahead log.
@@ -40,12 +39,12 @@ class Evidence:
             raise JournalLoss(f"{said}. {REMEDY}")
 
     def describe(self) -> str:
-        """Say what is missing, without a full stop at the end; "" if nothing is."""
+        """Describe the missing records, without a final full stop; "" if there are none."""
         said = []
         if self.damage is not None:
             said.append(
-                f"{self.path}-wal has {self.damage.size} damaged bytes at byte {self.damage.position}: "
-                "acknowledged commits follow them and cannot be read"
+                f"{self.path}-wal has {self.damage.size} damaged bytes at byte "
+                f"{self.damage.position}: the acknowledged commits that follow cannot be read"
             )
         if self.witnessed > self.position:
             said.append(
@@ -57,7 +56,7 @@ class Evidence:
 
 
 def gather(path: str) -> Evidence:
-    """Look at the files of the journal at `path` without changing them. Raises JournalError if one cannot be read."""
+    """Examine the files of the journal at `path` without changing them. Raises JournalError if one cannot be read."""
     with errors_of(path):
         return _gather(path)
 

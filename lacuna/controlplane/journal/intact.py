@@ -1,4 +1,4 @@
-"""The intact part of a journal that is damaged or outdated."""
+"""The intact part of a damaged or outdated journal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 class Salvage:
     """The intact part of the journal `name`: the `state` at `position`.
 
-    At least everything up to `reached` was acknowledged. `problems` has a sentence for each thing that is wrong.
+    At least everything up to `reached` was acknowledged. `problems` has a sentence for each problem.
     """
 
     name: str
@@ -36,7 +36,7 @@ def replayed(
 ) -> tuple[State, int]:
     """Return the state after the last batch that can be replayed, and that batch's position.
 
-    Adds a problem if that is not the last one. Raises JournalOfAnotherVersion.
+    Adds a problem if there are later batches. Raises JournalOfAnotherVersion.
     """
     state = State() if snapshot is None else restored(snapshot)
     position = 0 if snapshot is None else snapshot.position

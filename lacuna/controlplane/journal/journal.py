@@ -1,7 +1,7 @@
 """The journal as the runtime uses it. Records are opaque bytes here; positions count records from 1.
 
-One writer at a time opens a journal, and gets a fencing token. An append under an older token is refused, so a
-writer that was thought dead cannot append after its successor has taken over.
+One writer at a time opens a journal, and gets a fencing token. An append under an older token fails, so a writer that
+was thought dead cannot append after its successor has taken over.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-#: What an operator can do about a journal that is damaged or has lost something.
+#: What an operator can do about a journal that is damaged or has lost records.
 REMEDY: Final = (
     "Restore the whole journal as it was at one time (of an SQLite journal, with its -wal and .snapshots files), or "
     "start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and continues without it"
@@ -18,7 +18,7 @@ REMEDY: Final = (
 
 
 class JournalError(Exception):
-    """The journal cannot be used. The message says why and what to do."""
+    """The journal cannot be used. The message gives the reason and the remedy."""
 
 
 class JournalInUse(JournalError):
@@ -26,11 +26,11 @@ class JournalInUse(JournalError):
 
 
 class JournalForeign(JournalError):
-    """The file is the journal of another cluster, or not a journal of Lacuna."""
+    """The file is the journal of another cluster, or not a Lacuna journal."""
 
 
 class JournalOfAnotherVersion(JournalForeign):
-    """Another version of Lacuna wrote the journal. `what` says what this version cannot read."""
+    """Another version of Lacuna wrote the journal. `what` names what this version cannot read."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -40,15 +40,17 @@ class JournalOfAnotherVersion(JournalForeign):
 
 
 class JournalUnfinished(JournalForeign):
-    """A copy of a journal to here was interrupted. `what` says so."""
+    """A copy of a journal to this place was interrupted. `what` says so."""
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(f"{what}: run `lacuna controlplane copy` again, which begins anew")
+        super().__init__(
+            f"{what}: run `lacuna controlplane copy` again, which starts from the beginning"
+        )
 
 
 class JournalCorrupt(JournalError):
-    """The journal is damaged: what was read is not what was written."""
+    """The journal is damaged: what was read differs from what was written."""
 
 
 class JournalLoss(JournalCorrupt):
@@ -56,11 +58,11 @@ class JournalLoss(JournalCorrupt):
 
 
 class JournalTrimmed(JournalError):
-    """Records that were to be read have been deleted, since a snapshot has what they did. Load the newest one."""
+    """The requested records have been deleted, since a snapshot covers them. Load the newest one."""
 
 
 class JournalReplaced(JournalError):
-    """What was read of the journal is not in it any more, and it may have gone on without: read it anew."""
+    """Records that were read are no longer in the journal, which may have continued without them. Read it again."""
 
 
 class JournalFenced(JournalError):
@@ -68,15 +70,15 @@ class JournalFenced(JournalError):
 
 
 class JournalUnreachable(JournalError):
-    """The journal's database does not answer, or is not ready to. It may do so later."""
+    """The journal's database does not answer, or is not ready. It may be later."""
 
 
 class JournalRefused(JournalError):
-    """The journal's database does not let us in or does not do what a journal needs, until somebody changes that."""
+    """The journal's database denies access or cannot meet a journal's requirements, until an operator changes that."""
 
 
 class JournalInDoubt(JournalError):
-    """An append was sent and its outcome is not known. Opening the journal again shows whether it was written."""
+    """An append was sent and its outcome is unknown. Opening the journal again shows whether it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class OpenedJournal:
 
 
 class Seal(NamedTuple):
-    """Tells an append from any other that may take its place: where the journal keeps it, and a checksum of it."""
+    """Identifies an append among those that may replace it: its place in the journal, and a checksum."""
 
     place: int
     crc: int
@@ -102,7 +104,7 @@ class Seal(NamedTuple):
 class JournalBatch:
     """The records of one append. `position` is that of the last one.
 
-    `seal` is the append's in a shared journal, which may lose it, in a failover or when it is restored.
+    `seal` is the append's seal in a shared journal, which may lose it in a failover or a restore.
     """
 
     position: int
@@ -114,11 +116,11 @@ class JournalBatch:
 class Snapshot:
     """The state after all records up to and including `position`, as serialized by the machine in parts.
 
-    Each part is some MiB and is stored as it is, so a snapshot can be larger than one message or row. To be stored,
-    `parts` may be an iterator that serializes the state as it goes; what was loaded can be iterated again.
+    Each part is some MiB and is stored unchanged, so a snapshot can be larger than one message or row. For storing,
+    `parts` may be an iterator that serializes the state as it goes; a loaded snapshot can be iterated repeatedly.
 
-    `seal` is that of the append which ends there, as in `JournalBatch`. It is None if the journal begins
-    with it.
+    `seal` is that of the append that ends there, as in `JournalBatch`. It is None if the journal begins with the
+    snapshot.
     """
 
     position: int
@@ -127,15 +129,15 @@ class Snapshot:
 
 
 class Fit(Enum):
-    """How a snapshot fits a journal, by the seal of the last append that it covers."""
+    """How a snapshot fits a journal, according to the seal of the last append that it covers."""
 
     #: The journal has that append.
     FITS = auto()
-    #: The journal begins later, or with another snapshot at the same position, so nobody needs this one any more.
+    #: The journal begins later, or with another snapshot at the same position, so this one is no longer needed.
     SPENT = auto()
-    #: The journal has something else there.
+    #: The journal has another append there.
     BESIDE = auto()
-    #: The journal ends before.
+    #: The journal ends before it.
     AHEAD = auto()
 
 
@@ -149,7 +151,7 @@ class Journal(Protocol):
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Open the journal for this writer, creating it if it does not exist, and fence earlier writers.
 
-        `cluster_id` is the id that the caller expects. With None any is accepted, and a new journal gets a new id.
+        `cluster_id` is the id that the caller expects. With None, any id is accepted, and a new journal gets a new one.
         Raises JournalInUse, JournalForeign and JournalCorrupt.
         """
         ...
@@ -157,7 +159,7 @@ class Journal(Protocol):
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`, in order. Raises JournalCorrupt.
 
-        `seal` is that of the batch which ended there when it was read. Raises JournalReplaced if another one does now.
+        `seal` is that of the batch that ended there when it was read. Raises JournalReplaced if another one does now.
         """
         ...
 
@@ -165,15 +167,15 @@ class Journal(Protocol):
         """Append one or more records atomically, and return a future of the position of the last one.
 
         The future is done once the records are durable, which may be before it is returned. Only one append may be
-        under way at a time. The future fails with JournalFenced or another JournalError; then nobody knows whether
-        the records were written, and the writer must stop.
+        under way at a time. The future fails with JournalFenced or another JournalError. It is then unknown whether the
+        records were written, and the writer must stop.
         """
         ...
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits the journal, or None if there are none.
+        """Return the newest undamaged snapshot that fits the journal, or None if there is none.
 
-        Raises JournalCorrupt if all of them are damaged, JournalLoss if one covers more than the journal has.
+        Raises JournalCorrupt if all of them are damaged, and JournalLoss if one covers more than the journal has.
         """
         ...
 
@@ -182,7 +184,7 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish the append under way and release the journal. Closing again does nothing."""
+        """Finish the current append and release the journal. Closing again does nothing."""
         ...
 
 
@@ -190,7 +192,7 @@ class Journal(Protocol):
 class Leader:
     """The writer that holds a shared journal.
 
-    `address` is where it serves, as it told the journal. It has not renewed its leadership for at least `silent`
+    `address` is where it serves, according to the journal. It has not renewed its leadership for at least `silent`
     seconds, by a clock that does not depend on the leader's machine.
     """
 
@@ -200,7 +202,7 @@ class Leader:
 
 
 class JournalReader(Protocol):
-    """A shared journal as a standby reads it, beside its leader and while there is none.
+    """A shared journal as a standby reads it, with or without a leader.
 
     Each call raises JournalUnreachable if the journal's database or bucket does not answer; a later call tries again.
     """
@@ -210,9 +212,9 @@ class JournalReader(Protocol):
         ...
 
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable after `after_position` now, as `Journal.read` does; that may be nothing.
+        """Yield what is durable after `after_position` now, as `Journal.read` does; possibly nothing.
 
-        Raises JournalTrimmed if records after `after_position` were deleted, since a snapshot has them.
+        Raises JournalTrimmed if records after `after_position` were deleted because a snapshot covers them.
         """
         ...
 
@@ -221,7 +223,7 @@ class JournalReader(Protocol):
         ...
 
     async def leader(self) -> Leader | None:
-        """Return who leads, or None if nobody does: the journal is new, or its leader has left it."""
+        """Return the leader, or None if there is none: the journal is new, or its leader has left it."""
         ...
 
     async def close(self) -> None:
@@ -230,15 +232,16 @@ class JournalReader(Protocol):
 
 
 class Renewer(Protocol):
-    """Tells the standbys that a leader is alive.
+    """Shows the standbys that a leader is alive.
 
-    It may be used in another thread than the journal is, in one event loop.
+    It may be used in another thread than the journal, in one event loop.
     """
 
     async def renew(self) -> None:
         """Renew the lease.
 
-        Raises JournalFenced if another one has taken over, and other JournalErrors; then nobody knows whether it did.
+        Raises JournalFenced if another writer has taken over, and other JournalErrors, after which it is unknown
+        whether one has.
         """
         ...
 
@@ -250,8 +253,8 @@ class Renewer(Protocol):
 class SharedJournal(Journal, Protocol):
     """A journal that control planes on several machines can open, one after the other (adr/0026).
 
-    `open` takes it over if its leader has left it or has been silent for the length of a lease, and raises
-    JournalInUse otherwise; it may watch for a lease to find out.
+    `open` takes it over if its leader has left it or has been silent for the length of a lease, and raises JournalInUse
+    otherwise. It may watch the leader for the length of a lease to find out.
     """
 
     lease: float
@@ -261,14 +264,14 @@ class SharedJournal(Journal, Protocol):
     """After how many appends another snapshot should be made, if many appends take long to read."""
 
     async def check(self) -> None:
-        """Find out, before the journal is opened, whether what holds it can be relied on.
+        """Find out, before the journal is opened, whether its storage is reliable.
 
-        Raises JournalRefused if it cannot, JournalUnreachable, and other JournalErrors. Logs what may be lost.
+        Raises JournalRefused if it is not, JournalUnreachable, and other JournalErrors. Logs what may be lost.
         """
         ...
 
     def renewer(self, fencing_token: int) -> Renewer:
-        """Return what renews the lease of this leader, beside appends and whatever else the journal does."""
+        """Return the renewer of this leader's lease, which runs alongside all other work of the journal."""
         ...
 
     async def confirm(self, fencing_token: int) -> None:
@@ -279,23 +282,25 @@ class SharedJournal(Journal, Protocol):
         ...
 
     def abandon(self) -> None:
-        """Keep the leadership at `close`, as if this process had been killed: the next leader waits for the lease."""
+        """Keep the leadership at `close`, as if this process had been killed, so that the next leader waits for the
+        lease.
+        """
         ...
 
     @property
     def place(self) -> str:
-        """What another process has to know to make a snapshot of it (`SnapshotProcess`)."""
+        """What another process needs to make a snapshot of the journal (`SnapshotProcess`)."""
         ...
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, now that there is another snapshot.
+        """Delete the records that no restart needs, after another snapshot was stored.
 
         Raises JournalFenced if another leader has taken over, and other JournalErrors.
         """
         ...
 
     def reader(self) -> JournalReader:
-        """Return a reader of this journal. It may be used before `open`, and beside it."""
+        """Return a reader of this journal. It may be used before `open` and alongside it."""
         ...
 
 
@@ -303,9 +308,9 @@ class Snapshotter(Protocol):
     """Makes snapshots outside the process that writes the journal."""
 
     async def make(self, position: int) -> None:
-        """Have a snapshot made at `position` or later, then have the journal trimmed."""
+        """Make a snapshot at `position` or later, and have the journal trimmed."""
         ...
 
     async def close(self) -> None:
-        """Stop the snapshot under way, if any."""
+        """Stop the current snapshot, if any."""
         ...

@@ -1,7 +1,7 @@
-"""How long the leader of a shared journal has been silent, as one process saw it.
+"""Measures how long the leader of a shared journal has been silent, as seen by one process.
 
-No clock of another machine has a part in it: not the leader's, and not the database's, which can be set or be another
-one after a failover. What counts is how much time has passed here between two looks.
+It uses no clock of another machine: neither the leader's, nor the database's, which can be set or change in a failover.
+It uses the time that has passed here between two looks.
 """
 
 from collections.abc import Hashable
@@ -10,13 +10,13 @@ from lacuna.controlplane.clock import Clock, SystemClock
 
 
 class LeaderWatch:
-    """What was last seen of the leader, and since when."""
+    """The last observation of the leader, and its time."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._seen: Hashable = None
         self._since_ms = 0.0
-        #: Seconds for which it certainly was the same, as of the last look.
+        #: Seconds for which the leader certainly was silent, as of the last look.
         self.silent = 0.0
 
     def now_ms(self) -> float:
@@ -24,8 +24,8 @@ class LeaderWatch:
         return self._clock.passed_ms()
 
     def see(self, mark: Hashable, asked_ms: float) -> None:
-        """Note `mark`, which each renewal changes, as the answer to a question that was asked at `asked_ms`."""
+        """Record `mark`, which each renewal changes, as the answer to a question asked at `asked_ms`."""
         if mark != self._seen:
-            # What is new may have been written at any time up to now.
+            # A new mark may have been written at any time up to now.
             self._seen, self._since_ms = mark, self._clock.passed_ms()
         self.silent = max(0.0, asked_ms - self._since_ms) / 1000

@@ -1,4 +1,4 @@
-"""The append under way of a journal whose appends run in the event loop."""
+"""The current append of a journal whose appends run in the event loop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -9,7 +9,7 @@ from lacuna.controlplane.journal.journal import JournalError
 
 
 class OneAppend:
-    """At most one append at a time. It is a task of its own, so it goes on if nobody waits for it any more."""
+    """At most one append at a time. It is a separate task, so it continues if no caller waits for it any more."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[int] | None = None
@@ -17,7 +17,7 @@ class OneAppend:
     def begin(self, append: Callable[[], Coroutine[Any, Any, int]]) -> "asyncio.Future[int]":
         """Start `append`, and return a future of its position. Raises JournalError if one is under way."""
         if self._task is not None:
-            raise JournalError("an append is under way already: wait for it first")
+            raise JournalError("an append is already under way: wait for it first")
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(append())
         self._task.add_done_callback(partial(self._settle, appended))
@@ -25,7 +25,7 @@ class OneAppend:
 
     def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
         self._task = None
-        # Looked at in any case: asyncio would log an error that nobody has seen.
+        # Always retrieved, or asyncio would log it as an unseen error.
         error = None if task.cancelled() else task.exception()
         if appended.done():
             return

@@ -1,6 +1,6 @@
-"""Whether the files that a journal has open are still those in its folder.
+"""Checks whether the files that a journal has open are still those in its folder.
 
-A file that was deleted can be written and synced for as long as it is open, and all of that is gone with the process.
+A deleted file can be written and synced as long as it is open, but its contents are gone when the process ends.
 """
 
 import os
@@ -10,7 +10,7 @@ from lacuna.controlplane.journal.journal import JournalError
 
 
 class OpenFiles:
-    """The files at `paths` as they are now, those that there are."""
+    """The existing files at `paths` as they are now."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._found = {path: found for path in paths if (found := _identity(path)) is not None}
@@ -20,8 +20,9 @@ class OpenFiles:
         for path, found in self._found.items():
             if _identity(path) != found:
                 raise JournalError(
-                    f"{path} was deleted, moved or replaced while it was open. Nothing is acknowledged any more: stop "
-                    "all that uses the folder, and put back what was there, or restore a backup, before the next start"
+                    f"{path} was deleted, moved or replaced while it was open. Nothing is "
+                    "acknowledged any more: stop everything that uses the folder, and restore "
+                    "the files or a backup before the next start"
                 )
 
 

@@ -25,5 +25,5 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the place that `text` says, or None if it is the path of an SQLite journal."""
+        """Return the place described by `text`, or None if it is the path of an SQLite journal."""
         return cls(**json.loads(text)) if text.startswith("{") else None

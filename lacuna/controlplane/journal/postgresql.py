@@ -1,9 +1,9 @@
 """The journal in PostgreSQL.
 
-Each append is one row, which one statement inserts, which is its own transaction. The statement carries its fence:
-it inserts nothing unless the leader's row still has the writer's epoch, and it holds that row's lock until it has
-committed. So an append that comes too late inserts nothing, and a takeover, which updates the row, waits for the append
-under way and counts its records.
+Each append is one row. A single statement, which is a transaction by itself, inserts it. The statement carries its
+fence: it inserts nothing unless the leader's row still has the writer's epoch, and it holds that row's lock until it
+has committed. So a late append inserts nothing, and a takeover, which updates the row, waits for the current append and
+counts its records.
 """
 
 import asyncio
@@ -71,8 +71,9 @@ from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# All must still be as it was seen: of two takeovers at a time one finds the row changed, and one that is beside a
-# renewal finds another number. It is read once the row's lock is there, since its query depends on the locked row.
+# Everything must still be as it was seen. Of two concurrent takeovers, one finds the row changed; a takeover concurrent
+# with a renewal finds another number. The number is read under the row's lock, since its query depends on the locked
+# row.
 _TAKE_OVER: Final = """
     WITH locked AS MATERIALIZED (SELECT epoch FROM lacuna.leader WHERE epoch = $2 FOR UPDATE)
     UPDATE lacuna.leader SET epoch = leader.epoch + 1, address = $1 FROM locked
@@ -87,8 +88,8 @@ _END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) 
 _APPEND: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
-# Fenced as well: the new leader may be about to read what the old one would delete. The append that ends where the
-# trim does stays, since the snapshot there is judged by it.
+# This is fenced as well, since the new leader may be about to read rows that the old one would delete. The append that
+# ends at the trim position stays, because the snapshot there is checked against it.
 _TRIM: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE),
     gone AS (DELETE FROM lacuna.appends USING fence WHERE last < $2)
@@ -101,7 +102,7 @@ _HAS_ASYNCHRONOUS_STANDBY: Final = """
 _ROWS_A_TRIM: Final = 4096
 
 _LOST_WITH_STANDBY: Final = "a failover can lose the last transactions"
-#: Setting → value → what may be lost. The connection asks for a better value, which a pooler may drop.
+#: Setting → value → what may be lost. The connection requests a better value, which a pooler may drop.
 _LOSSES: Final = {
     "synchronous_commit": {
         "off": "a crash of the server can lose the last transactions",
@@ -115,10 +116,11 @@ _LOSSES: Final = {
 class PostgresqlJournal:
     """A journal in the database at `url`, for example `postgresql://user@host:5432/database`.
 
-    `new_cluster_id` returns an id for a new cluster. `address` tells the others where this writer serves. An earlier
-    writer is taken over once `watch`, or `open`, has seen it silent for `lease` seconds, or if it has closed the
-    journal; with 0 at once. An append that is not answered within `answer_timeout` seconds is in doubt, and a renewal
-    has failed. Snapshots are in the same database unless `snapshots` is another store, which `place` names then.
+    `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. This process takes over
+    from an earlier writer that `watch` or `open` has seen silent for `lease` seconds, or that has closed the journal;
+    with 0, it takes over at once. An append that is not answered within `answer_timeout` seconds is in doubt, and a
+    renewal has failed. Snapshots are in the same database unless `snapshots` is another store, which `place` then
+    names.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -160,13 +162,13 @@ class PostgresqlJournal:
 
     @property
     def place(self) -> str:
-        """What the snapshot process is told."""
+        """The journal's place for the snapshot process."""
         return self._place.text()
 
     async def check(self) -> None:
-        """Log a warning if the server is set up to acknowledge what it may lose.
+        """Log a warning if the server's settings allow it to lose acknowledged data.
 
-        Raises JournalForeign if the snapshots are elsewhere and that place is another cluster's, JournalUnreachable,
+        Raises JournalForeign if the snapshots are in a place that belongs to another cluster, JournalUnreachable,
         JournalRefused, and other JournalErrors of the database.
         """
         cluster_id = None
@@ -179,7 +181,7 @@ class PostgresqlJournal:
         await self._snapshots.check(cluster_id)
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Take the journal over from its last writer, making its tables if there are none.
+        """Take the journal over from its last writer, and create its tables if there are none.
 
         Waits until the last writer's append has ended. Raises JournalInUse if that writer's lease has not ended,
         JournalUnreachable, JournalRefused, JournalForeign, and other JournalErrors of the database.
@@ -215,7 +217,7 @@ class PostgresqlJournal:
         self._epoch = await self._take_over(connection)
         self._warnings.check()
         await raise_version(connection)
-        # A statement of its own: it sees the append that the takeover has waited for.
+        # A separate statement, so that it sees the append that the takeover has waited for.
         self._position = await connection.fetchval(_END)
         return OpenedJournal(stored_id, self._epoch, self._position)
 
@@ -240,7 +242,7 @@ class PostgresqlJournal:
         return int(epoch)
 
     async def _warn(self, connection: Connection) -> None:
-        """Log how the server may lose what clients were told is durable."""
+        """Log how the server may lose data that clients were told is durable."""
         for setting, losses in _LOSSES.items():
             value = await connection.fetchval("SELECT current_setting($1)", setting)
             if value in losses:
@@ -259,14 +261,14 @@ class PostgresqlJournal:
             )
 
     def renewer(self, fencing_token: int) -> PostgresqlRenewer:
-        """Return what renews this writer's lease, with a connection of its own."""
+        """Return the renewer of this writer's lease, which has a separate connection."""
         return PostgresqlRenewer(self._url, fencing_token, self._answer_timeout)
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, by a renewal, that nobody has taken over. Raises JournalFenced and JournalUnreachable.
+        """Make sure, by a renewal, that no other writer has taken over. Raises JournalFenced and JournalUnreachable.
 
-        A statement that only reads would also succeed on a server whose standby has been promoted meanwhile. After
-        JournalUnreachable the journal must be opened again.
+        A statement that only reads would also succeed on a server whose standby has been promoted. After
+        JournalUnreachable, the journal must be opened again.
         """
         async with self._turn_at_connection() as connection:
             await renew(connection, self._warnings, self.name, fencing_token, self._answer_timeout)
@@ -281,7 +283,7 @@ class PostgresqlJournal:
         return read_batches(self._turn_at_connection, self.name, after_position, seal)
 
     def reader(self) -> PostgresqlReader:
-        """Return a reader with a connection of its own."""
+        """Return a reader with a separate connection."""
         return PostgresqlReader(self._url, self._snapshots, self._watch)
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
@@ -303,8 +305,8 @@ class PostgresqlJournal:
             connection = self._opened()
             if connection.is_closed():
                 self._failed = JournalUnreachable(
-                    f"{self.name}: PostgreSQL has closed the connection, so this control plane leads no more until the "
-                    "journal has been opened again"
+                    f"{self.name}: PostgreSQL has closed the connection, so this control plane "
+                    "does not lead until it has reopened the journal"
                 )
                 raise self._failed
             self._warnings.forget()
@@ -314,8 +316,8 @@ class PostgresqlJournal:
             except JournalUnreachable as error:
                 connection.terminate()
                 self._failed = JournalInDoubt(
-                    f"{error}. Whether positions {first} to {last} outlive a failover shows when the journal has been "
-                    "opened again"
+                    f"{error}. Reopening the journal shows whether positions {first} to {last} "
+                    "survive a failover"
                 )
                 raise self._failed from error
             except DATABASE_ERRORS as error:
@@ -335,8 +337,8 @@ class PostgresqlJournal:
         if is_from_living_server(error):
             return meaning_of(error, self.name)
         return JournalInDoubt(
-            f"{self.name}: the connection was lost in the middle of an append ({reason_of(error)}). "
-            f"Whether positions {first} to {last} were written shows when the journal is opened again"
+            f"{self.name}: the connection was lost during an append ({reason_of(error)}). "
+            f"Reopening the journal shows whether positions {first} to {last} were written"
         )
 
     async def load_snapshot(self) -> Snapshot | None:
@@ -348,7 +350,7 @@ class PostgresqlJournal:
             return await fit(connection, position, seal)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store the snapshot, then delete the records that no restart needs, without holding up appends.
+        """Store the snapshot, then delete the records that no restart needs, without delaying appends.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
@@ -357,7 +359,7 @@ class PostgresqlJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, in statements that each take a few milliseconds.
+        """Delete the records that no restart needs, in statements of a few milliseconds each.
 
         Raises JournalFenced if another writer has taken over.
         """
@@ -370,7 +372,7 @@ class PostgresqlJournal:
                     raise fenced(self.name, self._epoch)
 
     async def close(self) -> None:
-        """Finish the append under way, and leave the journal to the next writer. Closing again does nothing."""
+        """Finish the current append, and leave the journal to the next writer. Closing again does nothing."""
         if not self._is_open:
             return
         await self._appending.finish()
@@ -384,11 +386,11 @@ class PostgresqlJournal:
             await disconnect(connection)
 
     def abandon(self) -> None:
-        """Have `close` say nothing to the others."""
+        """Let `close` leave the leader's row unchanged."""
         self._epoch = 0
 
     async def _release(self, connection: Connection) -> None:
-        """Say that nobody has to wait for the end of the lease. If that fails, they wait."""
+        """Record that other writers need not wait for the end of the lease. If that fails, they wait."""
         try:
             await connection.execute(_RELEASE, self._epoch, timeout=self._answer_timeout)
         except DATABASE_ERRORS as error:
@@ -397,7 +399,8 @@ class PostgresqlJournal:
 
     @asynccontextmanager
     async def _turn_at_connection(self) -> AsyncIterator[Connection]:
-        """Run the body with the connection, and terminate that if it was lost or is stalled: asyncpg would wait for it.
+        """Run the body with the connection, and terminate it if it was lost or is stalled, since asyncpg would wait for
+        it.
 
         Turns asyncpg's errors into the journal's.
         """

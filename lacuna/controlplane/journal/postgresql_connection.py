@@ -1,4 +1,4 @@
-"""Connections to the PostgreSQL database of a journal, and what its errors mean to the person who runs it."""
+"""Connections to the PostgreSQL database of a journal, and the meaning of its errors for operators."""
 
 import asyncio
 import socket
@@ -21,22 +21,22 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 5.0
-#: More than any statement takes, or waits for a lock: a connection that stalls fails instead of waiting forever.
+#: More than any statement takes, or waits for a lock, so that a stalled connection fails instead of waiting forever.
 _STATEMENT_SECONDS: Final = 30.0
 
 _SETTINGS: Final = {
     "application_name": "lacuna",
-    # The fence of an append is judged once the leader's row is locked, which only this level does; a role or a database
-    # may have another one as its default.
+    # The fence of an append is checked once the leader's row is locked, which only this level does. A role or database
+    # may have another default.
     "default_transaction_isolation": "read committed",
-    # A role or a database may have a weaker default, with which a failover or a crash loses what was acknowledged.
+    # A role or database may have a weaker default, with which a failover or crash loses acknowledged data.
     "synchronous_commit": "on",
-    # One that a role has would end the wait for a synchronous standby. The client has time-outs of its own.
+    # A role's own time-out would end the wait for a synchronous standby. The client has separate time-outs.
     "statement_timeout": "0",
-    # Nobody waits longer than this for a lock: neither an append nor a takeover.
+    # No append or takeover waits longer than this for a lock.
     "lock_timeout": "10s",
-    # A leader whose machine or network is gone in the middle of an append would hold its lock, and so keep everyone
-    # else out, until the server notices. By default that takes two hours.
+    # A leader whose machine or network fails during an append would hold its lock, and so lock everyone else out, until
+    # the server notices. By default, that takes two hours.
     "tcp_keepalives_idle": "3",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
@@ -45,7 +45,8 @@ _SETTINGS: Final = {
 _SCHEMES: Final = ("postgresql", "postgres")
 _EXAMPLE: Final = "postgresql://USER@HOST:5432/DATABASE"
 
-#: What asyncpg raises, by kind: the server's errors, its own, and those of the socket (TimeoutError is one of them).
+#: The kinds of errors that asyncpg raises: the server's, its own, and those of the socket (TimeoutError is one of
+#: them).
 DATABASE_ERRORS: Final = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
@@ -76,7 +77,7 @@ _NOT_OUR_TABLES: Final = (
     asyncpg.WrongObjectTypeError,
 )
 
-#: What an error means and what to do about it. The first that fits counts.
+#: The meaning of each error, and what to do about it. The first match applies.
 _MEANINGS: Final = (
     (
         _READ_ONLY,
@@ -90,9 +91,9 @@ _MEANINGS: Final = (
         asyncpg.ProtocolViolationError,
         JournalRefused,
         (
-            ". A pooler such as pgbouncer refuses settings without which the journal is not safe "
-            f"({', '.join(_SETTINGS)}). "
-            "Name PostgreSQL's own host and port in the URL instead of the pooler's"
+            ". A pooler such as pgbouncer rejects settings that the journal needs for safety "
+            f"({', '.join(_SETTINGS)}). Use PostgreSQL's own host and port in the URL instead of "
+            "the pooler's"
         ),
     ),
     (
@@ -113,18 +114,16 @@ _MEANINGS: Final = (
         _PASSWORD,
         JournalRefused,
         (
-            ". Correct the user or the password in the URL (or PGPASSWORD, or ~/.pgpass), or let the user in "
-            "with a line in "
-            "the server's pg_hba.conf"
+            ". Correct the user or the password in the URL (or PGPASSWORD, or ~/.pgpass), or "
+            "allow the user with a line in the server's pg_hba.conf"
         ),
     ),
     (
         asyncpg.InsufficientPrivilegeError,
         JournalRefused,
         (
-            ". The journal's user makes the schema `lacuna` and owns its tables: GRANT CREATE ON DATABASE … "
-            "TO this user, or "
-            "connect as the user that made them"
+            ". The journal's user creates the schema `lacuna` and owns its tables: GRANT CREATE "
+            "ON DATABASE … TO this user, or connect as the user that created them"
         ),
     ),
     (
@@ -148,13 +147,13 @@ _MEANINGS: Final = (
     (
         asyncpg.InsufficientResourcesError,
         JournalError,
-        ". Give the server more room, then start again",
+        ". Free resources on the server, then start again",
     ),
 )
 
 
 def name_of(url: str) -> str:
-    """Return the URL of a database as it may be shown: without the password and the options.
+    """Return the URL of a database for display, without the password and the options.
 
     Raises JournalRefused if it is not the URL of a PostgreSQL database.
     """
@@ -184,7 +183,9 @@ async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Co
                 command_timeout=statement_seconds,
                 server_settings=_SETTINGS,
             )
-    except ValueError as error:  # asyncpg reads the URL; its ClientConfigurationError is one, too
+    except (
+        ValueError
+    ) as error:  # asyncpg parses the URL; its ClientConfigurationError is a ValueError too
         raise JournalRefused(
             f"{name}: the journal's URL is malformed ({error}): give {_EXAMPLE}"
         ) from error
@@ -192,7 +193,7 @@ async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Co
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Connection]:
-    """Run the body with a connection of its own, and turn the database's errors into the journal's."""
+    """Run the body with a separate connection, and turn the database's errors into the journal's."""
     connection = await connect(url)
     try:
         with errors_of(name_of(url)):
@@ -202,7 +203,7 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 
 async def disconnect(connection: Connection) -> None:
-    """Close a connection, at once if the server does not answer. A transaction that is open is rolled back."""
+    """Close a connection, at once if the server does not answer. An open transaction is rolled back."""
     try:
         await connection.close(timeout=_CLOSE_SECONDS)
     except DATABASE_ERRORS:
@@ -213,8 +214,8 @@ async def disconnect(connection: Connection) -> None:
 def errors_of(name: str) -> Iterator[None]:
     """Turn asyncpg's errors into the journal's; `name` is that of the database.
 
-    Raises JournalUnreachable if the database does not answer, JournalRefused if it does not let us do what a journal
-    needs, JournalForeign if its tables are not ours, JournalCorrupt if it is damaged, else JournalError.
+    Raises JournalUnreachable if the database does not answer, JournalRefused if it denies something that a journal
+    needs, JournalForeign if its tables are not a journal's, JournalCorrupt if it is damaged, otherwise JournalError.
     """
     try:
         yield
@@ -229,20 +230,20 @@ def meaning_of(error: Exception, name: str) -> JournalError:
     for kinds, meaning, what_to_do in _MEANINGS:
         if isinstance(error, kinds):
             return meaning(f"{name}: {reason_of(error)}{what_to_do}")
-    return JournalError(f"{name}: {reason_of(error)}. The server's log says more")
+    return JournalError(f"{name}: {reason_of(error)}. See the server's log for details")
 
 
 def is_from_living_server(error: Exception) -> bool:
-    """Whether the server refused a statement and stayed: then nothing of the statement was done."""
+    """Whether the server rejected a statement and stayed up, so that nothing of the statement was done."""
     return isinstance(error, asyncpg.PostgresError) and error.severity_en == "ERROR"
 
 
 def reason_of(error: Exception) -> str:
-    """Return what one of `DATABASE_ERRORS` says, as part of a sentence."""
+    """Return the text of one of `DATABASE_ERRORS`, as part of a sentence."""
     if isinstance(error, asyncpg.PostgresError):
         return str(error.message or error)
     if isinstance(error, asyncio.TimeoutError):
         return "no answer in time"
     if isinstance(error, socket.gaierror):
-        return f"the host's name is not known ({error.strerror})"
+        return f"the host's name is unknown ({error.strerror})"
     return str(error) or type(error).__name__

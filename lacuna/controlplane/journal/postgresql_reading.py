@@ -1,4 +1,4 @@
-"""Reads a journal in PostgreSQL: for its writer, and for standbys over connections of their own."""
+"""Reads a journal in PostgreSQL, for its writer, and for standbys over separate connections."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -35,10 +35,10 @@ from lacuna.controlplane.journal.postgresql_schema import (
 from lacuna.controlplane.journal.rows import check_row, decode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
-#: Rows until they have this many bytes, but at least one.
+#: Rows up to this many bytes, but at least one.
 _ROWS: Final = 512
 _BYTES: Final = 16 << 20
-# The row before them comes along, without its records: it has to be the one that was read.
+# The previous row is returned too, without its records, since it has to be the one that was read.
 _READ: Final = """
     (SELECT first, last, crc, NULL AS records FROM lacuna.appends WHERE first <= $1 ORDER BY first DESC LIMIT 1)
     UNION ALL
@@ -64,10 +64,10 @@ Connected = Callable[[], AbstractAsyncContextManager[Connection]]
 async def read_batches(
     connected: Connected, name: str, after_position: int, seal: Seal | None = None
 ) -> AsyncIterator[JournalBatch]:
-    """Yield what was appended after `after_position` to the journal `name`; between two reads others have their turn.
+    """Yield the appends after `after_position` in the journal `name`. Other work runs between two reads.
 
-    Raises JournalTrimmed if that was deleted, JournalReplaced if the row before it is not the one with `seal`,
-    JournalCorrupt at a gap or a wrong checksum, and what `connected` raises.
+    Raises JournalTrimmed if they were deleted, JournalReplaced if the previous row does not have `seal`, JournalCorrupt
+    at a gap or a wrong checksum, and what `connected` raises.
     """
     position = after_position
     while True:
@@ -78,13 +78,15 @@ async def read_batches(
             follows = rows and rows[0]["first"] == position + 1 and not is_other
             if not follows and await connection.fetchval(_TRIMMED) > position:
                 raise JournalTrimmed(
-                    f"{name}: what followed position {position} has been deleted, since a later snapshot has it; if "
-                    "that is lost, restore it from a backup"
+                    f"{name}: the records after position {position} have been deleted, since a "
+                    "later snapshot covers them; if that snapshot is lost, restore it from a "
+                    "backup"
                 )
             if is_other:
                 raise JournalReplaced(
-                    f"{name}: the append at position {position} is not the one that was read, as after a failover that "
-                    "lost it: the journal is read anew"
+                    f"{name}: the append at position {position} is not the one that was read, as "
+                    "after a failover that lost it: the journal is read again from its newest "
+                    "snapshot"
                 )
         if not rows:
             return
@@ -114,7 +116,7 @@ def _batch(row: asyncpg.Record) -> JournalBatch:
 
 
 class PostgresqlReader:
-    """A JournalReader of the database at `url`, whose snapshots are in `snapshots`. It connects when it is used."""
+    """A JournalReader of the database at `url`, whose snapshots are in `snapshots`. It connects on first use."""
 
     def __init__(self, url: str, snapshots: SnapshotStore, watch: LeaderWatch) -> None:
         self._url = url
@@ -145,7 +147,7 @@ class PostgresqlReader:
             return await fit(connection, position, seal)
 
     async def leader(self) -> Leader | None:
-        """Return who leads. Raises JournalOfAnotherVersion, JournalForeign and JournalUnreachable."""
+        """Return the leader. Raises JournalOfAnotherVersion, JournalForeign and JournalUnreachable."""
         if not await self._is_there():
             return None
         async with self._connected() as connection:
@@ -159,7 +161,7 @@ class PostgresqlReader:
             await disconnect(connection)
 
     async def _is_there(self) -> bool:
-        """Whether there are tables, which are this version's."""
+        """Whether tables of this version exist."""
         if self._cluster_id is None:
             async with self._connected() as connection:
                 if await is_there(connection):
@@ -204,7 +206,7 @@ async def read_leader(
         raise JournalCorrupt(
             "the table lacuna.leader or lacuna.journal is empty: restore them from a backup"
         )
-    # A later version may have taken over from ours, and then writes other tables.
+    # A later version may have taken over, which then writes other tables.
     check_journal_format("its format", row["format_version"], FORMAT_VERSION)
     watch.see(tuple(row), asked_ms)
     if row["address"] is None:

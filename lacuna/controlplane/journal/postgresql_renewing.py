@@ -1,4 +1,4 @@
-"""Renewals of the lease of a journal in PostgreSQL, and what the server warns of when it has written something."""
+"""Renewals of the lease of a journal in PostgreSQL, and the server's warnings after a write."""
 
 from typing import Final
 
@@ -13,26 +13,26 @@ from lacuna.controlplane.journal.postgresql_connection import (
     name_of,
 )
 
-# A sequence is changed in place. A row that is updated leaves a dead version each time, and while an old transaction is
-# open in the database, each append would read all of them. Appends and renewals share the row's lock.
+# A sequence is changed in place. An updated row leaves a dead version each time, and while an old transaction is open
+# in the database, each append would read all of them. Appends and renewals share the row's lock.
 RENEW: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     SELECT nextval('lacuna.renewals') FROM fence"""
 
 
 class Warnings:
-    """What the server of a connection to the database `name` has warned of since the last statement that writes."""
+    """The warnings from the server of a connection to the database `name` since the last statement that writes."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._last = ""
 
     def listen(self, connection: Connection) -> None:
-        """Hear what is said on this connection."""
+        """Collect the warnings on this connection."""
         connection.add_log_listener(self._note)
 
     def forget(self) -> None:
-        """Begin anew: a statement that writes follows."""
+        """Discard earlier warnings, since a statement that writes follows."""
         self._last = ""
 
     def _note(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
@@ -40,32 +40,34 @@ class Warnings:
             self._last = str(message.message)
 
     def check(self) -> None:
-        """Raise JournalUnreachable if the server has warned of what was just written.
+        """Raise JournalUnreachable if the server has warned about the last write.
 
-        A wait for a synchronous standby that is cancelled, by a time-out or by hand, ends in success and a warning: the
-        transaction is committed here, and the standby may not have it when it is promoted.
+        If a wait for a synchronous standby is cancelled, by a time-out or by hand, it ends with success and a warning.
+        The transaction is committed here, but the standby may not have it when it is promoted.
         """
         if self._last:
             raise JournalUnreachable(
-                f"{self._name}: PostgreSQL says: {self._last}. What was written may be lost in a failover, so it "
-                "does not count. Let nothing cancel the waits of the journal's connections (statement_timeout, "
-                "pg_cancel_backend), and look at the standby"
+                f"{self._name}: PostgreSQL says: {self._last}. The last write may be lost in a "
+                "failover, so it does not count. Make sure that nothing cancels the waits of the "
+                "journal's connections (statement_timeout, pg_cancel_backend), and check the "
+                "standby"
             )
 
 
 def fenced(name: str, fencing_token: int) -> JournalFenced:
-    """Return the error of a leader whose epoch, `fencing_token`, is not that of the journal any more."""
+    """Return the error for a leader whose epoch, `fencing_token`, is no longer the journal's."""
     return JournalFenced(
-        f"another control plane has taken over {name} (its epoch is not ours, {fencing_token}): this one stops"
+        f"another control plane has taken over {name} (its epoch is not {fencing_token}, that of "
+        "this one): this one stops"
     )
 
 
 async def renew(
     connection: Connection, warnings: Warnings, name: str, fencing_token: int, seconds: float
 ) -> None:
-    """Tell the others that this leader is alive, and make sure that none of them has taken over.
+    """Show that this leader is alive, and make sure that no other has taken over.
 
-    Raises JournalFenced, JournalUnreachable, and asyncpg's errors after `seconds` without an answer and otherwise.
+    Raises JournalFenced, JournalUnreachable, and asyncpg's errors, also after `seconds` without an answer.
     """
     warnings.forget()
     renewed = await connection.fetchval(RENEW, fencing_token, timeout=seconds)
@@ -75,7 +77,9 @@ async def renew(
 
 
 class PostgresqlRenewer:
-    """Renews by a connection of its own, opened for the first renewal. One that is not answered in time has failed."""
+    """Renews over a separate connection, opened for the first renewal. A renewal that is not answered in time has
+    failed.
+    """
 
     def __init__(self, url: str, fencing_token: int, answer_timeout: float) -> None:
         self._url = url
@@ -101,7 +105,7 @@ class PostgresqlRenewer:
                     self._answer_timeout,
                 )
         except BaseException:
-            # To close a connection, asyncpg waits for what was asked.
+            # asyncpg waits for pending requests before it closes a connection.
             connection.terminate()
             raise
 

@@ -38,7 +38,7 @@ _TABLES: Final = (
     )""",
 )
 _ADD_LEADER: Final = "INSERT INTO lacuna.leader (epoch) VALUES ($1)"
-# The first number of a new sequence is the one that it has already.
+# A new sequence starts with this number already in use.
 _BEGIN_RENEWALS: Final = "SELECT setval('lacuna.renewals', 1)"
 _ADD_JOURNAL: Final = (
     "INSERT INTO lacuna.journal (format_version, cluster_id, trimmed) VALUES ($1, $2, $3)"
@@ -52,7 +52,7 @@ _STRANGERS_TABLE: Final = """
 async def read_or_create(
     connection: Connection, cluster_id: str | None, new_cluster_id: Callable[[], str]
 ) -> str:
-    """Return the id of the journal's cluster; make the tables if there are none.
+    """Return the id of the journal's cluster, and create the tables if there are none.
 
     Raises JournalForeign and JournalOfAnotherVersion, both without the name of the database, and asyncpg's errors.
     """
@@ -63,17 +63,17 @@ async def read_or_create(
 
 
 async def read_cluster_id(connection: Connection) -> str:
-    """Return the id of the journal's cluster, of tables that are there and of this version."""
+    """Return the id of the journal's cluster from existing tables of this version."""
     return str(await connection.fetchval("SELECT cluster_id FROM lacuna.journal"))
 
 
 async def is_there(connection: Connection) -> bool:
-    """Return whether the tables have been made."""
+    """Return whether the tables exist."""
     return bool(await connection.fetchval(_IS_THERE))
 
 
 async def check_version(connection: Connection) -> None:
-    """Raise JournalForeign or JournalOfAnotherVersion if the other columns may be another version's."""
+    """Raise JournalForeign or JournalOfAnotherVersion if another version may have written the other columns."""
     version = await connection.fetchval("SELECT format_version FROM lacuna.journal")
     if version is None:
         raise JournalForeign("the table lacuna.journal is empty: restore it from a backup")
@@ -81,14 +81,14 @@ async def check_version(connection: Connection) -> None:
 
 
 async def raise_version(connection: Connection) -> None:
-    """Say that this version writes the journal from now on, once it leads: earlier ones refuse it."""
+    """Record that this version writes the journal from now on, once it leads. Earlier versions then reject it."""
     await connection.execute(
         "UPDATE lacuna.journal SET format_version = $1 WHERE format_version < $1", FORMAT_VERSION
     )
 
 
 async def _create(connection: Connection, cluster_id: str) -> None:
-    """Make the tables in one transaction. If another connection does so at the same time, use those that it made."""
+    """Create the tables in one transaction. If another connection does so at the same time, use its tables."""
     try:
         async with connection.transaction():
             await make_tables(connection, cluster_id)
@@ -97,10 +97,11 @@ async def _create(connection: Connection, cluster_id: str) -> None:
         asyncpg.DuplicateTableError,
         asyncpg.UniqueViolationError,
     ):
-        # Two that create one name: the later waits for the earlier, and then fails at PostgreSQL's own catalog.
+        # Of two connections that create one name, the later waits for the earlier and then fails in PostgreSQL's own
+        # catalog.
         return
     except JournalForeign:
-        # The other one's tables are no strangers', if they were not there yet when the caller looked.
+        # The other connection's tables are not foreign if they did not exist when the caller looked.
         if not await is_there(connection):
             raise
 
@@ -113,7 +114,7 @@ async def make_tables(
     position: int = 0,
     format_version: int = FORMAT_VERSION,
 ) -> None:
-    """Make the tables of a journal that counts as trimmed up to `position`, in a transaction of the caller.
+    """Create the tables of a journal that counts as trimmed up to `position`, in a transaction of the caller.
 
     `epoch` is that of its last leader. Raises JournalForeign and asyncpg's errors.
     """

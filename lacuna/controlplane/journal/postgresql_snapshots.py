@@ -1,7 +1,7 @@
-"""Snapshots in the database of a journal in PostgreSQL, over connections of their own, so that appends do not wait.
+"""Snapshots in the database of a journal in PostgreSQL, over separate connections, so that appends do not wait.
 
-A snapshot is some rows with parts of the state, of which the last one says how many there are. A row before them, with
-the part number -1, has the seal of the last append that it covers; what a journal begins with has no such row.
+A snapshot is several rows with parts of the state, the last of which gives their number. A row before them, with the
+part number -1, has the seal of the last append that it covers. The snapshot at a journal's beginning has no such row.
 """
 
 import struct
@@ -36,22 +36,22 @@ class _Stored(NamedTuple):
 
 
 class PostgresqlSnapshots:
-    """A SnapshotStore in the database at `url`, in which a journal must have been opened before."""
+    """A SnapshotStore in the database at `url`, where a journal must have been opened before."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     async def check(self, _: str | None, /) -> None:
-        """Do nothing: a database has one journal, and its snapshots go with it."""
+        """Do nothing, since a database has one journal with its snapshots."""
 
     async def load(self, _: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits, or None if there are none.
+        """Return the newest undamaged snapshot that fits, or None if there is none.
 
         Raises JournalCorrupt and JournalLoss.
         """
         async with (
             connected(self._url) as connection,
-            # What is listed is still there when it is read, even if somebody stores another snapshot meanwhile.
+            # A listed snapshot still exists when it is read, even if another is stored in the meantime.
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             stored, damage = await _listed(connection)
@@ -65,12 +65,12 @@ class PostgresqlSnapshots:
         return None
 
     async def store(self, snapshot: Snapshot, _: str, judge: Judge | None = None, /) -> int:
-        """Store a snapshot, delete all before the newest two that fit, and return what can be trimmed.
+        """Store a snapshot, delete all before the newest two that fit, and return the position to trim to.
 
         Storing and deleting is one transaction.
         """
         async with connected(self._url) as connection, connection.transaction():
-            # Two that store the same one wait for each other here, and the later one's stays.
+            # Two processes that store the same one wait for each other here, and the later one's stays.
             await connection.execute("LOCK TABLE lacuna.snapshots IN SHARE ROW EXCLUSIVE MODE")
             await insert_snapshot(connection, snapshot)
             oldest = await _oldest_kept(connection, judge)
@@ -94,7 +94,7 @@ class PostgresqlSnapshots:
 
 
 async def insert_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Store a snapshot in the caller's transaction, in the place of any at the same position."""
+    """Store a snapshot in the caller's transaction, replacing any at the same position."""
     position = snapshot.position
     await connection.execute("DELETE FROM lacuna.snapshots WHERE position = $1", position)
     if snapshot.seal is not None:
@@ -111,7 +111,7 @@ async def _oldest_kept(connection: Connection, judge: Judge | None) -> int:
 
 
 async def _listed(connection: Connection) -> tuple[list[_Stored], JournalCorrupt | None]:
-    """The snapshots in order of their positions, and what is wrong with one whose seal is damaged."""
+    """Return the snapshots in order of their positions, and the error of one whose seal is damaged."""
     stored: list[_Stored] = []
     damage: JournalCorrupt | None = None
     for position, crc, blob in await connection.fetch(_LIST):

@@ -1,7 +1,7 @@
-"""Renews a leader's lease beside the event loop that leads (adr/0065).
+"""Renews a leader's lease outside the event loop that leads (adr/0065).
 
-A step that takes long, whatever the reason, ends no lease this way. A loop that has stopped for good is given up after
-half a minute, so that a standby can lead.
+So a slow step, whatever the reason, ends no lease. A loop that has stopped for good is given up after half a minute, so
+that a standby can lead.
 """
 
 import asyncio
@@ -19,30 +19,30 @@ from lacuna.controlplane.tenure import LeasedTenure
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How many renewals are tried in the time of a lease.
+#: The number of renewals tried during a lease.
 _RENEWALS: Final = 4
-#: For how long the loop that leads may make no progress. Kafka's clients have given up their requests by then
+#: How long the leading loop may make no progress. Kafka's clients have given up their requests by then
 #: (`request.timeout.ms`), and the next leader comes long before agents lose their leases, which takes two minutes.
 _LONGEST_STALL_MS: Final = 30_000
-#: With a long lease, as many of them.
+#: With a long lease, this many leases.
 _LONGEST_STALL_LEASES: Final = 3
 
 
 class LoopWatch:
-    """Sees from another thread whether the event loop that made it makes progress."""
+    """Checks from another thread whether the event loop that created it makes progress."""
 
     def __init__(self, clock: Clock, lease: float) -> None:
         self._clock = clock
         self._longest_ms = max(_LONGEST_STALL_MS, 1000 * lease * _LONGEST_STALL_LEASES)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        #: When the question was put that the loop has not answered yet.
+        #: The time of the question that the loop has not answered yet.
         self._asked_ms: float | None = None
 
     def check(self) -> None:
-        """Put a question to the loop, once it has answered the last one.
+        """Send a question to the loop, once it has answered the last one.
 
-        Raises JournalError if it has not for too long.
+        Raises JournalError if it has not answered for too long.
         """
         now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
         if asked_ms is None:
@@ -69,12 +69,12 @@ Check: TypeAlias = Callable[[], None]
 
 
 class Beside(Protocol):
-    """A way to run something beside the event loop that leads."""
+    """A way to run work outside the event loop that leads."""
 
     def __call__(
         self, work: Callable[[Check], Coroutine[Any, Any, None]], clock: Clock, lease: float, /
     ) -> AbstractAsyncContextManager["asyncio.Future[None]"]:
-        """Run `work` while the body runs, and give that the future of its end."""
+        """Run `work` while the body runs, and pass the body the future of its end."""
         ...
 
 
@@ -82,7 +82,7 @@ class Beside(Protocol):
 async def beside_the_loop(
     work: Callable[[Check], Coroutine[Any, Any, None]], clock: Clock, lease: float, /
 ) -> AsyncIterator["asyncio.Future[None]"]:
-    """Run `work` in the event loop of a thread of its own, which has ended when the body has."""
+    """Run `work` in the event loop of a separate thread, which ends with the body."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="lease", daemon=True)
     thread.start()
@@ -114,9 +114,9 @@ async def _end_others() -> None:
 async def renew_forever(
     renewer: Renewer, tenure: LeasedTenure, clock: Clock, lease: float, check: Check
 ) -> None:
-    """Renew a lease of `lease` seconds as long as that succeeds and `check` raises nothing; then end `tenure`.
+    """Renew a lease of `lease` seconds until a renewal or `check` fails; then end `tenure`.
 
-    Raises JournalError. What the renewer holds is released in any case.
+    Raises JournalError. The renewer's resources are always released.
     """
     try:
         while True:
@@ -126,7 +126,7 @@ async def renew_forever(
             await renewer.renew()
             tenure.renewed(asked_ms)
     except Exception:
-        # At once: the loop that leads could decide something before it hears of this.
+        # At once, since the leading loop could decide something before it learns of this.
         tenure.end()
         raise
     finally:

@@ -1,4 +1,6 @@
-"""The state machine's state as far as a journal was replayed, by a leader that starts or a standby that follows."""
+"""The state machine's state as of a position to which a journal was replayed, by a starting leader or a following
+standby.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +24,7 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 
 
 class Replayed(Protocol):
-    """What a replica is made of: a `Journal` or a `JournalReader`."""
+    """The source of a replica: a `Journal` or a `JournalReader`."""
 
     async def load_snapshot(self) -> Snapshot | None:
         """Return what `Journal.load_snapshot` does."""
@@ -39,18 +41,19 @@ class Replica:
     def __init__(self) -> None:
         self.state = State()
         self.position = 0
-        #: Of the last append that was replayed or that the snapshot covers, to see that the journal still has it.
+        #: The seal of the last append that was replayed or that the snapshot covers, to check that the journal still
+        #: has it.
         self.seal: Seal | None = None
-        #: How many appends, records, and bytes of them, were replayed since the snapshot.
+        #: The appends, records, and bytes of records replayed since the snapshot.
         self.appends = 0
         self.records = 0
         self.bytes = 0
 
     async def catch_up(self, journal: Replayed) -> None:
-        """Replay what the journal has after `position`, beginning with its newest snapshot if that is 0.
+        """Replay the journal's records after `position`, beginning with its newest snapshot if that is 0.
 
-        Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and what the journal
-        raises.
+        Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and the journal's
+        errors.
         """
         if self.position == 0:
             snapshot = await journal.load_snapshot()
@@ -67,16 +70,19 @@ class Replica:
             except (DecodeError, LookupError, ValueError, OverflowError) as error:
                 raise JournalCorrupt(
                     f"a record up to position {batch.position} does not fit the records before it "
-                    f"({error!r}): was the journal restored in part?"
+                    f"({error!r}). The journal may have been restored only in part"
                 ) from error
         self.state.take_changes()
 
     def check(self, opened: OpenedJournal) -> None:
-        """Raise JournalCorrupt unless this is the state at the journal's end, JournalForeign if of another cluster."""
+        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is another
+        cluster's.
+        """
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
-                f"what was read is the state of cluster {self.state.cluster_id}, and the journal is that of cluster "
-                f"{opened.cluster_id}: name the bucket of cluster {opened.cluster_id} with --store"
+                f"the state is that of cluster {self.state.cluster_id}, but the journal belongs "
+                f"to cluster {opened.cluster_id}: name the bucket of cluster {opened.cluster_id} "
+                "with --store"
             )
         if self.position != opened.position:
             raise JournalCorrupt(
@@ -100,7 +106,7 @@ def restored(snapshot: Snapshot) -> State:
 
 
 async def _restored(snapshot: Snapshot) -> State:
-    """Do what `restored` does, and let others have their turn after each part."""
+    """Do what `restored` does, and yield to other tasks after each part."""
     state = State()
     with _formats_of(snapshot):
         for part in snapshot.parts:

@@ -1,6 +1,6 @@
 """The encoding of rows: a batch of journal records, or a part of a snapshot, with a CRC-32.
 
-The checksum covers the position too, so a row that is found in the place of another is detected.
+The checksum covers the position too, so a misplaced row is detected.
 """
 
 import struct
@@ -24,7 +24,9 @@ def encode_records(records: Sequence[bytes]) -> bytes:
 
 
 def decode_records(blob: bytes) -> list[bytes]:
-    """Decode what `encode_records` encoded; the caller has checked the checksum. Raises ValueError if cut short."""
+    """Decode the output of `encode_records`; the caller has checked the checksum. Raises ValueError if it is
+    cut short.
+    """
     records: list[bytes] = []
     at = 0
     while at < len(blob):
@@ -45,14 +47,14 @@ def checksum(position: int, blob: bytes) -> int:
 
 
 def add_checksum(crc: int, more: bytes) -> int:
-    """Return the checksum of a blob with more bytes at its end, from that of the blob."""
+    """Return the checksum of a blob extended by more bytes, from that of the blob."""
     return crc32(more, crc)
 
 
 def numbered(parts: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield each part with its number, and with how many there are if it is the last one, else 0.
+    """Yield each part with its number, and with the count of parts if it is the last one, otherwise 0.
 
-    That is not known before: the parts may be made as they are stored.
+    The count is known only at the end, since parts may be made as they are stored.
     """
     number, last = 0, b""
     for number, part in enumerate(parts):
@@ -63,7 +65,7 @@ def numbered(parts: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
 
 
 def check_row(what: str, position: int, blob: object, stored_checksum: object) -> bytes:
-    """Return `blob` if it matches its checksum, else raise JournalCorrupt, which calls the row `what`."""
+    """Return `blob` if it matches its checksum. Otherwise, raise JournalCorrupt, whose message calls the row `what`."""
     if not isinstance(blob, bytes) or checksum(position, blob) != stored_checksum:
         raise JournalCorrupt(
             f"{what} at position {position} does not match its checksum: the file was damaged; "

@@ -1,9 +1,9 @@
 """Salvages the intact part of a damaged or outdated journal, once an operator has accepted the loss.
 
-The intact part is the newest undamaged snapshot and the batches that follow it without a gap. It becomes a new
-journal, whose positions and ids begin beyond any that the lost part can have used (`lacuna.controlplane.eras`). Copies
-of the old files are kept beside it. If this is interrupted at any step, either the old files are still in place and
-refuse to start, or the new ones have replaced them.
+The intact part is the newest undamaged snapshot and the batches that follow it without a gap. It becomes a new journal,
+whose positions and ids begin beyond any that the lost part can have used (`lacuna.controlplane.eras`). Copies of the
+old files are kept beside it. If this is interrupted at any step, either the old files are still in place and cannot be
+opened, or the new ones have replaced them.
 """
 
 import os
@@ -50,7 +50,7 @@ def locked(path: str) -> Iterator[None]:
 
 
 def salvage(path: str) -> Salvage:
-    """Read the intact part of the journal and change nothing. The caller holds the lock.
+    """Read the intact part of the journal without changing anything. The caller holds the lock.
 
     Raises JournalError if nothing is intact, or if another version wrote the journal.
     """
@@ -69,9 +69,9 @@ def salvage(path: str) -> Salvage:
 
 
 def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
-    """Replace the journal with a new one made from `found`, and return the folder with copies of the old files.
+    """Replace the journal by a new one made from `found`, and return the folder with copies of the old files.
 
-    `lost_lease_ids` are leases that the lost part of the journal gave out. The caller holds the lock.
+    `lost_lease_ids` are leases assigned in the lost part of the journal. The caller holds the lock.
     """
     path = found.name
     position = first_of_next_era(max(found.position, found.reached))

@@ -16,11 +16,11 @@ class Trimmed(Protocol):
 
     @property
     def place(self) -> str:
-        """What the snapshot process has to know to find it."""
+        """What the snapshot process needs to find the journal."""
         ...
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, now that there is another snapshot. Raises JournalError."""
+        """Delete the records that no restart needs, after another snapshot was stored. Raises JournalError."""
         ...
 
 
@@ -37,19 +37,19 @@ class SnapshotProcess:
         return None if self._process is None else self._process.pid
 
     async def make(self, position: int) -> None:
-        """Have a snapshot made at `position` or later, then trim the journal.
+        """Make a snapshot at `position` or later, then trim the journal.
 
-        Raises JournalError with what the process printed, or with the reason why it could not be started.
+        Raises JournalError with the process's output, or with the reason why it could not be started.
         """
         try:
             self._process = await self._start(position)
         except OSError as error:
             raise JournalError(
-                f"{sys.executable} could not be started as the snapshot process: {error}. Free memory, or allow "
-                "more processes (ulimit -u) or open files (ulimit -n); if Python was replaced, start the control plane "
-                "again"
+                f"{sys.executable} could not be started as the snapshot process: {error}. Free "
+                "memory, or allow more processes (ulimit -u) or open files (ulimit -n); if "
+                "Python was replaced, restart the control plane"
             ) from error
-        # The place may have a password in it, which an argument would show to everyone on the machine.
+        # The place may contain a password, which an argument would show to every user of the machine.
         _, said = await self._process.communicate(self._journal.place.encode())
         code = self._process.returncode
         self._process = None

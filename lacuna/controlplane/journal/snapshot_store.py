@@ -1,4 +1,4 @@
-"""Where a journal keeps its snapshots, if that is not a file beside it."""
+"""The place of a journal's snapshots, if that is not a file beside it."""
 
 import logging
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ from lacuna.controlplane.journal.journal import (
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: As many snapshots are kept, and the journal is trimmed only up to the oldest of them. A damaged snapshot therefore
+#: The number of snapshots that are kept. The journal is trimmed only up to the oldest of them, so a damaged snapshot
 #: costs a longer replay, not the cluster.
 KEPT_SNAPSHOTS: Final = 2
 
 
 class SnapshotStore(Protocol):
-    """The snapshots of one journal, which may be in its database or elsewhere.
+    """The snapshots of one journal, in its database or elsewhere.
 
-    Each call is told the journal's cluster, and raises JournalForeign if the store belongs to another one. None stands
-    for a cluster that is not known, and any is accepted then. `judge` says which snapshots fit the journal; the others
-    count for nothing. Without it, all fit.
+    Each call gets the journal's cluster, and raises JournalForeign if the store belongs to another one. None stands for
+    an unknown cluster, and accepts any. `judge` says which snapshots fit the journal; the others are ignored. Without
+    it, all fit.
     """
 
     async def check(self, cluster_id: str | None, /) -> None:
-        """Raise JournalForeign if the store belongs to another cluster; None is one that is about to begin."""
+        """Raise JournalForeign if the store belongs to another cluster; None stands for a new one."""
         ...
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits, or None if there are none. Logs which newer one does not.
+        """Return the newest undamaged snapshot that fits, or None if there is none. Logs newer ones that do not fit.
 
         Raises JournalCorrupt if all of them are damaged, JournalLoss if one is ahead of the journal, and JournalError
         if the store cannot be read.
@@ -43,7 +43,7 @@ class SnapshotStore(Protocol):
     async def store(
         self, snapshot: Snapshot, cluster_id: str, judge: Judge | None = None, /
     ) -> int:
-        """Store a snapshot durably and delete all before the newest `KEPT_SNAPSHOTS` that fit. Raises JournalError.
+        """Store a snapshot durably, and delete all before the newest `KEPT_SNAPSHOTS` that fit. Raises JournalError.
 
         Return the position up to which the journal can be trimmed, as `trimmable` does.
         """
@@ -52,13 +52,13 @@ class SnapshotStore(Protocol):
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
         """Return the position of the older of the newest `KEPT_SNAPSHOTS` that fit, or 0 if there are fewer.
 
-        The journal has to keep the append that ends there: the snapshot is judged by it.
+        The journal has to keep the append that ends there, since the snapshot is checked against it.
         """
         ...
 
 
 class Stored(Protocol):
-    """What is known of a snapshot before its state is read."""
+    """What is known about a snapshot before its state is read."""
 
     @property
     def position(self) -> int: ...
@@ -76,9 +76,9 @@ async def fitting(stored: Sequence[S], judge: Judge | None) -> list[S]:
 
 
 async def loadable(name: str, stored: Sequence[S], judge: Judge | None) -> list[S]:
-    """Do what `fitting` does with the snapshots in `name`, of which one is about to be loaded.
+    """Do what `fitting` does for the snapshots in `name`, before one is loaded.
 
-    Logs which ones would have been loaded first and do not fit. Raises JournalLoss if one is ahead of the journal.
+    Logs those that would have been loaded first but do not fit. Raises JournalLoss if one is ahead of the journal.
     """
     judged = await _judged(stored, judge)
     fit = [each for each, how in judged if how is Fit.FITS]
@@ -86,15 +86,17 @@ async def loadable(name: str, stored: Sequence[S], judge: Judge | None) -> list[
     for each, how in judged:
         if how is Fit.AHEAD:
             raise JournalLoss(
-                f"{name}: the snapshot at position {each.position} covers more than the journal has: the journal was "
-                "set back, by a failover or a restore, or the snapshot is of another journal (do --journal and --store "
-                f"go together?). {REMEDY}"
+                f"{name}: the snapshot at position {each.position} covers more than the journal "
+                "has. Either a failover or a restore has set the journal back, or the snapshot "
+                "belongs to another journal (check that --journal and --store belong together). "
+                f"{REMEDY}"
             )
         if how is Fit.BESIDE and each.position > newest:
             _log.warning(
-                "%s: the snapshot at position %d is not used, as the journal has something else there: it covers what "
-                "a failover or a restore has taken back, or is of another journal of the cluster (run control planes "
-                "on one of them only)",
+                "%s: the snapshot at position %d is not used, because the journal has another "
+                "append there. The snapshot covers records that a failover or a restore has "
+                "removed, or belongs to another journal of the cluster (run control planes on "
+                "only one of them)",
                 name,
                 each.position,
             )
@@ -114,14 +116,14 @@ async def _judged(stored: Sequence[S], judge: Judge | None) -> list[tuple[S, Fit
 
 
 class EarlierSnapshots(Protocol):
-    """Snapshots of a journal in a place where no more are stored."""
+    """Snapshots of a journal in a place where no new ones are stored."""
 
     async def newest(self) -> int:
         """Return the position of the newest, or 0 if there are none. Raises JournalError."""
         ...
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return what `SnapshotStore.load` does."""
+        """Return the result of `SnapshotStore.load`."""
         ...
 
     async def delete_up_to(self, position: int) -> None:
@@ -144,7 +146,7 @@ class MovedSnapshots:
         await self._now.check(cluster_id)
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot of both places that fits, or None if there are none."""
+        """Return the newest undamaged snapshot of both places that fits, or None if there is none."""
         snapshot = await self._now.load(cluster_id, judge)
         position = 0 if snapshot is None else snapshot.position
         if await self._earlier.newest() > position:
@@ -156,11 +158,11 @@ class MovedSnapshots:
     async def store(
         self, snapshot: Snapshot, cluster_id: str, judge: Judge | None = None, /
     ) -> int:
-        """Store a snapshot, and delete those that are not needed any more in either place."""
+        """Store a snapshot, and delete those in either place that are no longer needed."""
         trimmable = await self._now.store(snapshot, cluster_id, judge)
         await self._earlier.delete_up_to(trimmable)
         return trimmable
 
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
-        """Return what can be trimmed because of the snapshots in the present place."""
+        """Return the position to trim to, given the snapshots in the present place."""
         return await self._now.trimmable(cluster_id, judge)

@@ -1,7 +1,7 @@
 """Snapshots, in a separate database beside the journal, so that writing one does not delay commits.
 
-The two newest are kept, and the journal is trimmed only up to the older one. A damaged snapshot therefore costs a
-longer replay, not the cluster.
+The two newest are kept, and the journal is trimmed only up to the older one. So a damaged snapshot costs a longer
+replay, not the cluster.
 """
 
 from typing import Final
@@ -37,7 +37,8 @@ def snapshots_path(journal_path: str) -> str:
 class SnapshotDatabase:
     """The snapshots of one journal. Blocking: call it from a worker thread or another process.
 
-    What fails names this database, and not the journal: the two may be on different disks."""
+    Errors name this database rather than the journal, since the two may be on different disks.
+    """
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class SnapshotDatabase:
             return _positions(self._connection)
 
     def store(self, snapshot: Snapshot) -> None:
-        """Store a snapshot durably and delete all but the two newest, in one transaction."""
+        """Store a snapshot durably, and delete all but the two newest, in one transaction."""
         execute, position = self._connection.execute, snapshot.position
         with errors_of(self._path), transaction(self._connection):
             execute("DELETE FROM snapshots WHERE position=?", (position,))
@@ -113,8 +114,8 @@ def _load(connection: Connection, cluster_id: str, position: int) -> Snapshot:
     rows = found.fetchall()
     if rows[0][1] != cluster_id:
         raise JournalForeign(
-            f"the snapshots belong to cluster {rows[0][1]}, not {cluster_id}: "
-            "keep each journal and its .snapshots file together"
+            f"the snapshots belong to cluster {rows[0][1]}, not {cluster_id}: keep each journal "
+            "together with its .snapshots file"
         )
     if len(rows) != rows[-1][0]:
         raise JournalCorrupt(f"the snapshot at position {position} is incomplete")

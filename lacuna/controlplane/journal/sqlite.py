@@ -1,8 +1,8 @@
 """The journal in SQLite.
 
 It uses a write-ahead log with synchronous=FULL, so a commit is one write and one sync of the log file. Each append is
-one row, and one append runs at a time. Readers (the snapshot process) do not block the writer. A lock on a file
-beside the database keeps a second control plane out.
+one row, and one append runs at a time. Readers (the snapshot process) do not block the writer. A lock on a file beside
+the database keeps out a second control plane.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from lacuna.controlplane.journal.witness import Witness, witness_path
 from lacuna.controlplane.journal.worker import Worker
 from lacuna.controlplane.shared.pace import Pace
 
-# A single statement, so a single transaction: it checks the fencing token, writes and syncs.
+# A single statement, and so a single transaction: it checks the fencing token, writes and syncs.
 _APPEND: Final = """
     INSERT INTO batches SELECT ?, ?, ?, ?
     WHERE (SELECT value FROM meta WHERE key='fencing_token') = ? RETURNING position
@@ -55,8 +55,8 @@ _ROWS_A_TRIM: Final = 64
 class SqliteJournal:
     """A journal in the file `path`, whose directory must exist.
 
-    `new_cluster_id` returns an id for a new cluster. `connect` opens the database; tests replace it to lose what was
-    not synced. `pace` decides when an append runs in the event loop; without it, all run in the worker thread.
+    `new_cluster_id` returns an id for a new cluster. `connect` opens the database; tests replace it to lose unsynced
+    data. `pace` decides when an append runs in the event loop. Without it, all run in the worker thread.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class SqliteJournal:
 
     @property
     def place(self) -> str:
-        """What the snapshot process is told: the path."""
+        """The path, for the snapshot process."""
         return self.path
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Lock the file, create the journal if there is none, and fence earlier writers."""
+        """Lock the file, create the journal if it does not exist, and fence earlier writers."""
         if self._worker is not None:
             raise JournalInUse("this journal is already open")
         self._worker = Worker("journal")
@@ -128,7 +128,7 @@ class SqliteJournal:
     async def read(self, after_position: int, _: Seal | None = None) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum.
 
-        Its batches have no seals: nobody else writes the file while this process holds its lock.
+        Its batches have no seals, since no other process writes the file while this one holds its lock.
         """
         position = after_position
         while True:
@@ -143,7 +143,7 @@ class SqliteJournal:
         return read_batches(self._opened(), after_position)
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
-        """Append the records as one row, which is durable once the future is done; it may be done when returned."""
+        """Append the records as one row, which is durable once the future is done, possibly when it is returned."""
         job = partial(self._append, records, fencing_token)
         pace, worker = self._pace, self._worker
         if pace is None or worker is None:
@@ -153,7 +153,7 @@ class SqliteJournal:
         return self._submit(partial(pace.timed, job))
 
     def _append_here(self, job: Callable[[], int]) -> "asyncio.Future[int]":
-        """Append in the event loop; the worker is idle, so nothing else uses the connection meanwhile."""
+        """Append in the event loop. The worker is idle, so nothing else uses the connection."""
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         try:
             appended.set_result(self._run(job))
@@ -168,8 +168,8 @@ class SqliteJournal:
         # The statement, and with it its transaction, ends only once its last row has been fetched.
         if not self._opened().execute(_APPEND, row).fetchall():
             raise JournalFenced(
-                f"another control plane has taken over {self.path} (its token is not ours, "
-                f"{fencing_token}): this one stops"
+                f"another control plane has taken over {self.path} (its token is not "
+                f"{fencing_token}, that of this one): this one stops"
             )
         self.check_files()
         self._position = position
@@ -177,7 +177,7 @@ class SqliteJournal:
         return position
 
     def check_files(self) -> None:
-        """Raise JournalError if the journal is not the one in its folder any more."""
+        """Raise JournalError if the journal is no longer the one in its folder."""
         self._files.check()
 
     async def load_snapshot(self) -> Snapshot | None:
@@ -198,7 +198,7 @@ class SqliteJournal:
         self._snapshots.store(snapshot)
 
     async def trim(self) -> None:
-        """Delete the rows that no restart needs, a few at a time so that appends can run in between."""
+        """Delete the rows that no restart needs, a few at a time, so that appends can run in between."""
         while await self._submit(self._trim_some):
             pass
 

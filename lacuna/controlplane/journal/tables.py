@@ -58,9 +58,9 @@ def read_cluster_id(connection: Connection) -> str:
 
 
 def last_position(connection: Connection) -> int:
-    """Return the position of the last record, 0 if there never was one. Raises JournalCorrupt."""
+    """Return the position of the last record, or 0 if there never was one. Raises JournalCorrupt."""
     row = connection.execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()
-    # A damaged index does not find what the table has, and a damaged row has a value of another type.
+    # A damaged index misses rows of the table, and a damaged row has a value of another type.
     if row is None or not isinstance(row[0], int):
         raise JournalCorrupt("the journal's trimmed position is damaged: restore it from a backup")
     newest = connection.execute("SELECT max(position) FROM batches").fetchone()[0]
@@ -70,14 +70,14 @@ def last_position(connection: Connection) -> int:
 def read_meta(connection: Connection) -> dict[str, Any] | None:
     """Return the meta table as a dict, or None if the database is empty.
 
-    Raises JournalForeign if it is not a journal of Lacuna, JournalOfAnotherVersion and JournalCorrupt.
+    Raises JournalForeign if it is not a Lacuna journal, JournalOfAnotherVersion and JournalCorrupt.
     """
     application_id = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if application_id == 0 and tables == 0:
         return None
     if application_id != APPLICATION_ID:
-        raise JournalForeign("the database is another program's")
+        raise JournalForeign("the database belongs to another program")
     stored = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     missing = {"format_version", "cluster_id", "fencing_token", "trimmed"} - stored.keys()
     if missing:

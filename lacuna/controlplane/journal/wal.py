@@ -1,14 +1,14 @@
-"""Finds damage in SQLite's write-ahead log: bytes in, a value out.
+"""Finds damage in SQLite's write-ahead log, without I/O.
 
-SQLite reads the log up to the first invalid frame and takes the rest for a commit that was never finished. That is
+SQLite reads the log up to the first invalid frame, and treats the rest as a commit that was never finished. That is
 right if a power cut interrupted a commit. It is wrong if the log was damaged later, because then the frames after the
 invalid one belong to finished commits.
 
-The frames that follow tell the two cases apart. A commit is synced before the next one begins, so at most one commit
-is not synced, and its last frame has the commit mark. If a frame follows a commit mark and its checksum continues from
-there, then the commit before it had been synced, so an invalid frame in or before that commit was damaged later.
-Frames from an earlier use of the log have another salt, and leftover frames that a shorter commit did not overwrite do
-not continue its checksum; neither kind proves anything.
+The following frames distinguish the two cases. A commit is synced before the next one begins, so at most one commit is
+not synced, and its last frame has the commit mark. If a frame follows a commit mark and its checksum continues from
+there, then the commit before it had been synced, so an invalid frame in or before that commit was damaged later. Frames
+from an earlier use of the log have another salt, and leftover frames that a shorter commit did not overwrite do not
+continue its checksum; neither kind proves anything.
 
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 _HEADER: Final = struct.Struct(">8I")
 _FRAME: Final = struct.Struct(">6I")
 _COVERED: Final = 8  # bytes of a frame's header that its checksum covers
-_MAGIC: Final = 0x377F0682  # with bit 0 set, the checksums take their words as big-endian
+_MAGIC: Final = 0x377F0682  # with bit 0 set, the checksums read their words as big-endian
 _MASK: Final = 0xFFFFFFFF
 
-#: A checksum of two words; the next frame's checksum continues from it.
+#: A checksum of two words, from which the next frame's checksum continues.
 Sums = tuple[int, int]
 
 

@@ -1,9 +1,9 @@
-"""The witness: a file beside the journal that says up to which position it was acknowledged.
+"""The witness: a file beside the journal with the position up to which it was acknowledged.
 
-SQLite's log cannot tell this: a damaged last commit looks like one that was never finished. So the position of each
-append is written here once the append is durable, before anyone is told of it. The file is not synced, since that
-would double the syncs of a commit. It is never ahead of the journal on the disk. It survives if the process is killed,
-as the page cache does; after a power cut it may be behind, and then proves less.
+SQLite's log does not show this, since a damaged last commit looks like one that was never finished. So the position of
+each append is written here once the append is durable, and before it is acknowledged. The file is not synced, since
+that would double the syncs of a commit. It is never ahead of the journal on the disk. It survives if the process is
+killed, as the page cache does; after a power cut it may be behind, and then proves less.
 
 Two slots are written in turn, so that one torn or damaged write leaves the other slot intact.
 
@@ -32,7 +32,7 @@ def witness_path(journal_path: str) -> str:
 
 
 def read_witness(path: str, cluster_id: str | None) -> int:
-    """Return the last position noted for the cluster, or for any cluster if `cluster_id` is None.
+    """Return the last position recorded for the cluster, or for any cluster if `cluster_id` is None.
 
     Return 0 if there is no such file or no valid slot.
     """
@@ -60,7 +60,7 @@ def _digest(cluster_id: str) -> bytes:
 
 
 class Witness:
-    """The witness file at `path`, as the journal's writer keeps it. The file is written anew, with `position`."""
+    """The witness file at `path`, as the journal's writer keeps it. The file is created anew with `position`."""
 
     def __init__(self, path: str, cluster_id: str, position: int) -> None:
         self._cluster = _digest(cluster_id)
@@ -72,7 +72,9 @@ class Witness:
             self._map = mmap(file.fileno(), _SLOTS * _BLOCK)
 
     def note(self, position: int) -> None:
-        """Note that everything up to `position` is durable. The file is mapped, which is faster than writing to it."""
+        """Record that everything up to `position` is durable. The file is mapped, which is faster than
+        writing to it.
+        """
         begin = self._next * _BLOCK
         self._map[begin : begin + _SIZE] = self._slot(position)
         self._next = (self._next + 1) % _SLOTS

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """A thread with a queue of jobs. The caller bounds the queue: a journal has one append under way at a time."""
+    """A thread with a queue of jobs. The caller bounds the queue: a journal has only one append under way."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[
@@ -22,7 +22,7 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no job is queued or running, as far as the event loop has been told."""
+        """Whether no job is queued or running, as far as the event loop knows."""
         return not self._waiting
 
     def submit(self, job: Callable[[], T]) -> "asyncio.Future[T]":

@@ -1,4 +1,4 @@
-"""The words of ACLs, with the numbers of Kafka's protocol (KIP-133, KIP-290, KIP-373), and what a filter matches."""
+"""The terms of ACLs, with the numbers of Kafka's protocol (KIP-133, KIP-290, KIP-373), and the matching of filters."""
 
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -7,7 +7,7 @@ from lacuna.controlplane.shared.security import AclEntry
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about."""
+    """The type of resource that an ACL applies to."""
 
     UNKNOWN = 0
     ANY = 1
@@ -30,7 +30,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What somebody wants to do."""
+    """The operation that a principal requests."""
 
     UNKNOWN = 0
     ANY = 1
@@ -66,7 +66,7 @@ EVERYBODY: Final = "User:*"
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs are meant. None is any name, principal or host, and ANY any type, operation or permission."""
+    """A filter of ACLs. None matches any name, principal or host, and ANY any type, operation or permission."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None
@@ -77,7 +77,7 @@ class AclFilter(NamedTuple):
     permission: int = Permission.ANY
 
     def matches(self, acl: AclEntry) -> bool:
-        """Return whether an ACL is meant."""
+        """Return whether the filter matches an ACL."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self.principal in (None, acl.principal)

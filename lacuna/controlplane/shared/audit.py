@@ -1,7 +1,7 @@
-"""The log of what was denied, one line each, worded as Kafka's `kafka.authorizer.logger`.
+"""The log of denials, one line each, in the format of Kafka's `kafka.authorizer.logger`.
 
-A client may ask for the same thing many times a second, or for many things: a line that was written less than a minute
-ago is not repeated, and there are at most so many in a minute.
+A client may make the same request many times a second, or many different ones. So a line logged less than a minute ago
+is not repeated, and the number of lines in a minute is bounded.
 """
 
 import logging
@@ -48,7 +48,7 @@ class Audit:
         name: str,
         api: str,
     ) -> None:
-        """Note that a client asked for something that it may not have."""
+        """Record that a client was denied a request."""
         self._count()
         now = self._clock()
         asked = f"{principal} {operation} {resource_type} {shorten(name)}"
@@ -81,6 +81,6 @@ def _type_name(resource_type: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text that stays on its line."""
+    """Return text without line breaks."""
     text = shorten(text)
     return text if text.isprintable() else ascii(text)[1:-1]

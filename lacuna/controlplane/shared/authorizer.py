@@ -1,12 +1,12 @@
-"""Decides who may do what, by the rules of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801).
+"""Authorizes operations by the rules of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801).
 
-Super users may do everything. Of the ACLs for a resource (by its name, a prefix of it, or `*`), one that denies comes
-before all that allow, and without one that allows the answer is no. Read, Write, Delete and Alter each allow Describe
-too, and AlterConfigs allows DescribeConfigs; nothing of the kind holds for what is denied.
+Super users may do everything. Among the ACLs for a resource (by its name, a prefix of it, or `*`), one that denies
+takes precedence over all that allow. Without one that allows, the operation is denied. Read, Write, Delete and Alter
+each also allow Describe, and AlterConfigs allows DescribeConfigs; denials imply nothing further.
 
-A decision looks at the ACLs of one principal and of User:* alone, under each name that they can have: it takes the same
-few microseconds whether there are ten ACLs or 100,000. Decisions are remembered until an ACL changes, except about long
-names: clients choose them.
+A decision examines only the ACLs of one principal and of User:*, by each name that can match. It takes a few
+microseconds with ten ACLs or with 100,000. Decisions are cached until an ACL changes, except those about long names,
+since clients choose these.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from lacuna.controlplane.shared.security import AclEntry, Security
 
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 _ALL, _DENY, _ALLOW = int(Operation.ALL), int(Permission.DENY), int(Permission.ALLOW)
-#: What an ACL that allows an operation allows besides; by the operation that is asked for.
+#: The operations whose ACLs also allow another one, by the requested operation.
 _IMPLIED_BY: Final = {
     int(Operation.DESCRIBE): frozenset(
         {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
@@ -41,7 +41,7 @@ _NONE: Final[frozenset[Operation]] = frozenset()
 _MOST_REMEMBERED: Final = 16_384
 _LONGEST_REMEMBERED: Final = 256
 
-#: The operations that make sense for a resource (KIP-430), by its type.
+#: The operations that apply to a resource (KIP-430), by its type.
 OPERATIONS: Final = {
     ResourceType.TOPIC: (
         Operation.READ,
@@ -71,7 +71,7 @@ OPERATIONS: Final = {
     ),
 }
 
-#: What a client is told that may not do something to a resource, by the resource's type.
+#: The error for a client that may not use a resource, by the resource's type.
 DENIED: Final[Mapping[int, int]] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -88,7 +88,7 @@ _Pattern = tuple[int, int, str]
 
 
 class Authorizer:
-    """Decides by the ACLs in `security`, whenever that changes."""
+    """Authorizes by the ACLs in `security`, and follows their changes."""
 
     def __init__(
         self,
@@ -102,12 +102,12 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self.allows_without_acls = allows_without_acls
         self._version = -1
-        #: A dict as an ordered set of what is in the index.
+        #: A dict as an ordered set of the ACLs in the index.
         self._acls: dict[AclEntry, None] = {}
         self._by_place: dict[tuple[_Pattern, str], dict[AclEntry, None]] = {}
         self._by_principal: dict[tuple[int, str], dict[AclEntry, None]] = {}
         self._patterns: Counter[_Pattern] = Counter()
-        #: By resource type, how many prefixes there are of each length.
+        #: The number of prefixes of each length, by resource type.
         self._prefixes: dict[int, Counter[int]] = {}
         self._remembered: dict[tuple[Principal, str, int, int, str | None], bool] = {}
 
@@ -123,7 +123,7 @@ class Authorizer:
     def allows(
         self, principal: Principal, host: str, operation: int, resource_type: int, name: str
     ) -> bool:
-        """Return whether a principal at an address may do something to a resource."""
+        """Return whether a principal at an address may perform an operation on a resource."""
         if principal in self._super_users:
             return True
         if self._version != self._security.acls_version:
@@ -140,7 +140,9 @@ class Authorizer:
     def allows_somewhere(
         self, principal: Principal, host: str, operation: int, resource_type: int
     ) -> bool:
-        """Return whether a principal may do something to at least one resource of a type, there or not (KIP-679)."""
+        """Return whether a principal may perform an operation on at least one resource of a type, existing or not
+        (KIP-679).
+        """
         if self.allows(principal, host, operation, resource_type, "hardcode"):
             return True
         key = principal, host, operation, resource_type, None
@@ -155,7 +157,7 @@ class Authorizer:
     def rule(
         self, principal: Principal, host: str, operation: int, resource_type: int, name: str
     ) -> str:
-        """Return the rule that decides, as Kafka's log words it."""
+        """Return the rule that decides, as worded in Kafka's log."""
         if principal in self._super_users:
             return "SuperUser"
         if self._version != self._security.acls_version:
@@ -167,7 +169,7 @@ class Authorizer:
         return "DefaultAllow" if is_allowed else "DefaultDeny"
 
     def operations(self, principal: Principal, host: str, resource_type: int, name: str) -> int:
-        """Return what a principal may do to a resource, as the bits of KIP-430."""
+        """Return the operations that a principal may perform on a resource, as the bits of KIP-430."""
         return sum(
             1 << operation
             for operation in OPERATIONS[ResourceType(resource_type)]
@@ -185,7 +187,7 @@ class Authorizer:
     def _decide(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> tuple[bool, AclEntry | None]:
-        """Return whether it is allowed, and the ACL that says so, if one does."""
+        """Return whether it is allowed, and the ACL that decides, if any."""
         allowing = None
         has_acls = False
         for pattern in self._patterns_of(resource_type, name):
@@ -216,7 +218,7 @@ class Authorizer:
         denied: set[tuple[int, str]] = set()
         for who in {principal, EVERYBODY}:
             for acl in self._by_principal.get((resource_type, who), ()):
-                # An operation is implied by none here, as in Kafka.
+                # No operation implies another here, as in Kafka.
                 if acl.operation not in (_ALL, operation):
                     continue
                 if acl.host == WILDCARD or plain_host(acl.host) == host:
@@ -228,7 +230,7 @@ class Authorizer:
         return everything in allowed or any(not _is_dominated(each, denied) for each in allowed)
 
     def _update(self) -> None:
-        """Bring the index up to date: by the last changes, or by comparing all ACLs if those were too many."""
+        """Update the index, from the last changes, or by comparing all ACLs if those were too many."""
         security = self._security
         behind = security.acls_version - self._version
         self._version = security.acls_version
@@ -268,7 +270,7 @@ def _grants(allowed: int, asked: int) -> bool:
 
 
 def _is_dominated(allowed: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
-    """Return whether nothing is left of what one pattern allows: all its names are denied."""
+    """Return whether denials cover all names that one pattern allows."""
     kind, name = allowed
     if kind == _LITERAL and allowed in denied:
         return True
@@ -289,7 +291,7 @@ def _count_down(counts: Counter[K], key: K) -> None:
 
 @lru_cache(maxsize=4096)
 def described(acl: AclEntry) -> str:
-    """Return an ACL in words, as Kafka's log has it."""
+    """Return an ACL in words, as in Kafka's log."""
     return (
         f"StandardAcl(resourceType={ResourceType(acl.resource_type).name}, resourceName={acl.resource_name}, "
         f"patternType={PatternType(acl.pattern_type).name}, principal={acl.principal}, host={acl.host}, "

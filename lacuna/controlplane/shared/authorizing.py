@@ -1,4 +1,4 @@
-"""The settings that say whether ACLs decide; agents and control planes have the same."""
+"""The settings of authorization by ACLs, which agents and control planes share."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.principal import Principal, parse_principals
 from lacuna.controlplane.shared.security import Security
 
-#: The only authorizer, by the name of the class in Kafka whose rules it follows.
+#: The only authorizer, named after the class in Kafka whose rules it follows.
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizerSettings:
-    """Whether ACLs decide, and who may do everything anyway. Raises SettingsError."""
+    """Whether ACLs apply, and the super users. Raises SettingsError."""
 
     authorizer: str = setting(
         "authorizer.class.name",
@@ -45,25 +45,26 @@ class AuthorizerSettings:
 def authorizer_of(
     settings: AuthorizerSettings, security: Security, trusted: Collection[Principal] = ()
 ) -> Authorizer | None:
-    """Return what decides by the ACLs in `security`, or None if everybody may do everything.
+    """Return the authorizer for the ACLs in `security`, or None if every client may do everything.
 
-    `trusted` may do everything as super users may. Raises UserError for settings that are half of what is needed.
+    `trusted` may do everything, as super users may. Raises UserError for incomplete settings.
     """
     try:
         super_users = parse_principals(settings.super_users)
     except ValueError as error:
-        raise UserError(f"super.users: {error}, with semicolons between several") from error
+        raise UserError(f"super.users: {error}; separate several by semicolons") from error
     if not settings.authorizer:
         if super_users or settings.allows_without_acls:
             given = "super.users" if super_users else "allow.everyone.if.no.acl.found"
             raise UserError(
-                f"{given} is set, and ACLs are not heeded, so all may do everything: add --authorizer, or leave it out"
+                f"{given} is set, but ACLs are not used, so all clients may do everything: add "
+                "--authorizer, or remove the setting"
             )
         return None
     if not super_users and not settings.allows_without_acls:
         raise UserError(
-            "--authorizer without a super user lets nobody do anything, not even add the first ACL: name one with "
-            "--super-user User:NAME"
+            "--authorizer without a super user denies everything to everyone, even adding the "
+            "first ACL: name a super user with --super-user User:NAME"
         )
     return Authorizer(
         security, {*super_users, *trusted}, allows_without_acls=settings.allows_without_acls

@@ -1,6 +1,6 @@
 """Configs that can be set for all brokers while they run: defaults of topic configs, and limits of connections.
 
-They are kept under Kafka's names of broker configs, some of which differ from those of the topic configs.
+They are kept under Kafka's names for broker configs, some of which differ from those of the topic configs.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from lacuna.controlplane.shared.topic_configs import (
     alter,
 )
 
-#: Broker configs by the topic config whose default they set, where the names differ.
+#: The broker configs that set the defaults of topic configs, where the names differ.
 _OF_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     "cleanup.policy": "log.cleanup.policy",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
@@ -41,7 +41,7 @@ _OF_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     "segment.jitter.ms": "log.roll.jitter.ms",
     "segment.ms": "log.roll.ms",
 }
-#: Topic configs that no broker config sets the default of.
+#: Topic configs whose default no broker config sets.
 _OF_TOPICS_ALONE: Final = frozenset(
     {
         "follower.replication.throttled.replicas",

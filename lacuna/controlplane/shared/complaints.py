@@ -1,4 +1,4 @@
-"""Which messages about a host were logged a moment ago."""
+"""Remembers which messages about a host were logged recently."""
 
 from collections import OrderedDict
 from typing import Final
@@ -9,13 +9,13 @@ _MOST_CHARACTERS: Final = 200
 
 
 class Complaints:
-    """Limits repeated log messages about a host to one a minute: clients reconnect several times a second."""
+    """Limits repeated log messages about a host to one a minute, since clients reconnect several times a second."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def is_new(self, host: str, text: str, now: float) -> bool:
-        """Whether `text` was not logged about `host` in the last minute; if so, note it. `now` is in seconds."""
+        """Whether `text` was not logged about `host` in the last minute; if so, record it. `now` is in seconds."""
         if len(text) > _MOST_CHARACTERS:  # a client may have chosen it
             text = f"{text[:_MOST_CHARACTERS]} {hash(text)}"
         said = self._said.get((host, text))

@@ -1,8 +1,7 @@
 """Checks of config values as Kafka does them (ConfigDef): types, allowed values, and Kafka's error messages.
 
-A check takes the text of a value and returns it as Kafka shows it (" 5 " becomes "5", "TRUE" becomes "true",
-"delete, compact" becomes "delete,compact"), or raises a ValueError whose message ends the sentence that the client
-gets.
+A check takes the text of a value and returns it in Kafka's form (" 5 " becomes "5", "TRUE" becomes "true", "delete,
+compact" becomes "delete,compact"), or raises a ValueError whose message ends the sentence that the client gets.
 """
 
 import math
@@ -42,7 +41,7 @@ def shorten(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` from a peer as a line of a log can quote it: shortened, and without line breaks."""
+    """Make `text` from a peer fit into a line of a log: shortened, and without line breaks."""
     text = shorten(text)
     return text if text.isprintable() else ascii(text)[1:-1]
 

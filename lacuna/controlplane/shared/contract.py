@@ -1,6 +1,6 @@
-"""Which versions of the contract between control planes and their clients this process speaks (control.proto).
+"""The versions of the contract between control planes and their clients that this process supports (control.proto).
 
-A version that changes the contract raises `NEWEST`. It raises `OLDEST` only once nobody needs to upgrade from there
+A version that changes the contract raises `NEWEST`. It raises `OLDEST` only once no cluster needs to upgrade from there
 without a stop, since the processes of a cluster are upgraded one after the other.
 """
 
@@ -11,22 +11,22 @@ from lacuna.controlplane.v1.control_pb2 import Contract
 NEWEST: Final = 1
 OLDEST: Final = 1
 
-#: The methods of the service, as gRPC names them.
+#: The methods of the service, in gRPC's form.
 SESSION_METHOD: Final = "/controlplane.v1.ControlPlane/Session"
 STATUS_METHOD: Final = "/controlplane.v1.ControlPlane/Status"
 
 
 def own_contract() -> Contract:
-    """Return what this process speaks."""
+    """Return the contract that this process supports."""
     return Contract(newest=NEWEST, oldest=OLDEST)
 
 
 def why_not(peer: Contract) -> str:
-    """Say why this process and one with the contract `peer` do not understand each other; "" if they do."""
+    """Return why this process and one with the contract `peer` are incompatible; "" if they are compatible."""
     if peer.oldest <= NEWEST and peer.newest >= OLDEST:
         return ""
     which = "this process" if peer.oldest > NEWEST else "the other one"
     return (
-        f"it speaks versions {peer.oldest} to {peer.newest} of the contract between control planes and agents, and "
-        f"this process {OLDEST} to {NEWEST}: upgrade {which}"
+        f"it supports versions {peer.oldest} to {peer.newest} of the contract between control "
+        f"planes and agents, and this process {OLDEST} to {NEWEST}: upgrade {which}"
     )

@@ -36,8 +36,8 @@ COLUMNS: Final = {
     "flags": "B",
 }
 
-#: A new extent as bytes in a journal record or a delta: the values of the columns, in order. Packing and reading such
-#: a row takes a tenth of the time that eleven fields of a message take.
+#: A new extent as bytes in a journal record or a delta: the values of the columns, in order. Packing and reading such a
+#: row takes a tenth of the time that eleven message fields take.
 EXTENT_ROW: Final = Struct("<qqqiqqqqhqB")
 
 _columns_of: Final = attrgetter(*COLUMNS)
@@ -66,7 +66,7 @@ def from_little_endian(typecode: str, data: bytes) -> "array[int]":
 
 
 def fence_of(columns: ExtentColumns) -> bytes:
-    """Return a digest (BLAKE2b, 16 bytes) by which a swap identifies extents without sending all their columns.
+    """Return a digest (BLAKE2b, 16 bytes) that identifies extents in a swap without sending all their columns.
 
     It covers the bytes of the columns in order. All rows have the same length, so the columns of two different tables
     never give the same bytes.
@@ -146,14 +146,14 @@ class ExtentTable:
         self.flags.append(flags)
 
     def columns(self, start: int = 0, stop: int | None = None) -> ExtentColumns:
-        """Return the extents with index in [start, stop), all by default, as the bytes of the columns."""
+        """Return the extents with index in [start, stop), by default all, as the bytes of the columns."""
         return ExtentColumns(
             **{name: to_little_endian(getattr(self, name)[start:stop]) for name in COLUMNS}
         )
 
     @classmethod
     def from_columns(cls, columns: ExtentColumns) -> "ExtentTable":
-        """Return a table of the extents that `columns` returned. Raises ValueError if a column ends within a value."""
+        """Build a table from the output of `columns`. Raises ValueError if a column ends within a value."""
         table = cls()
         for name, typecode in COLUMNS.items():
             setattr(table, name, from_little_endian(typecode, getattr(columns, name)))
@@ -169,11 +169,15 @@ class ExtentTable:
             getattr(self, name)[:0] = from_little_endian(typecode, getattr(columns, name))
 
     def first_ending_after(self, offset: int) -> int:
-        """Return the index of the first extent whose next_offset is greater than `offset` (len(self) if none)."""
+        """Return the index of the first extent whose next_offset is greater than `offset` (len(self) if there
+        is none).
+        """
         return bisect_right(self.next_offsets, offset)
 
     def first_at_or_after(self, offset: int) -> int:
-        """Return the index of the first extent whose base_offset is at or after `offset` (len(self) if none)."""
+        """Return the index of the first extent whose base_offset is at or after `offset` (len(self) if there
+        is none).
+        """
         return bisect_left(self.base_offsets, offset)
 
     def slice(self, start: int, stop: int) -> Extents:
@@ -199,7 +203,7 @@ class ExtentTable:
 
 
 class DeadRanges:
-    """The dead ranges [first, end) of a partition: ordered and disjoint. Ranges that touch are joined into one."""
+    """The dead ranges [first, end) of a partition, ordered and disjoint. Adjacent ranges are joined into one."""
 
     __slots__ = ("ends", "firsts")
 
@@ -211,7 +215,7 @@ class DeadRanges:
         return len(self.firsts)
 
     def add(self, first: int, end: int) -> None:
-        """Add [first, end), joining it with the ranges that it touches or overlaps."""
+        """Add [first, end), joined with the ranges that it touches or overlaps."""
         ends = self.ends
         if not ends or first > ends[-1]:  # nearly always: aborted records are new
             self.firsts.append(first)
@@ -231,7 +235,7 @@ class DeadRanges:
     def add_all(self, pairs: "array[int]") -> None:
         """Add the ranges first, end, first, end, ..., which are in order, in one pass.
 
-        Added one by one, each of many ranges in the middle would move all ranges after it.
+        Adding many ranges in the middle one by one would move all later ranges each time.
         """
         if len(pairs) == 2:  # nearly always
             self.add(pairs[0], pairs[1])
@@ -255,7 +259,7 @@ class DeadRanges:
         self.ends[start:stop] = merged.ends
 
     def remove(self, first: int, end: int) -> None:
-        """Remove [first, end) from the ranges; a range that extends beyond an edge is cut there."""
+        """Remove [first, end) from the ranges. A range that extends beyond an edge is cut there."""
         start = bisect_right(self.ends, first)
         stop = bisect_left(self.firsts, end)
         if start >= stop:
@@ -271,10 +275,10 @@ class DeadRanges:
         self.ends[start:stop] = ends
 
     def drop_below(self, offset: int) -> None:
-        """Remove the ranges that end at or below `offset`; a range that contains it is not cut.
+        """Remove the ranges that end at or below `offset`. A range that contains it is not cut.
 
         An extent that contains the log start is not cut either, and is live or dead as a whole. If its dead range were
-        cut, a merge would take it for a live one.
+        cut, a merge would treat the extent as live.
         """
         stop = bisect_right(self.ends, offset)
         del self.firsts[:stop], self.ends[:stop]
@@ -295,14 +299,14 @@ class DeadRanges:
 
     @classmethod
     def from_pairs(cls, data: bytes) -> "DeadRanges":
-        """Decode what `pairs` encoded: ranges that are in order and do not touch."""
+        """Decode the output of `pairs`: ranges that are in order and do not touch."""
         pairs = from_little_endian("q", data)
         ranges = cls()
         ranges.firsts, ranges.ends = pairs[::2], pairs[1::2]
         return ranges
 
     def add_pairs(self, data: bytes) -> None:
-        """Add ranges that are encoded as by `pairs`."""
+        """Add ranges in the encoding of `pairs`."""
         self.add_all(from_little_endian("q", data))
 
     def within(self, first: int, end: int) -> "DeadRanges":

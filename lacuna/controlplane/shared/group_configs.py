@@ -1,8 +1,8 @@
 """Group configs: those of consumer groups, with Kafka 4.1's types, defaults and bounds (docs/adr/0005).
 
-Kafka also has configs of share and streams groups. Such groups do not exist here, so their configs are refused as
-unknown instead of being stored without effect. Both the control plane (AlterConfigs) and the agents (DescribeConfigs)
-use this table.
+Kafka also has configs of share and streams groups. Such groups do not exist here, so their configs are rejected as
+unknown rather than stored without effect. Both the control plane (AlterConfigs) and the agents (DescribeConfigs) use
+this table.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _check_type = whole(ConfigType.INT, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """One config, in milliseconds, and its bounds. The `_name` fields are the broker configs of the bounds in Kafka."""
+    """One config, in milliseconds, with its bounds. The `_name` fields are Kafka's broker configs for the bounds."""
 
     name: str
     default: int
@@ -31,7 +31,7 @@ class GroupConfig:
     documentation: str
 
     def check(self, value: str) -> str:
-        """Return the value as it is stored. Raises InvalidConfig with Kafka's message if it is not allowed."""
+        """Return the value as stored. Raises InvalidConfig with Kafka's message if it is not allowed."""
         try:
             checked = _check_type(value)
         except ValueError as error:

@@ -1,11 +1,11 @@
-"""A partition's history: where its last stable offset was at past times.
+"""A partition's history: its last stable offset at past times.
 
-What lies below the last stable offset is decided and never changes (S3). So what a read_committed consumer could see at
-a time is the partition up to the last stable offset of that time. The history has that of each whole second in which it
-moved, and of an old one only each fifth, then each fifteenth, and so on: the older, the fewer. Any partition can
-answer for the multiples of the same widths, so answers for several partitions are of one time, at which every
-transaction was open or ended in all of them. That does not make it visible in all of them: a last stable offset stays
-behind a transaction that has ended while an earlier one is open in that partition.
+Everything below the last stable offset is decided and never changes (S3). So the data visible to a read_committed
+consumer at a time is the partition up to the last stable offset of that time. The history has this offset for each
+whole second in which it moved. For older times, it has it for each fifth second, then each fifteenth, and so on. Any
+partition can answer for the multiples of the same widths, so answers for several partitions have a common time, at
+which every transaction was open or ended in all of them. An ended transaction need not be visible in all of them,
+because a last stable offset stays behind it while an earlier transaction is open in that partition.
 """
 
 from array import array
@@ -25,10 +25,10 @@ WIDTHS: Final = (
 )
 REACH: Final = 100
 _AGES: Final = tuple(width * REACH for width in WIDTHS)
-#: What an entry more costs is a moment's work in most cases and a pass over all entries in few; many partitions that
-#: get entries at the same time are not to need that at the same time.
+#: An additional entry usually costs a moment, and occasionally a pass over all entries. Partitions that get entries at
+#: the same time should not need this pass at the same time.
 _SPREAD: Final = 256
-#: How many entries there is room for after each pass, at least.
+#: The least number of free entries after each pass.
 _ROOM: Final = 64
 
 
@@ -41,15 +41,15 @@ class History:
     """The last stable offsets of a partition at whole seconds.
 
     From `seconds[i]` on it was `offsets[i]`, until some time in the second before `seconds[i + 1]`, if no entry between
-    the two was dropped. From `settled_ms`, a whole second, until now it has not moved, but it may have before. Entries
-    were last dropped at the second `thinned_at`; once there are `most`, it is time again. All times are the control
-    plane's.
+    the two was dropped. It has not moved from `settled_ms`, a whole second, until now, but it may have moved before.
+    Entries were last dropped at the second `thinned_at`; once there are `most`, they are dropped again. All times are
+    the control plane's.
     """
 
     __slots__ = ("most", "offsets", "seconds", "settled_ms", "thinned_at")
 
     def __init__(self, settled_ms: int, spread: int = 0) -> None:
-        """An empty history, of a partition whose last stable offset is known from `settled_ms` on."""
+        """An empty history of a partition whose last stable offset is known from `settled_ms` on."""
         self.seconds: array[int] = array("q")
         self.offsets: array[int] = array("q")
         self.settled_ms = settled_ms
@@ -57,7 +57,7 @@ class History:
         self.most = MOST_ENTRIES - spread % _SPREAD
 
     def note(self, last_stable_offset: int, now_ms: int) -> None:
-        """Note where the last stable offset is before it may move. `now_ms` must not be below `settled_ms`."""
+        """Record the last stable offset before it may move. `now_ms` must not be below `settled_ms`."""
         offsets = self.offsets
         if not offsets or offsets[-1] != last_stable_offset:
             self.seconds.append(self.settled_ms // 1000)
@@ -67,18 +67,18 @@ class History:
         self.settled_ms = next_second_ms(now_ms)
 
     def begin_empty(self, second: int) -> None:
-        """Note that from a second on there was nothing to see, of a new partition."""
+        """Record that a new partition had no visible records from a second on."""
         self.seconds.append(second)
         self.offsets.append(0)
 
     def drop_below(self, log_start_offset: int) -> None:
-        """Drop what ends at or below the log start, but the newest of it: all that could be seen then is gone."""
+        """Drop entries that end at or below the log start, except the newest, since nothing visible then remains."""
         gone = bisect_right(self.offsets, log_start_offset) - 1
         if gone > 0:
             self._drop_first(gone)
 
     def hold_back(self, now_ms: int) -> None:
-        """Forget what is said to have happened after `now_ms`, to which the time was set back."""
+        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
         second = now_ms // 1000
         kept = bisect_right(self.seconds, second)
         del self.seconds[kept:], self.offsets[kept:]
@@ -90,12 +90,12 @@ class History:
         return self.seconds[0] if self.seconds else self.settled_ms // 1000
 
     def width(self, second: int) -> int:
-        """Return how far whole seconds lie apart, around a time, for which the answer is exact."""
+        """Return the distance, around a time, of the whole seconds for which the answer is exact."""
         age = self.thinned_at - second
         return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
 
     def at(self, second: int, last_stable_offset: int) -> int:
-        """Return where the last stable offset was at a second, not before `known_from`; now it is the one given."""
+        """Return the last stable offset at a second not before `known_from`; `now` is the present one."""
         if second * 1000 >= self.settled_ms:
             return last_stable_offset
         return self.offsets[bisect_right(self.seconds, second) - 1]
@@ -131,7 +131,7 @@ class History:
 
     @classmethod
     def of(cls, message: StableHistory, spread: int = 0) -> "History":
-        """Return the history that `message` was made of."""
+        """Return the history that `message` was made from."""
         found = cls(message.settled_ms, spread)
         found.seconds.extend(accumulate(message.seconds))
         found.offsets.extend(accumulate(message.offsets))
@@ -157,5 +157,5 @@ def known_from(histories: Collection[History]) -> int:
 
 
 def _differences(numbers: Iterable[int]) -> Iterable[int]:
-    """Yield the first number, and by how much each of the others is greater than the one before it."""
+    """Yield the first number, and the difference of each other number from the previous one."""
     return (number - before for before, number in pairwise(chain((0,), numbers)))

@@ -1,10 +1,12 @@
-"""Addresses of clients, as ACLs and quotas name them."""
+"""Addresses of clients in the form that ACLs and quotas use."""
 
 import ipaddress
 
 
 def plain_host(host: str) -> str:
-    """Return an address in its one form: ::1 has several, and a client of IPv4 may come as ::ffff:ADDRESS."""
+    """Return an address in its canonical form, since ::1 has several and an IPv4 client may appear as
+    ::ffff:ADDRESS.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -15,8 +15,8 @@ TRANSACTION_STATE: Final = "__transaction_state"
 #: Kafka's offsets.topic.num.partitions and transaction.state.log.num.partitions, by default.
 PARTITION_COUNT: Final = 50
 
-#: The number of a topic in messages of the control plane is its place here. The ids are UUIDs of version 5 of
-#: "lacuna:" and the name, in the namespace of OIDs.
+#: The number of a topic in messages of the control plane is its index here. The ids are UUIDs of version 5 of "lacuna:"
+#: and the name, in the namespace of OIDs.
 INTERNAL_TOPICS: Final = tuple(
     Topic(
         topic_id=bytes.fromhex(topic_id),
@@ -34,10 +34,10 @@ TRANSACTIONS_NUMBER: Final = 1
 NUMBERS_BY_ID: Final = {topic.topic_id: number for number, topic in enumerate(INTERNAL_TOPICS)}
 INTERNAL_BY_NAME: Final = {topic.name: topic for topic in INTERNAL_TOPICS}
 
-#: What a refusal of a change says.
+#: The message that rejects a change.
 READ_ONLY: Final = (
-    "it is made from the control plane's state and can only be read; "
-    "change groups, offsets and transactions with their own requests"
+    "it is derived from the control plane's state and is read-only; change groups, offsets and "
+    "transactions with their own requests"
 )
 
 _UINT32: Final = 0xFFFFFFFF
@@ -45,7 +45,7 @@ _INT32: Final = 0x7FFFFFFF
 
 
 class Kind(IntEnum):
-    """The kinds of records. The numbers are the versions of Kafka's keys, which say what a record is about."""
+    """The kinds of records. The numbers are the versions of Kafka's keys, which identify a record's content."""
 
     TRANSACTION = 0
     OFFSET = 1
@@ -67,7 +67,7 @@ def internal_by_id(topic_id: bytes) -> Topic | None:
 def partition_of(name: str) -> int:
     """Return the partition with the records of a group or of a transactional id, as Kafka chooses it.
 
-    That is the absolute value of Java's hash, which is over UTF-16 code units; of the least integer it is 0.
+    It is the absolute value of Java's hash over UTF-16 code units; for the least integer, it is 0.
     """
     units = name.encode("utf-16-be", "surrogatepass")
     found = 0

@@ -9,5 +9,5 @@ PartitionKey: TypeAlias = tuple[bytes, int]
 
 
 def key_of(partition: TopicPartition) -> PartitionKey:
-    """Return the key of a partition that a message names."""
+    """Return the key of a partition named in a message."""
     return partition.topic_id, partition.partition

@@ -1,23 +1,23 @@
-"""What is asked of the control plane in parts, since it decides nothing else meanwhile.
+"""Bounds on requests to the control plane, which decides nothing else during a decision.
 
 A command names at most MOST_ITEMS things, and an answer ends after some thousand things or ANSWER_BYTES. Clients send
-long commands in parts, and ask again for what an answer left out (`lacuna.controlplane.client.parts`).
+long commands in parts, and request the rest of long answers (`lacuna.controlplane.client.parts`).
 """
 
 from typing import Final
 
-#: How many things a part names, and how many it lists. Deciding it takes some 20 ms.
+#: The most things that a part names, and that it lists. Deciding it takes some 20 ms.
 MOST_ITEMS: Final = 2_000
 MOST_LISTED: Final = 5_000
 
-#: The answer to a part ends with the item with which it has this many bytes.
+#: The answer to a part ends with the item that makes it this large.
 ANSWER_BYTES: Final = 1 << 20
 
-#: How many things a command names that cannot be sent in parts.
+#: The most things in a command that cannot be sent in parts.
 MOST_AT_ONCE: Final = 20_000
 
-#: verb -> the field with the items of a command, which may be split, and the field with an answer for each. The first
-#: items may be the only ones that are answered.
+#: verb -> the field with the items of a command, which may be split, and the field with an answer for each. Possibly
+#: only the first items are answered.
 ITEMS: Final = {
     "delete_groups": ("group_ids", "error_codes"),
     "delete_offsets": ("partitions", "error_codes"),
@@ -32,17 +32,17 @@ ITEMS: Final = {
     "read_partitions": ("partitions", "partitions"),
 }
 
-#: verb -> the field of the last answer that goes on after its `next_after`, if it has one.
+#: verb -> the field of the last answer, which continues after its `next_after` if it has one
 LISTED: Final = {"describe_producers": "producers", "offset_fetch": "offsets"}
 
-#: verb -> the field with a list, which goes on after the answer's `next_after` if it has one.
+#: verb -> the field with a list, which continues after the answer's `next_after` if it has one
 LISTS: Final = {
     "describe_group_configs": "groups",
     "list_groups": "groups",
     "list_transactions": "transactions",
 }
 
-#: verb -> the field with the items of a command that is decided as a whole.
+#: verb -> the field with the items of a command that is decided as a whole
 WHOLE: Final = {
     "add_partitions_to_txn": "partitions",
     "create_partitions": "topics",

@@ -1,4 +1,4 @@
-"""Principals: whom a connection speaks for (KIP-11)."""
+"""Principals: the identities of connections (KIP-11)."""
 
 from typing import Final, NamedTuple
 
@@ -6,13 +6,13 @@ USER: Final = "User"
 
 
 class Principal(NamedTuple):
-    """A type, which is User for all that authenticate here, and a name."""
+    """A type, which is User for all authenticated clients, and a name."""
 
     kind: str
     name: str
 
     def __str__(self) -> str:
-        """Return TYPE:NAME, as ACLs and super.users name it."""
+        """Return TYPE:NAME, the form in ACLs and super.users."""
         return f"{self.kind}:{self.name}"
 
 
@@ -20,13 +20,13 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 
 
 def parse_principal(text: str) -> Principal:
-    """Return the principal that TYPE:NAME names. Raises ValueError."""
+    """Return the principal in TYPE:NAME. Raises ValueError."""
     kind, colon, name = text.strip().partition(":")
     if not (kind and colon and name):
-        raise ValueError(f"{text!r} is not a principal: write TYPE:NAME, as User:alice")
+        raise ValueError(f"{text!r} is not a principal: write TYPE:NAME, such as User:alice")
     return Principal(kind, name)
 
 
 def parse_principals(text: str) -> frozenset[Principal]:
-    """Return the principals of a list with semicolons, as super.users has it. Raises ValueError."""
+    """Return the principals of a list separated by semicolons, as in super.users. Raises ValueError."""
     return frozenset(parse_principal(each) for each in text.split(";") if each.strip())

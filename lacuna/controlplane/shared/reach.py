@@ -1,8 +1,8 @@
-"""Whether a control plane can be reached where it says that it is."""
+"""Checks whether a control plane can be reached at its address."""
 
 
 def is_address(leader: str) -> bool:
-    """Whether this is an address, and not the name of a control plane that only its own machine reaches.
+    """Whether this is an address, rather than the name of a control plane that only its own machine can reach.
 
     Such a name has spaces (`local_name`).
     """

@@ -1,6 +1,6 @@
-"""What operators set for a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
+"""Security settings of a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
 
-The control plane holds it, and each agent has a copy. Both are a `Security` that applies the same changes in the same
+The control plane holds them, and each agent has a copy. Both are a `Security` that applies the same changes in the same
 order.
 """
 
@@ -19,12 +19,12 @@ from lacuna.controlplane.v1.security_pb2 import (
     SecurityChanges,
 )
 
-#: Bounds on what a cluster keeps; a change that leaves more is refused.
+#: Bounds on a cluster's security settings. A change that exceeds them is rejected.
 MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000
 MOST_TOKENS: Final = 10_000
-#: So that one user cannot use up all of them.
+#: Keeps one user from using up all of them.
 MOST_TOKENS_OF_ONE: Final = 1_000
 _MOST_NEWS: Final = 1024
 
@@ -58,12 +58,12 @@ class AclEntry(NamedTuple):
         return Acl(**self._asdict())
 
 
-#: Whom a quota is for: (type, name) pairs, ordered by type; the name None is the default of its type.
+#: The entity of a quota: (type, name) pairs, ordered by type. The name None is the default of its type.
 Entity = tuple[tuple[str, str | None], ...]
 
 
 class Security:
-    """What operators have set. `version` grows with each change, for whoever derives something from it."""
+    """The settings made by operators. `version` grows with each change, for values derived from them."""
 
     __slots__ = (
         "acl_news",
@@ -78,9 +78,9 @@ class Security:
 
     def __init__(self) -> None:
         self.version = 0
-        #: Grows by one with each ACL that is added or removed, and when all are forgotten.
+        #: Grows by one with each ACL that is added or removed, and when all are dropped.
         self.acls_version = 0
-        #: The last ACLs that were added (True) or removed, for whoever follows; nothing from before all were forgotten.
+        #: The last ACLs that were added (True) or removed; empty after all were dropped.
         self.acl_news: deque[tuple[AclEntry, bool]] = deque(maxlen=_MOST_NEWS)
         #: by (user, mechanism)
         self.credentials: dict[tuple[str, int], ScramCredential] = {}
@@ -95,7 +95,7 @@ class Security:
         return bool(self.credentials or self.acls or self.quotas or self.tokens or self.configs)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         for kept in (self.credentials, self.acls, self.quotas, self.tokens, self.configs):
             kept.clear()
         self.version += 1
@@ -103,7 +103,7 @@ class Security:
         self.acl_news.clear()
 
     def apply(self, changes: SecurityChanges) -> None:
-        """Apply changes. What is removed need not be there."""
+        """Apply changes. Removed items need not exist."""
         self.version += 1
         for credential in changes.credentials:
             key = credential.user, credential.mechanism
@@ -150,9 +150,10 @@ class Security:
         return values
 
     def news(self, changes: SecurityChanges) -> SecurityChanges:
-        """Return those of the changes that change something.
+        """Return the changes that have an effect.
 
-        A token that is both removed and added replaces the one that is there, and is none if that is gone."""
+        A token that is both removed and added replaces the existing one, and is ignored if that is gone.
+        """
         removed = set(changes.removed_token_ids)
         added = {each.token_id for each in changes.tokens}
         return SecurityChanges(
@@ -184,7 +185,7 @@ class Security:
         return kept != credential if credential.stored_key else kept is not None
 
     def snapshot(self) -> SecurityChanges:
-        """Return all of it as changes to nothing."""
+        """Return everything as changes to an empty Security."""
         return SecurityChanges(
             credentials=self.credentials.values(),
             added_acls=[acl.message() for acl in self.acls],
@@ -199,7 +200,7 @@ class Security:
             yield Quota(entity=parts, set=values)
 
     def excess(self, changes: SecurityChanges) -> str:
-        """Return why the changes would leave more than a cluster keeps, or "" if they would not."""
+        """Return why the changes would exceed a cluster's bounds, or "" if they would not."""
         credentials = {(e.user, e.mechanism) for e in changes.credentials if e.stored_key}
         acls = {AclEntry.of(each) for each in changes.added_acls}
         quotas = {entity_of(each) for each in changes.quotas if self._quota_after(each)}
@@ -230,5 +231,5 @@ class Security:
 
 
 def entity_of(quota: Quota | QuotaUse) -> Entity:
-    """Return whom a quota is for."""
+    """Return the entity that a quota applies to."""
     return tuple((part.type, part.name if part.HasField("name") else None) for part in quota.entity)

@@ -1,8 +1,8 @@
 """Topic configs: all of Kafka 4.1's, with types, defaults and Kafka's checks (docs/adr/0005).
 
-Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist here: they are accepted
-and shown but have no effect, since what they promise clients is true with any value. A value whose promise could not
-be kept is refused, as is an unknown name. Both the control plane (CreateTopics, AlterConfigs) and the agents
+Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist here. They are accepted
+and shown but have no effect, since their guarantees to clients hold with any value. A value whose guarantee could not
+be met is rejected, as is an unknown name. Both the control plane (CreateTopics, AlterConfigs) and the agents
 (DescribeConfigs) use this table.
 """
 
@@ -261,7 +261,7 @@ def _find(name: str) -> TopicConfig:
 
 
 def check_config(name: str, value: str) -> str:
-    """Return the value as it is stored. Raises InvalidConfig with Kafka's message if it is not allowed."""
+    """Return the value as stored. Raises InvalidConfig with Kafka's message if it is not allowed."""
     config = _find(name)
     try:
         checked = config.check(value)
@@ -277,7 +277,7 @@ def check_config(name: str, value: str) -> str:
 
 
 def check_all(configs: Mapping[str, str]) -> dict[str, str]:
-    """Check the configs of a new topic, and return them as they are stored. Raises InvalidConfig."""
+    """Check the configs of a new topic, and return them as stored. Raises InvalidConfig."""
     checked = {name: check_config(name, configs[name]) for name in sorted(configs)}
     check_together(checked)
     return checked
@@ -295,12 +295,12 @@ def check_together(configs: Mapping[str, str]) -> None:
 
 
 def effective(configs: Mapping[str, str], name: str) -> str:
-    """Return the value in effect: the one that was set, or the default. Raises KeyError for an unknown name."""
+    """Return the value in effect: the configured one, or the default. Raises KeyError for an unknown name."""
     return configs.get(name, TOPIC_CONFIGS[name].default)
 
 
 def stored_compression(configs: Mapping[str, str]) -> tuple[str, int | None] | None:
-    """Return the codec that batches are stored with, under Kafka's name, and its level or None for the default level.
+    """Return the codec of stored batches, under Kafka's name, and its level, or None for the default level.
 
     Return None if batches keep the codec of their producer.
     """

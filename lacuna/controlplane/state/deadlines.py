@@ -13,8 +13,8 @@ class Deadlines(Generic[Key]):
     """The deadline of each key, in milliseconds.
 
     Most deadlines are far away, and are moved or discarded before they pass. So the heap has at most one valid entry
-    for each key, at or before its deadline, and the current deadline is checked only when the time of the entry has
-    come. Moving a deadline later costs the same with any number of keys.
+    for each key, at or before its deadline, and the current deadline is checked only when the entry's time has come.
+    Moving a deadline later costs the same with any number of keys.
     """
 
     __slots__ = ("_by_key", "_entered", "_heap", "_moved_ms")
@@ -23,7 +23,7 @@ class Deadlines(Generic[Key]):
         self._by_key: dict[Key, int] = {}
         self._entered: dict[Key, int] = {}  # the time of the key's valid entry in the heap
         self._heap: list[tuple[int, Key]] = []
-        self._moved_ms = 0  # how much later all of these times are than what is stored
+        self._moved_ms = 0  # How much later all of these times are than the stored ones.
 
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key
@@ -43,7 +43,7 @@ class Deadlines(Generic[Key]):
             heappush(self._heap, (deadline_ms, key))
 
     def shift(self, by_ms: int) -> None:
-        """Move all deadlines that are set now. This costs the same with any number of keys."""
+        """Move all current deadlines. This costs the same with any number of keys."""
         self._moved_ms += by_ms
 
     def discard(self, key: Key) -> None:

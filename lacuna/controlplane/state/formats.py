@@ -1,7 +1,7 @@
-"""The formats of what the state machine writes, for versions that read what a later one has written.
+"""The formats of the state machine's output, for versions that read what a later one has written.
 
-Each is raised when an earlier version would misread what is new. It then refuses it, instead of leaving out what it
-does not know.
+A format number is raised when an earlier version would misread new content. The earlier version then rejects the
+content rather than dropping unknown parts.
 """
 
 from typing import Final
@@ -11,4 +11,4 @@ SNAPSHOT_FORMAT: Final = 1
 
 
 class LaterFormatError(ValueError):
-    """A later version wrote this, and this one may misread it."""
+    """A later version wrote this content, and this version may misread it."""

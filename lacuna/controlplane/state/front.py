@@ -1,8 +1,8 @@
-"""The front of a log: no live record is removed from it without moving the log start.
+"""The front of a log, from which no live record is removed without moving the log start.
 
-Retention, DeleteRecords and compaction remove records from the front; the same journal record says where the log then
-begins. Aborted and superseded records are removed without moving the log start, as in Kafka. A partition's
-`vacated_to` says how far they reached, so that an audit can tell this from a loss.
+Retention, DeleteRecords and compaction remove records from the front. The same journal record gives the new start of
+the log. Aborted and superseded records are removed without moving the log start, as in Kafka. A partition's
+`vacated_to` gives their end, so that an audit can distinguish this from a loss.
 """
 
 from typing import NamedTuple
@@ -20,10 +20,10 @@ def retention_ms_of(configs: dict[str, str]) -> int:
 
 
 class Expiry(NamedTuple):
-    """What is past the retention of a partition: what has a timestamp before `oldest_ms`.
+    """The expired part of a partition: records with a timestamp before `oldest_ms`.
 
-    Where no record has a timestamp, the time from which consumers could read it takes its place, as the time of the
-    file does in Kafka: `stable_offset` is where that had come at `oldest_ms`.
+    If no record has a timestamp, the time from which consumers could read it is used instead, as Kafka uses the file's
+    time. `stable_offset` is the last stable offset at `oldest_ms`.
     """
 
     oldest_ms: int
@@ -31,7 +31,7 @@ class Expiry(NamedTuple):
 
     @classmethod
     def of(cls, partition: Partition, oldest_ms: int) -> "Expiry":
-        """Return what is past the retention of a partition; `oldest_ms` is the oldest time to keep."""
+        """Return the expired part of a partition; `oldest_ms` is the oldest time to keep."""
         return cls(oldest_ms, partition.stable_at(oldest_ms))
 
     def covers(self, extents: ExtentTable, index: int) -> bool:
@@ -49,7 +49,7 @@ class Expiry(NamedTuple):
 
 
 def takes_live(partition: Partition, swap: ExtentSwap, log_start_offset: int) -> bool:
-    """Whether a swap removes live extents from the front, apart from those that end at or below `log_start_offset`."""
+    """Whether a swap removes live extents from the front, except those that end at or below `log_start_offset`."""
     extents, dead = partition.extents, partition.dead
     start, stop = extents.range_of(swap.first_offset, swap.end_offset)
     if start:
@@ -67,7 +67,7 @@ def first_offset(partition: Partition) -> int:
 
 
 def is_accounted_for(partition: Partition) -> bool:
-    """Whether the first extent begins where it should, given what is known to have been removed from the front.
+    """Whether the first extent begins where it should, given the known removals from the front.
 
     It does not if an earlier version of Lacuna removed expired records without moving the log start.
     """
@@ -76,6 +76,6 @@ def is_accounted_for(partition: Partition) -> bool:
 
 
 def account(partition: Partition) -> None:
-    """Note that whatever is missing at the front now was not live, by setting `vacated_to`."""
+    """Record in `vacated_to` that everything missing at the front now was not live."""
     front = first_offset(partition)
     partition.vacated_to = front if front > partition.log_start_offset else 0

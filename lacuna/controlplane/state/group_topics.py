@@ -16,7 +16,9 @@ class TopicsOfGroups:
 
     @property
     def version(self) -> int:
-        """The cluster's version. It also changes with the agents, and groups then check their topics in vain."""
+        """The cluster's version. It also changes with the agents, in which case groups check their topics
+        needlessly.
+        """
         return self._state.cluster_version
 
     def find(self, name: str) -> tuple[bytes, int] | None:
@@ -33,5 +35,5 @@ class TopicsOfGroups:
         return None if topic is None else topic.name
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics that are not internal; a pattern does not match those."""
+        """Return the names of all topics that are not internal, since patterns do not match internal ones."""
         return self._state.topics_by_name

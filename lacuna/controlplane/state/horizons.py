@@ -1,7 +1,7 @@
 """Keeps the horizons of partitions: the offsets up to which they have been stable for some time.
 
-Only what is below them is merged or compacted, so that read_uncommitted consumers can still read recent records (S14)
-and what is still growing is not rewritten.
+Only records below them are merged or compacted, so that read_uncommitted consumers can still read recent records (S14)
+and growing parts are not rewritten.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from typing import Final
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.partition import Partition
 
-#: With five notes, a quarter of the minimum age apart, records are found to be old enough at most that much late.
+#: With five notes, a quarter of the minimum age apart, records count as old enough at most that much late.
 _NOTES: Final = 5
 
 
@@ -27,7 +27,9 @@ class Horizons:
         self._notes: deque[tuple[int, dict[PartitionKey, int]]] = deque(maxlen=_NOTES)
 
     def move(self, partitions: Iterable[Partition], min_age_ms: int, now_ms: int) -> None:
-        """Note the current offsets if the last note is at least a quarter of `min_age_ms` old; with 0, note nothing."""
+        """Record the current offsets if the last note is at least a quarter of `min_age_ms` old; with 0, record
+        nothing.
+        """
         pause_ms = -(-min_age_ms // (_NOTES - 1))
         if min_age_ms <= 0 or (self._notes and now_ms < self._notes[0][0] + pause_ms):
             return

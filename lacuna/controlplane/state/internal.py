@@ -1,12 +1,12 @@
-"""The offsets of __consumer_offsets and __transaction_state, which are made from the rest of the state (ADR 43).
+"""The offsets of __consumer_offsets and __transaction_state, which are derived from the rest of the state (ADR 43).
 
-Each is a compacted topic as a reader sees it. A change of a key takes the next offset of the key's partition, and the
-newest record of each key is at the offset that it took; the ones before are holes. What a record says is read from the
-state when somebody fetches it.
+A reader sees each as a compacted topic. A change of a key takes the next offset of the key's partition. The newest
+record of each key is at the offset that it took; earlier ones are holes. A record's content is read from the state when
+a consumer fetches it.
 
 Committed offsets and transactional ids hold their own `log_offset`; `group_records` and `tombstones` have the offsets
-of everything else. Only replays change all this. While a partition is read, `newest` lists its records in their order;
-otherwise a change costs no more than a counter.
+of everything else. Only replays change these. While a partition is read, `newest` lists its records in their order;
+otherwise, a change only increments a counter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: Tombstones are kept for delete.retention.ms, by default a day, and at most so many of both topics together.
+#: Tombstones are kept for delete.retention.ms, by default a day, up to this many of both topics together.
 TOMBSTONES_MS: Final = 86_400_000
 MAX_TOMBSTONES: Final = 50_000
 
@@ -44,7 +44,7 @@ class OffsetKey(NamedTuple):
 
 
 class NameKey(NamedTuple):
-    """The key of any other record: a group or a transactional id, and a member or ""."""
+    """The key of any other record: a group or transactional id, and a member or ""."""
 
     kind: Kind
     name: str
@@ -52,7 +52,7 @@ class NameKey(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """Says that a key has no record any more. Of a committed offset it has the names, as the topic may be gone."""
+    """Marks a key without a record. For a committed offset, it has the names, since the topic may be gone."""
 
     kind: Kind
     name: str
@@ -62,7 +62,7 @@ class Tombstone(NamedTuple):
     at_ms: int
 
     def key(self) -> InternalKey:
-        """Return the key as messages have it."""
+        """Return the key in the form of messages."""
         return InternalKey(
             kind=self.kind,
             name=self.name,
@@ -73,7 +73,7 @@ class Tombstone(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a tombstone is; `number` is the topic's."""
+    """The place of a tombstone; `number` is the topic's."""
 
     number: int
     partition: int
@@ -87,23 +87,23 @@ class Stamp(NamedTuple):
     at_ms: int
 
 
-#: What `newest` lists: a key whose record is in the state, or the place of a tombstone.
+#: An entry of `newest`: a key whose record is in the state, or the place of a tombstone.
 Listed: TypeAlias = OffsetKey | NameKey | Place
 
 
 class InternalPartition:
-    """A partition: the next offset (durable), the last one that watchers were told, and the list for readers."""
+    """A partition: the next offset (durable), the last one reported to watchers, and the list for readers."""
 
     __slots__ = ("newest", "next_offset", "told_offset")
 
     def __init__(self) -> None:
         self.next_offset = 0
         self.told_offset = 0
-        #: The offset of each newest record, in the order of the offsets; None while nobody reads.
+        #: The offset of each newest record, in order; None while there is no reader.
         self.newest: dict[Listed, int] | None = None
 
     def take(self, key: Listed) -> int:
-        """Return the next offset, which is now that of the key's newest record."""
+        """Return the next offset, which becomes that of the key's newest record."""
         offset = self.next_offset
         self.next_offset = offset + 1
         if self.newest is not None:
@@ -112,7 +112,7 @@ class InternalPartition:
         return offset
 
     def take_for_offset(self, group_id: str, partition: PartitionKey) -> int:
-        """Return the next offset, which is now that of a committed offset."""
+        """Return the next offset, which becomes that of a committed offset."""
         if self.newest is not None:
             return self.take(OffsetKey(group_id, partition))
         offset = self.next_offset
@@ -120,7 +120,7 @@ class InternalPartition:
         return offset
 
     def delta(self, key: PartitionKey) -> PartitionDelta:
-        """Return the delta for watchers. It is all that a view shows, so none depends on the one before."""
+        """Return the delta for watchers. It contains everything that a view shows, so no delta depends on another."""
         return PartitionDelta(
             partition=TopicPartition(topic_id=key[0], partition=key[1]),
             is_snapshot=True,
@@ -141,12 +141,12 @@ class InternalTopics:
         #: group id -> kind and member id -> its record
         self.group_records: dict[str, dict[NameKey, Stamp]] = {}
         self.tombstones: dict[Place, Tombstone] = {}  # the oldest first
-        # Volatile.
+        # Volatile:
         self.told_topics: set[int] = set()  # those that sessions know to have records
         self.read_ms = 0  # when a partition was last read
 
     def find(self, key: PartitionKey) -> InternalPartition | None:
-        """Return the partition with this key, or None if it is of no internal topic."""
+        """Return the partition with this key, or None if it does not belong to an internal topic."""
         number = NUMBERS_BY_ID.get(key[0])
         if number is None or not 0 <= key[1] < PARTITION_COUNT:
             return None
@@ -185,7 +185,7 @@ class InternalTopics:
             kept[key] = Stamp(partition.take(key), now_ms)
 
     def drop_group(self, group_id: str, keys: Iterable[NameKey], now_ms: int) -> None:
-        """Write tombstones for those of the keys that have records."""
+        """Write tombstones for the keys that have records."""
         kept = self.group_records.get(group_id, {})
         for key in keys:
             if kept.pop(key, None) is not None:
@@ -204,7 +204,7 @@ class InternalTopics:
         self._bury(OFFSETS_NUMBER, OffsetKey(group_id, partition), tombstone)
 
     def hold_back(self, now_ms: int) -> None:
-        """Have nothing be written after `now_ms`, to which the time was set back."""
+        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
         for kept in self.group_records.values():
             for key, stamp in kept.items():
                 kept[key] = stamp._replace(at_ms=min(stamp.at_ms, now_ms))
@@ -234,7 +234,7 @@ class InternalTopics:
     # Snapshots.
 
     def to_snapshot(self) -> InternalTopicsSnapshot:
-        """Return what is durable here; equal states give equal messages."""
+        """Return the durable part; equal states give equal messages."""
         return InternalTopicsSnapshot(
             offsets_high_watermarks=[each.next_offset for each in self.offsets],
             transactions_high_watermarks=[each.next_offset for each in self.transactions],
@@ -260,7 +260,7 @@ class InternalTopics:
         )
 
     def restore(self, snapshot: InternalTopicsSnapshot) -> None:
-        """Take over what a snapshot has."""
+        """Take over the content of a snapshot."""
         _set_offsets(self.offsets, snapshot.offsets_high_watermarks)
         _set_offsets(self.transactions, snapshot.transactions_high_watermarks)
         for record in snapshot.group_records:

@@ -1,4 +1,6 @@
-"""Which partitions agents are merging now, so that no two merge the same. Volatile: the swap is fenced by itself."""
+"""The partitions that agents are merging now, so that no two merge the same. Volatile, since the swap is
+fenced anyway.
+"""
 
 from collections.abc import Container
 from typing import Final
@@ -10,28 +12,28 @@ _LIFETIME_MS: Final = 30_000
 
 
 class MergesUnderWay:
-    """The partitions of plans that have not been swapped yet, those planned last at the end."""
+    """The partitions of plans that have not been swapped yet, in the order of their plans."""
 
     def __init__(self) -> None:
         self._kept: dict[PartitionKey, tuple[int, int]] = {}
 
     def forget_old(self, now_ms: int) -> None:
-        """Forget plans that are too old. Called before each plan, so there are as many as were planned lately."""
+        """Drop plans that are too old. Called before each plan, so only recent plans remain."""
         for key, (_, ends_ms) in list(self._kept.items()):
             if ends_ms > now_ms:
                 break
             del self._kept[key]
 
     def is_of_another(self, key: PartitionKey, lease_id: int, leases: Container[int]) -> bool:
-        """Whether an agent with another lease, which still has it, is merging a partition."""
+        """Whether an agent with another live lease is merging a partition."""
         other = self._kept.get(key, (lease_id, 0))[0]
         return other != lease_id and other in leases
 
     def begin(self, key: PartitionKey, lease_id: int, now_ms: int) -> None:
-        """Note that a partition was planned for an agent."""
+        """Record that a partition was planned for an agent."""
         self.end(key)
         self._kept[key] = (lease_id, now_ms + _LIFETIME_MS)
 
     def end(self, key: PartitionKey) -> None:
-        """Note that a partition's extents were swapped, or that this was refused."""
+        """Record that a partition's extents were swapped, or that the swap was rejected."""
         self._kept.pop(key, None)

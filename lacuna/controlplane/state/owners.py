@@ -1,41 +1,41 @@
-"""Whose the names are that clients leave, and how many bytes each principal has left with them."""
+"""The owners of names that clients leave, and the bytes that each principal has left with them."""
 
 from typing import Generic, TypeVar
 
-#: Of the anonymous principal, and of what nobody asked for.
+#: The owner of the anonymous principal's data, and of data that no principal requested.
 NOBODY = ""
 
 Name = TypeVar("Name", str, bytes)
 
 
 class Owners(Generic[Name]):
-    """What is kept of each name, and for which principal.
+    """The data kept under each name, and its principal.
 
-    A name belongs to the principal that was the first to leave something under it, until nothing is left; all of it is
-    charged to that one. `of` is kept in snapshots where the names are, and has no anonymous ones. The rest is derived.
+    A name belongs to the principal that first left data under it, until no data is left, and all its data is charged to
+    that principal. `of` is kept in snapshots with the names, without anonymous ones. The rest is derived.
     """
 
     __slots__ = ("_kept", "_owned", "held", "of", "size")
 
     def __init__(self) -> None:
         self.of: dict[Name, str] = {}
-        #: principal -> what is charged to it
+        #: principal -> the bytes charged to it
         self.held: dict[str, int] = {}
         self.size = 0
-        self._owned = 0  # of all in `held`
+        self._owned = 0  # of all names in `held`
         self._kept: dict[Name, int] = {}
 
     def __contains__(self, name: Name) -> bool:
         return name in self._kept
 
     def own(self, name: Name, principal: str) -> None:
-        """Note whose a name is, unless that is known; something is about to be left under it, or already was."""
+        """Record the owner of a name, unless it is known; data is about to be left under it, or already was."""
         if principal and name not in self.of:
             self.of[name] = principal
             self._hold(principal, self._kept.get(name, 0))
 
     def charge(self, name: Name, more: int) -> None:
-        """Note that so much more, or less, is kept under a name. Once nothing is, the name is nobody's."""
+        """Record an increase or decrease of the bytes under a name. Without bytes, the name loses its owner."""
         self.size += more
         kept = self._kept.get(name, 0) + more
         if kept:
@@ -57,19 +57,21 @@ class Owners(Generic[Name]):
             self.held.pop(principal, None)
 
     def payer(self, name: Name, principal: str) -> str:
-        """Return whom is charged what `principal` leaves under a name."""
+        """Return the principal that is charged for what `principal` leaves under a name."""
         owner = self.of.get(name)
         if owner is not None:
             return owner
         return NOBODY if name in self._kept else principal
 
     def has_share(self, payer: str, more: int, share: int) -> bool:
-        """Whether so much more can be charged to a principal. The only one has no bound if it is the anonymous one."""
+        """Whether this many more bytes can be charged to a principal. The anonymous one has no bound if it is the only
+        one.
+        """
         is_alone = payer == NOBODY and not self.held
         return is_alone or self.charged_to(payer) + more <= share
 
     def charged_to(self, principal: str) -> int:
-        """Return what is charged to a principal; to the anonymous one, what nobody owns."""
+        """Return the bytes charged to a principal; to the anonymous one, also those without an owner."""
         if principal == NOBODY:
             return self.size - self._owned
         return self.held.get(principal, 0)

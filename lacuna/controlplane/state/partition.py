@@ -17,7 +17,7 @@ REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batch
 
 
 #: The numbers remembered for each batch: base sequence, last sequence, base offset, append time (-1 unless
-#: LogAppendTime). A repeated batch is recognized by the first two, and answered with the others.
+#: LogAppendTime). The first two identify a repeated batch, and the others answer it.
 BATCH_NUMBERS: Final = 4
 _MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 
@@ -51,7 +51,7 @@ class ProducerWindow:
         return self.batches[1 - BATCH_NUMBERS] if self.batches else NO_SEQUENCE
 
     def remember(self, producer_epoch: int, batch: Iterable[int]) -> None:
-        """Add a batch, given as its numbers. Another epoch drops all earlier batches; a full window, the oldest."""
+        """Add a batch, given as its numbers. Another epoch drops all earlier batches, and a full window the oldest."""
         batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
@@ -61,7 +61,7 @@ class ProducerWindow:
             del batches[:BATCH_NUMBERS]
 
     def end_transaction(self, producer_epoch: int, now_ms: int) -> None:
-        """Do what Kafka does for a transaction marker of this epoch: a higher epoch drops the batches (KIP-890)."""
+        """Apply a transaction marker of this epoch as Kafka does: a higher epoch drops the batches (KIP-890)."""
         self.last_timestamp = now_ms
         self.remember(producer_epoch, ())
 
@@ -90,7 +90,7 @@ class Partition:
     def __init__(self, key: PartitionKey, history: History) -> None:
         self.key = key
         self.history = history
-        #: That of the history, which is looked at for every slice.
+        #: The bound of the history, which is checked for every slice.
         self.settled_ms = history.settled_ms
         self.message = TopicPartition(topic_id=key[0], partition=key[1])
         self.version = 1
@@ -102,11 +102,11 @@ class Partition:
         #: The offset up to which keys were compacted, and the time from which compacting again is useful (0 if never).
         self.compacted_to = 0
         self.compact_again_ms = 0
-        #: What is missing between the log start and here was not live when it was removed (see front.py).
+        #: Records missing between the log start and here were not live when they were removed (see front.py).
         self.vacated_to = 0
         self.producers: dict[int, ProducerWindow] = {}
         #: producer id -> first offset of its ongoing transaction here, in the order of the offsets. An OrderedDict
-        #: finds the first at once; a dict would have to skip all that were removed before it.
+        #: finds the first at once, whereas a dict would skip all entries removed before it.
         self.ongoing: OrderedDict[int, int] = OrderedDict()
 
     @property
@@ -127,13 +127,13 @@ class Partition:
         return self.history.at(second, self.last_stable_offset)
 
     def note_stable(self, now_ms: int) -> None:
-        """Note the last stable offset in the history, before it may move."""
+        """Record the last stable offset in the history, before it may move."""
         if now_ms >= self.settled_ms:
             self.history.note(self.last_stable_offset, now_ms)
             self.settled_ms = self.history.settled_ms
 
     def kill(self, ranges: "array[int]") -> "array[int]":
-        """Make the ranges first, end, first, end, … dead, except those below the log start; return the dead ones."""
+        """Mark the ranges first, end, first, end, … as dead, except those below the log start; return these ranges."""
         first = 0
         while first < len(ranges) and ranges[first + 1] <= self.log_start_offset:
             first += 2
@@ -181,12 +181,12 @@ class Partition:
 
 
 def history_of(key: PartitionKey, settled_ms: int) -> History:
-    """Return an empty history for a partition, whose last stable offset is known from `settled_ms` on."""
+    """Return an empty history for a partition whose last stable offset is known from `settled_ms` on."""
     return History(settled_ms, spread_of(key))
 
 
 def spread_of(key: PartitionKey) -> int:
-    """Return a number by which partitions differ, so that not all histories are thinned at once."""
+    """Return a number that differs between partitions, so that not all histories are thinned at once."""
     return key[0][-1] + key[1]
 
 

@@ -1,4 +1,4 @@
-"""What merges and compaction have done since this control plane leads. Volatile: nothing is decided by it."""
+"""The work of merges and compaction since this control plane started to lead. Volatile: no decision uses it."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,35 +7,35 @@ from typing import Final
 
 from lacuna.controlplane.v1.log_pb2 import MergeRun, Rewritten
 
-#: How many runs are remembered.
+#: The number of runs remembered.
 _RUNS: Final = 50
 
 
 @dataclass(slots=True)
 class TopicRewritten:
-    """What was rewritten of one topic, by agents and by jobs."""
+    """Rewritten data of one topic, by agents and by jobs."""
 
     merged: Rewritten = field(default_factory=Rewritten)
     compacted: Rewritten = field(default_factory=Rewritten)
 
 
 class Rewriting:
-    """Counts what was rewritten and deleted, by topic and in all."""
+    """Counts rewritten and deleted data, by topic and in total."""
 
     def __init__(self) -> None:
         self.since_ms = 0
         self.total = TopicRewritten()
-        #: Topics that are deleted are left out, so there are as many as topics at most.
+        #: Deleted topics are dropped, so the number of topics bounds it.
         self.topics: dict[bytes, TopicRewritten] = {}
         self.runs: deque[MergeRun] = deque(maxlen=_RUNS)
         self.refused = 0
         self.objects_deleted = 0
         self.bytes_deleted = 0
-        #: Extents below this count as small: what the last agent asked for.
+        #: Extents below this size count as small: the last agent's setting.
         self.small_bytes = 0
 
     def begin(self, now_ms: int) -> None:
-        """Count from `now_ms` on, if that has not begun."""
+        """Start counting from `now_ms`, unless that has begun."""
         self.since_ms = self.since_ms or now_ms
 
     def add(self, topic_id: bytes, is_compaction: bool, swap: Rewritten) -> None:
@@ -50,7 +50,7 @@ class Rewriting:
             self.bytes_deleted += size
 
     def ran(self, run: MergeRun) -> None:
-        """Remember a run, and count what of it was refused."""
+        """Remember a run, and count its rejected partitions."""
         self.runs.append(run)
         self.refused += run.refused
 

@@ -1,4 +1,6 @@
-"""The segment table: which objects extents refer to, when the others were replaced, and the pins of readers."""
+"""The segment table: the objects that extents refer to, the times when others were replaced, and the pins of
+readers.
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -11,8 +13,8 @@ SegmentKey = tuple[int, int]
 
 _FORGOTTEN = -1
 
-#: How many references one journal record releases at once; what is more is released by ticks. Every control plane on a
-#: journal needs the same number.
+#: The references that one journal record releases at once; ticks release the rest. Every control plane on a journal
+#: needs the same number.
 RELEASED_AT_ONCE: Final = 10_000
 
 
@@ -24,7 +26,7 @@ class Pin(NamedTuple):
 
 
 class SegmentRow(NamedTuple):
-    """One segment: the size of its object in bytes, and how many extents refer to it."""
+    """One segment: the size of its object in bytes, and the number of extents that refer to it."""
 
     key: SegmentKey
     object_size: int
@@ -34,7 +36,7 @@ class SegmentRow(NamedTuple):
 class _Columns:
     """The segments of one lease, ordered by sequence, 20 bytes each.
 
-    They are added nearly in order. The rows of forgotten segments are removed once they are more than half of all rows.
+    They are added nearly in order. Rows of dropped segments are removed once they are more than half of all rows.
     """
 
     __slots__ = ("forgotten", "live", "sequences", "sizes")
@@ -62,7 +64,7 @@ class _Columns:
         row = bisect_left(self.sequences, sequence)
         if self.sequences[row] == sequence:
             if self.live[row] != _FORGOTTEN:
-                raise ValueError(f"the segment with sequence {sequence} was added before")
+                raise ValueError(f"the segment with sequence {sequence} was already added")
             self.forgotten -= 1
             self.sizes[row], self.live[row] = object_size, live
             return
@@ -80,7 +82,7 @@ class _Columns:
             self.forgotten = 0
 
     def without_forgotten(self) -> "_Columns":
-        """Return the segments that are not forgotten; that may be this object itself."""
+        """Return the segments that remain, possibly as this object itself."""
         if not self.forgotten:
             return self
         rows = [row for row, each in enumerate(self.live) if each != _FORGOTTEN]
@@ -97,7 +99,7 @@ class References:
     __slots__ = ("lease_ids", "sequences")
 
     def __init__(self, lease_ids: Iterable[int] = (), sequences: Iterable[int] = ()) -> None:
-        """An array is kept as it is, without a copy."""
+        """An array is kept without a copy."""
         self.lease_ids = lease_ids if isinstance(lease_ids, array) else array("q", lease_ids)
         self.sequences = sequences if isinstance(sequences, array) else array("q", sequences)
 
@@ -110,7 +112,7 @@ class References:
         self.sequences.extend(others.sequences)
 
     def take(self, most: int) -> "References":
-        """Remove and return at most so many from the end, which costs the same however many there are."""
+        """Remove and return at most this many from the end, at a cost independent of their total number."""
         start = max(0, len(self) - most)
         taken = References(self.lease_ids[start:], self.sequences[start:])
         del self.lease_ids[start:], self.sequences[start:]
@@ -163,7 +165,7 @@ class SegmentTable:
                     yield SegmentRow((lease_id, sequence), object_size, live)
 
     def rows(self, most: int) -> Iterator[SegmentRows]:
-        """Yield all segments, at most so many at a time."""
+        """Yield all segments, at most this many at a time."""
         for lease_id, columns in sorted(self._leases.items()):
             kept = columns.without_forgotten()
             for start in range(0, len(kept.live), most):
@@ -189,7 +191,7 @@ class SegmentTable:
             start = stop
 
     def last_sequence(self, lease_id: int) -> int:
-        """Return the highest sequence that the table knows of a lease, 0 if none."""
+        """Return the highest sequence that the table knows for a lease, or 0 if none."""
         columns = self._leases.get(lease_id)
         return columns.sequences[-1] if columns is not None else 0
 
@@ -199,7 +201,7 @@ class SegmentTable:
         return columns.sizes[row]
 
     def add(self, key: SegmentKey, object_size: int, extents: int, now_ms: int) -> None:
-        """Add a segment that `extents` extents refer to; with 0 it counts as replaced at `now_ms`.
+        """Add a segment that `extents` extents refer to; with 0, it counts as replaced at `now_ms`.
 
         Raises ValueError if it is already in the table.
         """
@@ -211,9 +213,9 @@ class SegmentTable:
             self.replaced[key] = now_ms
 
     def release(self, references: Sequence["References"], now_ms: int) -> None:
-        """Remove references now if they are few; else they wait for `release_waiting`, a part at a time.
+        """Remove references at once if they are few; otherwise, `release_waiting` removes them in parts.
 
-        What waits is not collected, and whatever referred to it is gone already. Raises KeyError if a segment is not
+        Waiting references are not collected, though their extents are already gone. Raises KeyError if a segment is not
         in the table.
         """
         if sum(map(len, references)) > RELEASED_AT_ONCE:
@@ -224,7 +226,7 @@ class SegmentTable:
             self._release(each, now_ms)
 
     def release_waiting(self, most: int, now_ms: int) -> None:
-        """Remove at most so many of the references that wait."""
+        """Remove at most this many of the waiting references."""
         self._release(self.releasing.take(most), now_ms)
 
     def _release(self, references: "References", now_ms: int) -> None:
@@ -236,7 +238,7 @@ class SegmentTable:
                 self.replaced[key] = now_ms
 
     def hold_back(self, now_ms: int) -> None:
-        """Have no segment be replaced after `now_ms`, to which the time was set back."""
+        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
         for key, replaced_ms in self.replaced.items():
             self.replaced[key] = min(replaced_ms, now_ms)
 
@@ -260,7 +262,7 @@ class SegmentTable:
     ) -> list[SegmentKey]:
         """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first.
 
-        Those that are to be `avoided` are left out.
+        Those in `avoided` are left out.
         """
         last_ms = now_ms - grace_ms
         held_from_ms = min((pin.starts_ms for pin in self.pins.values()), default=None)

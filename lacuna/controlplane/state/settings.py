@@ -1,27 +1,28 @@
-"""Durations and bounds of the state machine. Those that Kafka also has carry Kafka's names and defaults."""
+"""Durations and bounds of the state machine. Those that Kafka also has use Kafka's names and defaults."""
 
 from typing import Final
 
-#: broker.session.timeout.ms. Clients keep asking for this long for an agent that is cut off silently, so it must be
+#: broker.session.timeout.ms. Clients keep contacting an agent that is cut off silently for this long, so it must be
 #: less than the 10 s after which a transaction of Kafka Streams times out.
 LEASE_DURATION_MS: Final = 9_000
 
-#: How long after an agent's session breaks clients are sent elsewhere. Together with the time in which a group's member
-#: finds its new coordinator, it must be well below half of a session.timeout.ms of 6 s.
+#: How long after the end of an agent's session clients are sent elsewhere. Together with the time in which a group's
+#: member finds its new coordinator, it must be well below half of a session.timeout.ms of 6 s.
 SESSION_GRACE_MS: Final = 1_000
 
-#: How long agents have to reconnect after a start of the control plane; they pause at most 2 s between two attempts.
+#: How long agents have to reconnect after a start of the control plane. They pause for at most 2 s between two
+#: attempts.
 RECONNECT_GRACE_MS: Final = 5_000
 
-#: How long an agent that is gone is still listed as a broker. It is longer than librdkafka remembers the coordinator of
-#: a group (metadata.max.age.ms, 15 minutes).
+#: How long a departed agent is still listed as a broker. It is longer than librdkafka remembers the coordinator of a
+#: group (metadata.max.age.ms, 15 minutes).
 MISSED_MS: Final = 1_200_000
 
-#: How many agents that are gone are listed as brokers, the latest ones. A client that picks any broker may try each of
-#: them in vain.
+#: The most departed agents listed as brokers, the latest ones. A client that picks any broker may try each of them in
+#: vain.
 MOST_MISSED: Final = 16
 
-#: A killed job delays the sweep of its objects for at most this long.
+#: A killed job delays the sweep of its objects by at most this time.
 LONGEST_JOB_LEASE_MS: Final = 24 * 3_600_000
 
 TRANSACTION_MAX_TIMEOUT_MS: Final = 900_000
@@ -42,44 +43,43 @@ MOST_GROUPS_OF_TRANSACTION: Final = 1_000
 #: The partitions of one transaction, and the offsets staged in it. Its end is one step, which takes some 50 ms then.
 MOST_OF_TRANSACTION: Final = 20_000
 
-#: How long a replaced object is kept for fetches that were planned before, and after how long an ended lease is swept;
-#: it is longer than any PUT takes.
+#: How long a replaced object is kept for fetches that were planned before, and after how long an ended lease is swept.
+#: It is longer than any PUT takes.
 COLLECTION_GRACE_MS: Final = 300_000
 LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 
-#: How many things of one kind a tick deals with at most; the next tick continues. This takes about 20 ms.
+#: The most things of one kind that a tick processes, which takes about 20 ms. The next tick continues.
 MAX_PER_TICK: Final = 2_000
 
-#: In how many groups a tick ends what is overdue, and at how many offsets it looks for those past their retention.
+#: The groups in which a tick ends what is overdue, and the offsets that it checks for their retention.
 GROUPS_PER_TICK: Final = 500
 OFFSETS_PER_TICK: Final = 50_000
 
-#: How many segments one plan of a collection names at most.
+#: The most segments in one collection plan.
 COLLECTED_AT_ONCE: Final = 10_000
 
-#: How many references of deleted extents a tick releases, and none while so many objects wait to be collected: these
-#: take ten times the memory.
+#: The references of deleted extents that a tick releases, and the number of objects waiting for collection above which
+#: it releases none, since these take ten times the memory.
 RELEASED_PER_TICK: Final = 20_000
 MOST_REPLACED: Final = 500_000
 
 #: How often the ages of a partition's records are compared with retention.ms, as in Kafka
-#: (log.retention.check.interval.ms); once per retention.ms if that is shorter. So records that are already too old when
-#: they arrive, as in a replay or a test with timestamps of its own, can be read for a while.
+#: (log.retention.check.interval.ms), or once per retention.ms if that is shorter. So records that are already too old
+#: when they arrive, as in a replay or a test with its own timestamps, can be read for a while.
 RETENTION_CHECK_MS: Final = 300_000
 
-#: How many partitions a tick checks for records past their retention.
+#: The partitions that a tick checks for expired records.
 RETENTION_SCAN: Final = 256
 
-#: How many extents a tick removes by retention.
+#: The extents that a tick removes by retention.
 RETENTION_EXTENTS: Final = 10_000
 
-#: How many extents below its last stable offset merging looks at in a partition, how many in one plan, and how many
-#: partitions.
+#: The extents below its last stable offset that merging examines in a partition, those in one plan, and the partitions.
 MERGE_WINDOW: Final = 2_048
 MERGE_SCAN: Final = 8_192
 MERGE_PARTITIONS: Final = 1_000
 
-#: How many extents one DescribeMerges looks at, which takes about 10 ms.
+#: The extents that one DescribeMerges examines, which takes about 10 ms.
 DESCRIBED_EXTENTS: Final = 65_536
 
 #: How many extents of a partition one delta shows to a new watcher, which takes about 10 ms. The next one continues.
@@ -88,5 +88,5 @@ SHOWN_EXTENTS: Final = 65_536
 #: Reports of agents that have more bytes are dropped.
 MAX_REPORT_BYTES: Final = 65_536
 
-#: How many extents a compaction plan has at most; this is a message of 20 MB.
+#: The most extents of a compaction plan, which is then a message of 20 MB.
 COMPACTION_EXTENTS: Final = 250_000

@@ -1,24 +1,24 @@
-"""How the agents of a cluster share its quotas: volatile, since each agent asks again every second.
+"""Shares a cluster's quotas among its agents. Volatile, since each agent asks again every second.
 
-A quota holds for the whole cluster. An agent whose clients wait gets more, up to what the others leave; one whose
-clients use little keeps a little more than that. What an agent has now is not given to another before the agent has
-asked again, so that the shares are never more than the quota together.
+A quota applies to the whole cluster. An agent whose clients wait gets more, up to what the others leave. An agent whose
+clients use little keeps slightly more than they use. An agent's share is not given to another before the agent has
+asked again, so that the shares never exceed the quota.
 """
 
 from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.security import Entity
 
-#: A share that has not been asked for again for this long is free.
+#: A share that has not been requested for this long is free.
 _LIFETIME_MS: Final = 3_000
-#: What every agent has at least, so that its next client can begin, as a part of an equal share.
+#: The least share of every agent, so that its next client can begin, as a part of an equal share.
 _LEAST: Final = 0.1
-#: How much more than it used an agent has, whose clients do not wait.
+#: How much more than its use an agent gets whose clients do not wait.
 _HEADROOM: Final = 1.25
-#: Beyond it the quotas that were used longest ago are forgotten.
+#: Beyond this number, the least recently used quotas are dropped.
 _MOST_KEPT: Final = 20_000
 
-#: The key of a quota, and whose use is counted together.
+#: The key of a quota, and the key under which its use is counted.
 Counted = tuple[str, Entity]
 
 
@@ -38,9 +38,11 @@ class Shares:
     def ask(
         self, counted: Counted, lease_id: int, used: float, is_short: bool, now_ms: int
     ) -> float:
-        """Return an agent's share, from 0 to 1, given what part of the quota it used per second and who waited."""
+        """Return an agent's share, from 0 to 1, given the part of the quota used per second and whether
+        clients waited.
+        """
         shares = self._kept.pop(counted, {})
-        self._kept[counted] = shares  # the one used last is at the end
+        self._kept[counted] = shares  # the most recently used one is at the end
         if len(self._kept) > _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         for other in [
@@ -59,7 +61,7 @@ class Shares:
 
 
 def _target(own: _Share, others: list[_Share]) -> float:
-    """Return what an agent would have if all asked now: those that wait share what the others do not need."""
+    """Return the share that an agent would have if all asked now: waiting agents share what the others do not need."""
     count = len(others) + 1
     least = _LEAST / count
     needs = [max(least, each.used * _HEADROOM) for each in others if not each.is_short]
@@ -68,6 +70,6 @@ def _target(own: _Share, others: list[_Share]) -> float:
         return max(least, (1.0 - sum(needs)) / waiting)
     if waiting > 1:
         return max(least, own.used * _HEADROOM)
-    # Nobody waits: what is not needed is shared too, so that a burst finds something.
+    # No client waits. The unneeded part is shared too, so that a burst finds some.
     needed = max(least, own.used * _HEADROOM)
     return max(least, needed + (1.0 - needed - sum(needs)) / count)

@@ -1,7 +1,8 @@
-"""Serializes the state and restores it. Equal states give equal bytes: every collection is written in one order.
+"""Serializes the state and restores it. Equal states give equal bytes, because every collection is written in one
+order.
 
-A snapshot is a sequence of parts of some MiB, since a message of protobuf ends at 2 GiB. Each part is a StateSnapshot,
-and so are all of them together if they are not larger than that.
+A snapshot is a sequence of parts of some MiB, since a protobuf message cannot exceed 2 GiB. Each part is a
+StateSnapshot, and so are all of them together unless they exceed that.
 """
 
 from array import array
@@ -47,7 +48,7 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
     TransactionPartitionSnapshot,
 )
 
-#: How large a part is, unless a single group or transaction is larger, and how many rows are serialized at once.
+#: The size of a part, unless a single group or transaction is larger, and the number of rows serialized at once.
 PART_BYTES: Final = 4 << 20
 PIECE_ROWS: Final = 50_000
 
@@ -80,7 +81,7 @@ _TRANSACTIONAL_FIELDS = (
 
 
 def snapshot_parts(state: State) -> Iterator[bytes]:
-    """Serialize all durable state, in parts of about PART_BYTES. The state must not change meanwhile."""
+    """Serialize all durable state, in parts of about PART_BYTES. The state must not change in the meantime."""
     part: list[bytes] = []
     size = 0
     for piece in _pieces(state):
@@ -94,7 +95,7 @@ def snapshot_parts(state: State) -> Iterator[bytes]:
 
 
 def snapshot(state: State) -> bytes:
-    """Serialize all durable state as one message; a large state has too much for that (`snapshot_parts`)."""
+    """Serialize all durable state as one message, for which a large state is too large (`snapshot_parts`)."""
     return b"".join(snapshot_parts(state))
 
 
@@ -114,13 +115,13 @@ def restore_part(state: State, part: bytes) -> None:
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(
-            f"format {message.format_version}, and this version reads up to {SNAPSHOT_FORMAT}"
+            f"format {message.format_version}, but this version reads up to {SNAPSHOT_FORMAT}"
         )
     _read_part(state, message)
 
 
 def _pieces(state: State) -> Iterator[StateSnapshot]:
-    """Yield small messages that are the snapshot together."""
+    """Yield small messages that together form the snapshot."""
     head = StateSnapshot(
         format_version=SNAPSHOT_FORMAT,
         nodes=state.nodes.values(),
@@ -194,7 +195,7 @@ def _read_lease(message: LeaseSnapshot) -> Lease:
 
 
 def _topic(topic: TopicState, principal: str) -> Iterator[TopicSnapshot]:
-    """Yield entries of a topic: more than one if it has many rows, of which the later ones have only its id."""
+    """Yield entries of a topic. If it has many rows, there are several, of which the later ones have only its id."""
     entry = TopicSnapshot(topic=topic.message(), principal=principal)
     rows = 0
     for partition in topic.partitions:
@@ -377,7 +378,7 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
 
 
 def _segments(table: SegmentTable) -> Iterator[SegmentsSnapshot]:
-    """Yield all segments, ordered by key, then the order in which some were replaced, and what is to be released."""
+    """Yield all segments, ordered by key, then the order in which some were replaced, and the references to release."""
     for rows in table.rows(PIECE_ROWS):
         yield SegmentsSnapshot(
             lease_ids=rows.lease_ids,

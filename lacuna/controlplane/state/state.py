@@ -1,4 +1,4 @@
-"""The state of the control plane. Only replay changes its durable part; what is volatile is marked as such."""
+"""The state of the control plane. Only replay changes its durable part; the volatile part is marked as such."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ SIZE_OF_PARTITION_OF_TRANSACTION: Final = 256
 REMEMBERED_COMMITS: Final = 64
 
 
-#: The node id of a job's lease; clients are never sent to a job.
+#: The node id of a job's lease. Clients are never sent to a job.
 NO_NODE: Final = 0
 
 
@@ -49,7 +49,7 @@ class Lease:
     def __init__(self, lease_id: int, node_id: int, duration_ms: int = LEASE_DURATION_MS) -> None:
         self.lease_id = lease_id
         self.node_id = node_id
-        self.duration_ms = duration_ms  # how long it lasts without a renewal
+        self.duration_ms = duration_ms  # its duration without a renewal
         #: The answers to its last commits (a SegmentCommitted each, serialized), by sequence.
         self.recent: OrderedDict[int, bytes] = OrderedDict()
         self.forgotten_sequence = -1  # the highest sequence whose answer was dropped
@@ -65,7 +65,7 @@ class Lease:
 class TopicState:
     """A topic, its configs, and its partitions in the order of their indexes.
 
-    `own` are the configs that were set on it, `configs` those in effect, with those that were set for all brokers.
+    `own` holds the configs set on it, and `configs` those in effect, including those set for all brokers.
     """
 
     __slots__ = ("configs", "name", "own", "partitions", "topic_id")
@@ -79,7 +79,7 @@ class TopicState:
         self.partitions: list[Partition] = []
 
     def set_configs(self, own: Mapping[str, str], defaults: Mapping[str, str]) -> None:
-        """Replace the topic's own configs, and what was set for all brokers."""
+        """Replace the topic's own configs, and those set for all brokers."""
         self.own = dict(own)
         self.configs = {**defaults, **own}
 
@@ -95,17 +95,17 @@ class TopicState:
 
 
 def plain(name: str) -> str:
-    """Return a topic's name with '.' replaced by '_', as in metrics. No two topics may have the same such name."""
+    """Return a topic's name with '.' replaced by '_', as in metrics. No two topics may share this form."""
     return name.replace(".", "_")
 
 
 def size_of_group_of_transaction(group_id: str) -> int:
-    """Return about how many bytes a group of an open transaction takes."""
+    """Return the approximate bytes of a group in an open transaction."""
     return 128 + len(group_id)
 
 
 def size_of_transactional_id(transactional_id: str) -> int:
-    """Return about how many bytes a transactional id takes, without the partitions and groups of its transaction."""
+    """Return the approximate bytes of a transactional id, without the partitions and groups of its transaction."""
     return 1024 + len(transactional_id)
 
 
@@ -145,28 +145,30 @@ class State:
         self.expirations: Deadlines[str] = Deadlines()  # of transactional ids
         self.windows = Windows()
 
-        # Volatile: the watchers of partitions, the changes to tell them, and the deadlines of leases.
+        # Volatile: the watchers of partitions, pending changes for them, and the deadlines of leases.
         self.watched: dict[PartitionKey, int] = {}
         self.changes: list[PartitionDelta | ClusterDelta] = []
         self.lease_deadlines: Deadlines[int] = Deadlines()
-        # Volatile: which agents clients are sent to (see lacuna.controlplane.verbs.presence).
+        # Volatile: the agents that clients are sent to (see lacuna.controlplane.verbs.presence).
         self.lease_sessions: dict[int, set[int]] = {}  # lease id -> sessions that renew it
         self.absences: Deadlines[int] = Deadlines()  # when a lease without a session is hidden
         self.hidden_leases: set[int] = set()
-        self.leaving_leases: set[int] = set()  # those of them whose agents are about to stop
-        self.missed: Deadlines[int] = Deadlines()  # when an agent that is gone is forgotten
-        # Volatile: what agents tell of themselves, by lease id, and what was rewritten, for those who look.
+        self.leaving_leases: set[int] = (
+            set()
+        )  # leases in `hidden_leases` whose agents are about to stop
+        self.missed: Deadlines[int] = Deadlines()  # when a departed agent is dropped
+        # Volatile: the reports of agents by lease id, and counts of rewritten data, for cluster overviews.
         self.reports: dict[int, AgentReport] = {}
         self.rewriting = Rewriting()
         #: partitions that retention has not yet checked in this round; the next one is at the end
         self.retention_queue: list[PartitionKey] = []
         #: when the ages of a partition's records were last compared with retention.ms
         self.retention_ages: dict[PartitionKey, int] = {}
-        #: when the last tick was; partitions that it did not see were created since then
+        #: the time of the last tick; partitions that it did not see were created since then
         self.retention_ticked_ms: int | None = None
-        # Volatile: how agents share quotas.
+        # Volatile: the agents' shares of quotas.
         self.shares = Shares()
-        #: when tokens that have expired were last looked for
+        #: when expired tokens were last looked for
         self.tokens_checked_ms = 0
         self.merge_cursor = 0
         self.merges_under_way = MergesUnderWay()
@@ -174,7 +176,7 @@ class State:
         self.compaction_horizons = Horizons()
 
     def add_transactional_id(self, found: TransactionalId, principal: str) -> None:
-        """Add one that is not there, and whose groups are not counted yet."""
+        """Add a new transactional id, whose groups are not counted yet."""
         self.transactional_ids[found.transactional_id] = found
         self.id_owners.own(found.transactional_id, principal)
         self.id_owners.charge(
@@ -182,7 +184,7 @@ class State:
         )
 
     def drop_transactional_id(self, transactional_id: str) -> TransactionalId:
-        """Remove one that is there, and return it."""
+        """Remove an existing transactional id, and return it."""
         self.id_owners.charge(transactional_id, -size_of_transactional_id(transactional_id))
         return self.transactional_ids.pop(transactional_id)
 
@@ -216,7 +218,7 @@ class State:
         return self.id_owners.size + more * SIZE_OF_PARTITION_OF_TRANSACTION > share
 
     def give_producer_id(self, producer_id: int, now_ms: int) -> None:
-        """Note that a producer id is given out now, if it is a new one."""
+        """Record that a producer id is assigned now, if it is a new one."""
         if producer_id >= self.next_producer_id:
             self.next_producer_id = producer_id + 1
             self.id_ages.note(producer_id, now_ms)
@@ -239,7 +241,7 @@ class State:
     # Watching.
 
     def watch(self, key: PartitionKey) -> PartitionDelta:
-        """Count one more watcher of a partition; return a delta with all of it, or one that says that it is deleted."""
+        """Count one more watcher of a partition. Return a delta with all of it, or one that says that it is deleted."""
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
         if found is not None:
@@ -248,7 +250,7 @@ class State:
         return deleted_delta(key) if internal is None else internal.delta(key)
 
     def unwatch(self, key: PartitionKey) -> None:
-        """Count one watcher less; without watchers no deltas are made. Raises KeyError if there was none."""
+        """Count one watcher less. Without watchers, no deltas are made. Raises KeyError if there was none."""
         left = self.watched[key] - 1
         if left:
             self.watched[key] = left
@@ -261,7 +263,7 @@ class State:
         return changes
 
     def cluster_snapshot(self) -> ClusterDelta:
-        """Return the delta that a new session gets first: all topics and agents."""
+        """Return the first delta of a new session: all topics and agents."""
         delta = ClusterDelta(
             version=self.cluster_version,
             is_snapshot=True,
@@ -305,7 +307,7 @@ class State:
         return self._nodes(leased.union(self.missed))
 
     def is_hidden(self, lease: Lease) -> bool:
-        """Whether clients are not sent to the lease's agent because it has no session."""
+        """Whether clients are not sent to the lease's agent, because it has no session."""
         return lease.lease_id in self.hidden_leases
 
     def _nodes(self, node_ids: set[int]) -> list[Agent]:
@@ -315,7 +317,7 @@ class State:
     # For replay.
 
     def changed(self, partition: Partition) -> PartitionDelta | None:
-        """Give a changed partition a new version; return the delta to fill in, or None if nobody watches it."""
+        """Give a changed partition a new version. Return the delta to fill in, or None if it has no watchers."""
         partition.version += 1
         if partition.key not in self.watched:
             return None

@@ -1,4 +1,4 @@
-"""Describes what happens in a cluster, in a line for each event that interests operators (`--verbose`)."""
+"""Describes events of a cluster that interest operators, in one line each (`--verbose`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -24,14 +24,14 @@ from lacuna.controlplane.v1.journal_pb2 import (
     TransactionEnded,
 )
 
-#: How many names a line lists at most.
+#: The most names in a line.
 _MOST: Final = 10
 
 
 def describe(state: State, command: Command | None, record: JournalRecord) -> str:
-    """Say what a record does that is about to be replayed; "" if it is an everyday event.
+    """Describe the effect of a record before it is replayed; "" if it is an everyday event.
 
-    `command` is the command that the record was decided for, or None if it was time for it.
+    `command` is the command that the record was decided for, or None if time caused it.
     """
     event = record.WhichOneof("event")
     tell = _TELLERS.get(event) if event else None

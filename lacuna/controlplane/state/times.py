@@ -1,4 +1,4 @@
-"""What becomes of the times in the state when the control plane was stopped, or its time leaps or is set back."""
+"""Adjusts the times in the state when the control plane was stopped, or its time leaps or is set back."""
 
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.horizons import Horizons
@@ -9,7 +9,7 @@ from lacuna.controlplane.state.state import State
 
 
 def leap(state: State, by_ms: int) -> None:
-    """Leave all sessions and leases as long as they had, after the time has leapt forwards. Changes nothing durable."""
+    """Keep the remaining time of all sessions and leases after the time has leapt forwards. Changes nothing durable."""
     state.lease_deadlines = Deadlines()  # the next tick gives each lease its full duration
     state.absences = Deadlines()
     state.merge_horizons, state.compaction_horizons = Horizons(), Horizons()
@@ -17,14 +17,14 @@ def leap(state: State, by_ms: int) -> None:
 
 
 def pause(state: State, by_ms: int) -> None:
-    """Add a time in which nothing could be heard to what ends by silence. Changes nothing durable."""
+    """Extend what ends by silence by a time in which nothing could be heard. Changes nothing durable."""
     for deadlines in (state.lease_deadlines, state.absences, state.transaction_deadlines):
         deadlines.shift(by_ms)
     state.groups.live.moved_ms += by_ms
 
 
 def hold_back(state: State, now_ms: int) -> None:
-    """Have nothing durable be later than `now_ms`, to which the time was set back."""
+    """Move durable times after `now_ms`, to which the time was set back, to `now_ms`."""
     for lease_id, ended_ms in state.ended_leases.items():
         state.ended_leases[lease_id] = min(ended_ms, now_ms)
     state.segments.hold_back(now_ms)

@@ -1,4 +1,4 @@
-"""Sums over the whole state, for those who look at a cluster."""
+"""Sums over the whole state, for cluster overviews."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,9 @@ from lacuna.controlplane.state.state import State
 
 
 class Totals(NamedTuple):
-    """Extents, objects and dead ranges in the index, partitions that wait for a transaction, the age of the oldest."""
+    """Extents, objects and dead ranges in the index, partitions that wait for a transaction, and the oldest
+    one's age.
+    """
 
     extents: int
     objects: int
@@ -16,7 +18,7 @@ class Totals(NamedTuple):
 
 
 def totals(state: State, now_ms: int) -> Totals:
-    """Return the sums. With 20,000 partitions that takes some 10 ms."""
+    """Return the sums. With 20,000 partitions, this takes some 10 ms."""
     partitions = state.partitions.values()
     begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
     return Totals(

@@ -10,13 +10,15 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-#: The last epoch (Short.MAX_VALUE) is for fencing by the coordinator, as in Kafka: no producer gets it or may use it.
+#: The last epoch (Short.MAX_VALUE) is reserved for fencing by the coordinator, as in Kafka: no producer gets or may use
+#: it.
 EXHAUSTED_EPOCH: Final = 32766
 LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist: the flip is one step.
+    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist, since the flip is one
+    step.
 
     See S1.
     """
@@ -39,7 +41,7 @@ class TransactionEvent(Enum):
 _State = TransactionState
 _Event = TransactionEvent
 
-#: state -> event -> next state. An event that is not listed for a state is illegal in it.
+#: state -> event -> next state. An unlisted event is illegal in that state.
 TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionState]]] = {
     _State.EMPTY: {
         _Event.INIT: _State.EMPTY,
@@ -66,7 +68,7 @@ TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionStat
 
 
 class IllegalTransition(ValueError):
-    """A journal record that cannot follow the state: the journal is of another machine, or there is a bug."""
+    """A journal record that cannot follow the state: the journal belongs to another machine, or there is a bug."""
 
 
 class TransactionalId:
@@ -101,16 +103,17 @@ class TransactionalId:
         self.previous_producer_id = NO_PRODUCER_ID
         self.transaction_timeout_ms = 0
         self.state = TransactionState.EMPTY
-        #: Whether a transaction is open: kept, because it is asked several times for each command.
+        #: Whether a transaction is open. Cached, because each command checks it several times.
         self.is_ongoing = False
         self.transaction = 0
         self.start_time_ms = NO_TIMESTAMP
         self.last_update_ms = 0
         self.log_offset = 0  # of its newest record in __transaction_state
-        #: With TV2, EndTxn with this producer id and epoch is a retry of the EndTxn that gave the current ones (S5).
+        #: With TV2, EndTxn with this producer id and epoch is a retry of the EndTxn that returned the current ones
+        #: (S5).
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH
-        self.is_ended_by_coordinator = False  # a timeout or an operator ended it
+        self.is_ended_by_coordinator = False  # ended by a timeout or an operator
         #: partition -> offset ranges of this transaction there: first, end, first, end, …
         self.partitions: dict[PartitionKey, array[int]] = {}
         self.group_ids: dict[str, None] = {}
@@ -125,7 +128,7 @@ class TransactionalId:
         self.enter(next_state)
 
     def enter(self, state: TransactionState) -> None:
-        """Set the state, whatever it was."""
+        """Set the state, regardless of the current one."""
         self.state = state
         self.is_ongoing = state is TransactionState.ONGOING
 

@@ -1,4 +1,4 @@
-"""What waits to be merged in a partition: small extents and aborted ones, below the last stable offset."""
+"""Extents of a partition that wait to be merged: small and aborted ones below the last stable offset."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from lacuna.controlplane.state.settings import MERGE_WINDOW
 
 
 class Waiting(NamedTuple):
-    """Small extents and their bytes, aborted offsets and their bytes, and how many extents were looked at."""
+    """Small extents and their bytes, aborted offsets and their bytes, and the number of extents examined."""
 
     small_extents: int
     small_bytes: int
@@ -18,7 +18,7 @@ class Waiting(NamedTuple):
 
 
 def waiting_in(partition: Partition, small_bytes: int) -> Waiting:
-    """Return what waits among the extents that merging looks at; those of less than `small_bytes` are small."""
+    """Return the waiting part of the extents that merging examines. Extents below `small_bytes` count as small."""
     extents = partition.extents
     end = extents.first_ending_after(partition.last_stable_offset)
     start = max(0, end - MERGE_WINDOW)

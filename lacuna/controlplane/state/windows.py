@@ -1,4 +1,4 @@
-"""All idempotence windows, by the minute of their last use; and how many there may be (S8, S10)."""
+"""All idempotence windows, by the minute of their last use, and their bounds (S8, S10)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from lacuna.base.setting import check_settings, setting
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.partition import Partition, ProducerWindow
 
-#: The precision of the order in which windows are dropped. A window is filed anew once in each such time at most.
+#: The precision of the order in which windows are dropped. A window is filed again at most once in this time.
 MINUTE_MS: Final = 60_000
 
 _RELEASED_AT_ONCE: Final = 2
@@ -16,7 +16,7 @@ _RELEASED_AT_ONCE: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """How many producers the control plane remembers the last batches of. Raises SettingsError."""
+    """The number of producers whose last batches the control plane remembers. Raises SettingsError."""
 
     producer_windows_max: int = setting(
         "producer.windows.max",
@@ -37,9 +37,9 @@ class ProducerSettings:
 
 
 class Windows:
-    """All idempotence windows of partitions that exist. Derived from these, and changed only by replays.
+    """All idempotence windows of existing partitions. Derived from these, and changed only by replays.
 
-    Those of deleted partitions are released a few at a time; until then `oldest` still has them.
+    Those of deleted partitions are released a few at a time; until then, `oldest` still has them.
     """
 
     __slots__ = ("_by_minute", "_gone", "count", "grown", "settings")
@@ -47,7 +47,7 @@ class Windows:
     def __init__(self) -> None:
         self.settings = ProducerSettings()
         self.count = 0
-        #: Volatile: partitions that were given a window since their windows were last counted.
+        #: Volatile: partitions that got a window since their windows were last counted.
         self.grown: dict[PartitionKey, None] = {}
         self._by_minute: dict[int, dict[ProducerWindow, None]] = {}
         self._gone: list[dict[int, ProducerWindow]] = []
@@ -68,7 +68,7 @@ class Windows:
         self._file(window)
 
     def use(self, window: ProducerWindow, now_ms: int) -> None:
-        """Note the first use of a window in a minute."""
+        """Record the first use of a window in a minute."""
         if window.last_used_ms >= 0:
             self._unfile(window)
         window.last_used_ms = now_ms
@@ -88,7 +88,7 @@ class Windows:
             partition.producers = {}
 
     def release(self, most: int) -> None:
-        """Release so many windows of deleted partitions."""
+        """Release this many windows of deleted partitions."""
         while self._gone and most:
             _, window = self._gone[-1].popitem()
             self._unfile(window)
@@ -97,13 +97,13 @@ class Windows:
             most -= 1
 
     def clear(self) -> None:
-        """Forget all windows, which are to be added again."""
+        """Drop all windows, before they are added again."""
         self.count = 0
         self._by_minute.clear()
         self._gone.clear()
 
     def take_grown(self) -> dict[PartitionKey, None]:
-        """Return the partitions that were given a window since the last call."""
+        """Return the partitions that got a window since the last call."""
         grown, self.grown = self.grown, {}
         return grown
 

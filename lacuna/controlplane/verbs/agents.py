@@ -88,7 +88,7 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
         told = presence.leave if command.is_leaving else presence.appear
         told(turn, lease.lease_id)
         if command.HasField("report") and command.report.ByteSize() <= MAX_REPORT_BYTES:
-            # A copy: the message would keep all that arrived with it.
+            # A copy, since the message would keep everything that arrived with it.
             kept = AgentReport()
             kept.CopyFrom(command.report)
             turn.state.reports[lease.lease_id] = kept
@@ -96,7 +96,7 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
 
 
 def release_lease(turn: Turn, command: ReleaseLease) -> Reply:
-    """End a lease after a clean stop. Its agent counts as missed all the same: some clients keep asking for it."""
+    """End a lease after a clean stop. Its agent still counts as departed, since some clients keep contacting it."""
     if command.lease_id not in turn.state.leases:
         used_late(turn, [command.lease_id])
         answer = LeaseReleased(error_code=ErrorCode.LEASE_EXPIRED)
@@ -107,15 +107,15 @@ def release_lease(turn: Turn, command: ReleaseLease) -> Reply:
 
 
 def leases_ended(lease_ids: Iterable[int]) -> JournalRecord:
-    """Return the journal record that ends these leases; later commits under them are refused."""
+    """Return the journal record that ends these leases. Later commits under them are rejected."""
     return JournalRecord(leases_ended=LeasesEnded(lease_ids=lease_ids))
 
 
 def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
-    """Have what these leases hold swept once more, those of them that have ended.
+    """Schedule another sweep for those of these leases that have ended.
 
-    Whoever uses a lease that has ended was suspended, or cut off. Its PUTs may come after the sweep, which would not
-    look for their objects again.
+    An agent that uses an ended lease was suspended or cut off. Its PUTs may come after the sweep, which would not look
+    for their objects again.
     """
     state = turn.state
     ended = sorted(
@@ -163,7 +163,7 @@ def replay_job_lease_opened(state: State, record: JobLeaseOpened, _now_ms: int) 
 
 
 def replay_leases_ended(state: State, record: LeasesEnded, now_ms: int) -> None:
-    """End leases for good; objects that were written under them but not committed are swept later."""
+    """End leases for good. Uncommitted objects under them are swept later."""
     before = presence.seen(state)
     for lease_id in record.lease_ids:
         del state.leases[lease_id]

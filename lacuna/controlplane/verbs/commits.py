@@ -1,6 +1,6 @@
 """CommitSegment: a verdict for every batch (S1, S4, S10), and the extents of the accepted batches.
 
-What is done for each slice is in lacuna.controlplane.verbs.slices.
+lacuna.controlplane.verbs.slices processes each slice.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from lacuna.controlplane.verbs.windows import make_room
 
 
 def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
-    """Decide one commit. If a segment is committed again, it gets the same answer."""
+    """Decide one commit. A segment that is committed again gets the same answer."""
     segment = command.segment
     state = turn.state
     lease = state.leases.get(segment.lease_id)
@@ -41,7 +41,7 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
 def _decide(turn: Turn, command: CommitSegment) -> Reply:
     """Decide the slices of a segment that was not committed before."""
     segment = command.segment
-    # What protobuf does not know it would write back: fields of a later version, and of the wrong kind.
+    # protobuf would write back what it does not know: fields of a later version, and of the wrong kind.
     command.DiscardUnknownFields()
     make_room(turn)
     recorded, verdicts, started, joined = decide_slices(

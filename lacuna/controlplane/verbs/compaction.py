@@ -1,4 +1,4 @@
-"""PlanCompaction: which extents of a partition a job should rewrite, and the fence for the swap that follows.
+"""PlanCompaction: chooses the extents of a partition that a job should rewrite, and the fence for the following swap.
 
 docs/adr/0012-compaction-plans.md says when a compacted topic is worth rewriting, and where a range may be cut.
 """
@@ -126,7 +126,8 @@ def _range(partition: Partition, start: int, stop: int, *, has_more: bool) -> Co
 def _without_young(partition: Partition, end: int, youngest_ms: int) -> int:
     """Return the index, at most `end`, of the first extent that min.compaction.lag.ms forbids to compact.
 
-    Extents that were compacted before are old enough. Those without a timestamp are as old as they could be read.
+    Extents that were compacted before are old enough. Those without a timestamp count from the time when they could be
+    read.
     """
     extents = partition.extents
     start = min(end, extents.first_ending_after(partition.compacted_to))
@@ -145,9 +146,10 @@ def _superseding_run(
     most: int,
     from_offset: int,
 ) -> _Run | None:
-    """Return the extents to compact by key: from the log start on, as a record supersedes all earlier ones of its key.
+    """Return the extents to compact by key, from the log start on, since a record supersedes all earlier ones of its
+    key.
 
-    If the part that was compacted before fills a whole plan, only the extents after it are compacted.
+    If the already compacted part fills a whole plan, only later extents are compacted.
     """
     clean = min(end, partition.extents.first_ending_after(partition.compacted_to))
     is_due = 0 < partition.compact_again_ms <= now_ms
@@ -181,7 +183,7 @@ def _worth_run(
 
 
 def _dead_run(partition: Partition, first: int, end: int) -> _Run:
-    """Return where the dead extents among the indexes [first, end) begin and stop, or (end, 0) if there are none."""
+    """Return the start and stop of the dead extents among the indexes [first, end), or (end, 0) if there are none."""
     if first >= end or not len(partition.dead):
         return end, 0
     extents = partition.extents
@@ -192,7 +194,7 @@ def _dead_run(partition: Partition, first: int, end: int) -> _Run:
 
 
 def _small_ones(partition: Partition, small_bytes: int, indexes: range) -> Iterator[int]:
-    """Yield the indexes whose extents are small. Most are not, and checking a million must be cheap."""
+    """Yield the indexes of the small extents. Most are not small, and checking a million must be cheap."""
     if not indexes:
         return iter(())
     lowest, highest = min(indexes[0], indexes[-1]), max(indexes[0], indexes[-1])
@@ -201,7 +203,7 @@ def _small_ones(partition: Partition, small_bytes: int, indexes: range) -> Itera
 
 
 def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
-    """Whether a small extent and the next one can become one: both small, and of the same timestamp type."""
+    """Whether a small extent and the next one can be joined: both small, and with the same timestamp type."""
     extents = partition.extents
     next_size = extents.sizes[index + 1]
     return (
@@ -212,7 +214,7 @@ def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
 
 
 def _with_small_neighbours(partition: Partition, small_bytes: int, run: _Run, bounds: _Run) -> _Run:
-    """Extend a run by small extents next to it, which may have a small neighbour once the dead extents are gone."""
+    """Extend a run by adjacent small extents, which may have a small neighbour once the dead extents are gone."""
     sizes = partition.extents.sizes
     (start, stop), (first, end) = run, bounds
     if start > first and sizes[start - 1] < small_bytes:

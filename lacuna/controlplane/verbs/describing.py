@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeMerges: what the cluster has and does, for those who look at it."""
+"""DescribeCluster and DescribeMerges: the contents and work of the cluster, for overviews."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,7 +18,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
-    """Describe the agents by what they last reported, and sum up the partitions."""
+    """Describe the agents by their last reports, and sum up the partitions."""
     state = turn.state
     nodes = {node.node_id: node for node in state.nodes.values()}
     leases = [each for each in state.leases.values() if each.node_id != NO_NODE]
@@ -39,9 +39,9 @@ def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
 
 
 def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
-    """Describe what merges and compaction did since this control plane leads, and what waits in the given topics.
+    """Describe merges and compaction since this control plane leads, and the waiting extents in the given topics.
 
-    At most DESCRIBED_EXTENTS extents are looked at; partitions that are left out are counted.
+    At most DESCRIBED_EXTENTS extents are examined; omitted partitions are counted.
     """
     state = turn.state
     rewriting = state.rewriting
@@ -67,7 +67,9 @@ def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
 
 
 def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
-    """Add what waits in partitions to a description; return how many extents were looked at, at most about `room`."""
+    """Add the waiting extents of partitions to a description, and return how many extents were examined, at most about
+    `room`.
+    """
     looked = 0
     for partition in partitions:
         if looked >= room:

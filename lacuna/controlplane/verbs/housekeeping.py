@@ -58,7 +58,7 @@ from lacuna.controlplane.verbs.verb import Verb
 def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
     """Move log starts up to the given offsets; -1 is the high watermark.
 
-    An offset above the high watermark is OFFSET_OUT_OF_RANGE; one below the log start changes nothing. If
+    An offset above the high watermark returns OFFSET_OUT_OF_RANGE. One below the log start changes nothing. If
     cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
     """
     moves: dict[PartitionKey, LogStartMove] = {}
@@ -107,7 +107,7 @@ def log_starts_moved(moves: Iterable[LogStartMove]) -> JournalRecord:
 
 
 def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -> None:
-    """Move log starts, for DeleteRecords and retention; extents that are wholly below them are removed."""
+    """Move log starts, for DeleteRecords and retention. Extents wholly below them are removed."""
     gone: list[References] = []
     for move in record.moves:
         partition = state.partitions[key_of(move.partition)]
@@ -126,7 +126,7 @@ def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -
 
 
 def _drop_below(partition: Partition, offset: int) -> References:
-    """Remove the extents that end at or below `offset`; return their references."""
+    """Remove the extents that end at or below `offset`, and return their references."""
     extents = partition.extents
     stop = extents.first_ending_after(offset)
     gone = References(extents.lease_ids[:stop], extents.sequences[:stop])
@@ -140,7 +140,7 @@ def _drop_below(partition: Partition, offset: int) -> References:
 
 
 def tick_releases(turn: Turn) -> None:
-    """Release some of the references that wait for it, as after the deletion of a large topic."""
+    """Release some of the waiting references, as after the deletion of a large topic."""
     segments = turn.state.segments
     count = min(len(segments.releasing), RELEASED_PER_TICK)
     if count and len(segments.replaced) < MOST_REPLACED:
@@ -178,7 +178,7 @@ def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
 
 
 def _is_due(state: State, lease_id: int, now_ms: int) -> bool:
-    """Whether an ended lease is to be swept, which nobody has used since the grace began."""
+    """Whether an ended lease is due to be swept, because nothing has used it since the grace period began."""
     ended_ms = state.ended_leases.get(lease_id)
     return ended_ms is not None and ended_ms + COLLECTION_GRACE_MS <= now_ms
 
@@ -188,7 +188,7 @@ def _messages(keys: list[SegmentKey]) -> list[SegmentId]:
 
 
 def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
-    """Return those of the listed segments that were not committed and never can be."""
+    """Return the listed segments that were not committed and never can be."""
     state = turn.state
     strays = [
         segment
@@ -201,9 +201,9 @@ def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
 
 
 def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
-    """Forget deleted segments and swept leases, if the segments were replaced and the leases are due to be swept.
+    """Drop deleted segments and swept leases, if the segments were replaced and the leases were due.
 
-    A lease that was used since the plan is due again later.
+    A lease that was used since the plan becomes due again later.
     """
     state = turn.state
     replaced = state.segments.replaced
@@ -223,7 +223,7 @@ def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
 
 
 def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: int) -> None:
-    """Forget segments that were deleted from the bucket, and ended leases without uncommitted objects."""
+    """Drop segments that were deleted from the bucket, and ended leases without uncommitted objects."""
     for segment in record.segments:
         state.segments.forget((segment.lease_id, segment.sequence))
     for lease_id in record.swept_lease_ids:
@@ -234,9 +234,9 @@ def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: 
 
 
 def pin_reads(turn: Turn, command: PinReads) -> Reply:
-    """Take a pin that keeps everything that is live now from being collected, or prolong the pin that is named.
+    """Take a pin that protects everything live now from collection, or extend the named pin.
 
-    A pin that has ended cannot be prolonged (PIN_EXPIRED), since what it kept may have been collected.
+    A pin that has ended cannot be extended (PIN_EXPIRED), since the objects it protected may have been collected.
     """
     if not 0 < command.duration_ms <= LONGEST_PIN_MS:
         raise MalformedCommand(f"a pin must last from 1 to {LONGEST_PIN_MS} ms")
@@ -260,7 +260,7 @@ def _prolong_pin(turn: Turn, pin_id: int, ends_ms: int) -> Reply:
 
 
 def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
-    """End a job's pin; if it had already ended, the answer is INVALID_REQUEST, since what the job read may be gone."""
+    """End a job's pin. If it had already ended, the answer is INVALID_REQUEST, since the job's data may be gone."""
     if command.pin_id not in turn.state.segments.pins:
         answer = ReadsUnpinned(error_code=ErrorCode.INVALID_REQUEST)
         return Reply(reads_unpinned=answer)
@@ -269,7 +269,7 @@ def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
 
 
 def prolong_pins(turn: Turn, by_ms: int) -> None:
-    """Add a time in which nothing could be heard to the pins that end first."""
+    """Extend the pins that end first by a time in which nothing could be heard."""
     pins = turn.state.segments.pins
     for pin_id in nsmallest(MAX_PER_TICK, pins, key=lambda each: pins[each].ends_ms):
         record = PinProlonged(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)

@@ -1,7 +1,7 @@
-"""The internal topics: their records about groups, reading them, and telling watchers that they have grown (ADR 43).
+"""The internal topics: their records about groups, reads, and deltas for watchers (ADR 43).
 
-`controlplane.state.internal` gives out the offsets. Records of committed offsets and of transactional ids take theirs
-where the state of these changes.
+`controlplane.state.internal` assigns the offsets. Records of committed offsets and of transactional ids get theirs
+where that state changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,10 +44,10 @@ from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: For how long after the last read the lists for readers are kept.
+#: How long after the last read the lists for readers are kept.
 LISTED_MS: Final = 60_000
-#: A command is answered with at most so much, and looks at so many entries of a partition: nothing else is decided
-#: meanwhile, and this takes some ten milliseconds.
+#: The most bytes of an answer, and the most entries of a partition that a command examines. Nothing else is decided in
+#: the meantime, and this takes some ten milliseconds.
 _MAX_BYTES: Final = 64 << 10
 _MAX_ENTRIES: Final = 1_000
 _OF_MEMBERS: Final = (Kind.SUBSCRIPTION, Kind.TARGET, Kind.CURRENT)
@@ -57,7 +57,7 @@ _OF_MEMBERS: Final = (Kind.SUBSCRIPTION, Kind.TARGET, Kind.CURRENT)
 
 
 def write_step(state: State, step: ConsumerGroupStep, now_ms: int) -> None:
-    """Write the records that a step of a consumer group changes; it is not applied yet."""
+    """Write the records that a step of a consumer group changes, before the step is applied."""
     internal, group_id = state.internal, step.group_id
     before = state.groups.consumers.get(group_id)
     if before is None:
@@ -95,7 +95,7 @@ def drop_group(state: State, group_id: str, now_ms: int) -> None:
 
 
 def drop_consumer_group(state: State, group_id: str, now_ms: int) -> None:
-    """Write tombstones for what there is of a consumer group that is about to be a classic group."""
+    """Write tombstones for the records of a consumer group that is about to become a classic group."""
     if group_id in state.groups.consumers:
         drop_group(state, group_id, now_ms)
 
@@ -104,7 +104,7 @@ def drop_consumer_group(state: State, group_id: str, now_ms: int) -> None:
 
 
 def tick_internal(turn: Turn) -> None:
-    """Tell watchers what they do not know yet, and let go of the lists for readers when nobody reads any more."""
+    """Send pending changes to watchers, and drop the lists for readers when there are no more readers."""
     state, internal = turn.state, turn.state.internal
     is_read = turn.now_ms - internal.read_ms < LISTED_MS
     for key, partition in internal.keyed():
@@ -115,7 +115,7 @@ def tick_internal(turn: Turn) -> None:
     new = [number for number in internal.existing() if number not in internal.told_topics]
     if new:
         internal.told_topics.update(new)
-        # The version is durable, and this changes nothing durable.
+        # The version is durable, but this changes nothing durable.
         state.changes.append(ClusterDelta(version=state.cluster_version, internal_topics=new))
 
 
@@ -129,7 +129,7 @@ def _tell(state: State, key: PartitionKey, partition: InternalPartition) -> None
 
 
 def partition_state(state: State, key: PartitionKey) -> PartitionState | None:
-    """Return the offsets of a partition, of which watchers are told first; None if it is of no internal topic."""
+    """Return the offsets of a partition, after reporting them to watchers; None if its topic is not internal."""
     partition = state.internal.find(key)
     if partition is None:
         return None
@@ -141,7 +141,7 @@ def partition_state(state: State, key: PartitionKey) -> PartitionState | None:
 
 
 def read_internal(turn: Turn, command: ReadInternal) -> Reply:
-    """Return records of internal partitions from offsets on; none of further ones once the answer is full."""
+    """Return records of internal partitions from offsets on, and none of further partitions once the answer is full."""
     turn.state.internal.read_ms = turn.now_ms
     left = min(command.max_bytes, _MAX_BYTES)
     partitions: list[InternalPartitionRead] = []
@@ -187,7 +187,7 @@ def _read(
 
 
 def _from(newest: dict[Listed, int], offset: int) -> Iterable[tuple[Listed, int]]:
-    """Return the records at `offset` and later; the list is searched from its nearer end."""
+    """Return the records at `offset` and later. The list is searched from its nearer end."""
     if not newest:
         return ()
     first, last = next(iter(newest.values())), next(reversed(newest.values()))
@@ -202,7 +202,7 @@ def _from(newest: dict[Listed, int], offset: int) -> Iterable[tuple[Listed, int]
 
 
 def _listed(state: State, number: int, index: int) -> list[tuple[Listed, int]]:
-    """Return the keys of all records of a partition with their offsets, in the order of these."""
+    """Return the keys of all records of a partition with their offsets, in the order of the offsets."""
     internal, found = state.internal, list[tuple[Listed, int]]()
     if number == OFFSETS_NUMBER:
         for group_id, offsets in state.groups.offsets.committed.items():
@@ -229,7 +229,7 @@ def _listed(state: State, number: int, index: int) -> list[tuple[Listed, int]]:
 
 
 def _entry(turn: Turn, key: Listed, offset: int) -> InternalEntry | None:
-    """Return the record of a key; None for a tombstone that has been there for long enough."""
+    """Return the record of a key, or None for a tombstone that has been kept for long enough."""
     state = turn.state
     if isinstance(key, Place):
         tombstone = state.internal.tombstones[key]

@@ -1,4 +1,4 @@
-"""PlanMerge: finds runs of small or dead extents to be rewritten as larger objects."""
+"""PlanMerge: finds runs of small or dead extents to rewrite as larger objects."""
 
 from collections.abc import Iterator, Set
 from typing import Final
@@ -17,9 +17,9 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
-    """Plan a merge over partitions, continuing after those of the last plan, without what another agent is merging.
+    """Plan a merge over partitions, continuing after the last plan, without partitions that another agent is merging.
 
-    This changes nothing durable. The swap that follows is fenced by the extents themselves.
+    This changes nothing durable. The following swap is fenced by the extents themselves.
     """
     state = turn.state
     if command.lease_id not in state.leases:
@@ -69,10 +69,9 @@ def _find_run(
 ) -> tuple[int, int] | None:
     """Return the indexes [start, stop) of the first run below `end_offset` that is worth merging, or None.
 
-    A run is worth merging if it has enough extents or a dead one; its live bytes are at most `max_bytes`, and none of
-    them is in a segment to be `avoided`. Only the
-    newest MERGE_WINDOW extents are looked at. Older ones were looked at before, and come back into the window as newer
-    ones are merged.
+    A run is worth merging if it has enough extents or a dead one. Its live bytes are at most `max_bytes`, and none of
+    them is in one of the `avoided` segments. Only the newest MERGE_WINDOW extents are examined. Older ones were
+    examined before, and re-enter the window as newer ones are merged.
     """
     extents = partition.extents
     end = extents.first_ending_after(end_offset)

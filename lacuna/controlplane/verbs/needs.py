@@ -1,4 +1,4 @@
-"""What a job needs for a command, where ACLs decide: rules for the rows of verbs (`verb`).
+"""The rights that a job needs for a command if ACLs apply: rules for the rows of verbs (`verb`).
 
 A job is a session that is not part of the cluster (`controlplane.rights`). A rule of a single verb is beside its row.
 """
@@ -15,14 +15,16 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 
 
 class Need(NamedTuple):
-    """One of the operations on a resource. Without a name, on any resource of the type; "" if it is not told."""
+    """One of the operations on a resource. Without a name, it applies to any resource of the type; "" is a
+    hidden name.
+    """
 
     operations: tuple[Operation, ...]
     resource_type: ResourceType
     name: str | None
 
     def words(self) -> str:
-        """Say what is not allowed."""
+        """Describe the denied operation."""
         what = " or ".join(each.name for each in self.operations)
         kind = self.resource_type.name.lower().replace("_", " ")
         if self.name is None:
@@ -34,7 +36,7 @@ class Need(NamedTuple):
         return f"{what} {kind} {self.name}"
 
     def remedy(self, principal: str) -> str:
-        """Return the command that allows it."""
+        """Return the command that allows the operation."""
         option = f"--{self.resource_type.name.lower().replace('_', '-')}"
         is_cluster = self.resource_type is ResourceType.CLUSTER
         named = "" if is_cluster else f" {quote(self.name or 'NAME')}"
@@ -42,14 +44,14 @@ class Need(NamedTuple):
         return f"lacuna acls add --allow-principal {quote(principal)} --operation {operation} {option}{named}"
 
 
-#: Returns what a command needs. Messages differ, and each rule knows those of its verbs.
+#: Returns the rights that a command needs. Messages differ, and each rule knows those of its verbs.
 Rule = Callable[[Any, State], Iterator[Need]]
 
 
 def on_topics(
     operation: Operation, partitions: Iterable[TopicPartition], state: State
 ) -> Iterator[Need]:
-    """Yield needs on the topics of partitions. A topic that does not exist needs nothing; the reply says so."""
+    """Yield needs on the topics of partitions. A topic that does not exist needs nothing, and the reply reports it."""
     for topic_id in {each.topic_id: None for each in partitions}:
         if name := state.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)
@@ -71,12 +73,12 @@ def of_groups(operation: Operation) -> Rule:
 
 
 def of_transaction(command: Any, _state: State) -> Iterator[Need]:
-    """Yield what a command on one transaction needs."""
+    """Yield the needs of a command on one transaction."""
     yield Need((Operation.WRITE,), ResourceType.TRANSACTIONAL_ID, command.transactional_id)
 
 
 def works_with_records(_command: Message, _state: State) -> Iterator[Need]:
-    """Yield what every job needs that reads or writes records, whatever its topics are."""
+    """Yield the needs of every job that reads or writes records, regardless of its topics."""
     yield Need((Operation.READ, Operation.WRITE, Operation.ALTER), ResourceType.TOPIC, None)
 
 
@@ -89,13 +91,13 @@ def own_leases(lease_ids: Iterable[int], state: State) -> Iterator[Need]:
 
 
 def of_lease(command: Any, state: State) -> Iterator[Need]:
-    """Yield what a command on one lease needs."""
+    """Yield the needs of a command on one lease."""
     yield from works_with_records(command, state)
     yield from own_leases([command.lease_id], state)
 
 
 def reads_all(_command: Message, _state: State) -> Iterator[Need]:
-    """Yield READ on all topics: an audit of the bucket would report objects of topics that it does not know as lost."""
+    """Yield READ on all topics, because an audit of the bucket would report objects of unknown topics as lost."""
     yield Need((Operation.READ,), ResourceType.TOPIC, WILDCARD)
 
 
@@ -105,5 +107,5 @@ def describes_cluster(_command: Message, _state: State) -> Iterator[Need]:
 
 
 def nothing(_command: Message, _state: State) -> Iterator[Need]:
-    """Yield nothing, for lists: what a job may not describe is left out of them."""
+    """Yield nothing, for lists, which omit what a job may not describe."""
     return iter(())

@@ -1,4 +1,4 @@
-"""How a transaction ends: EndTxn, AbortTxn, or its timeout. The flip is one journal record (S1, S5, S8, S21)."""
+"""The end of a transaction: EndTxn, AbortTxn, or its timeout. The flip is one journal record (S1, S5, S8, S21)."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ def end_txn(turn: Turn, command: EndTxn) -> Reply:
     decide = _end_bumping if command.bumps_epoch else _end_plainly
     try:
         if command.lease_id and command.lease_id not in state.leases:
-            # The agent may have delayed the command for long; with TV1 it would still look valid.
+            # The agent may have delayed the command for long; with TV1, it would still look valid.
             raise Refused(ErrorCode.NOT_COORDINATOR)
         if not command.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
@@ -58,7 +58,7 @@ _DONE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLET
 
 
 def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
-    """Decide EndTxn under TV1, where the epoch stays the same. Return None if it already ended like this."""
+    """Decide EndTxn under TV1, where the epoch stays the same. Return None if it already ended with this outcome."""
     if found.producer_id != command.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not found.is_current(command.producer_epoch):
@@ -76,10 +76,10 @@ def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> Tran
 
 
 def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
-    """Decide EndTxn under TV2, where the epoch increases, so a delayed EndTxn cannot end the next transaction.
+    """Decide EndTxn under TV2, where the epoch increases, so that a delayed EndTxn cannot end the next transaction.
 
-    Return None for a retry, which has the epoch before (KIP-890). If the coordinator has taken the last epoch, the
-    producer goes on with a new id.
+    Return None for a retry, which has the previous epoch (KIP-890). If the coordinator has taken the last epoch, the
+    producer continues with a new id.
     """
     given = (command.producer_id, command.producer_epoch)
     if given == (found.ended_producer_id, found.ended_producer_epoch) and not found.is_ongoing:
@@ -105,7 +105,7 @@ def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> Trans
 
 
 def _bumped(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded:
-    """Return the end after which the producer goes on in the next epoch, or with a new id if it has used them up."""
+    """Return the end after which the producer continues in the next epoch, or with a new id if no epoch is left."""
     is_exhausted = found.producer_epoch >= EXHAUSTED_EPOCH
     return TransactionEnded(
         producer_id=found.producer_id,
@@ -157,7 +157,7 @@ def _find_for_abort(state: State, command: AbortTxn) -> TransactionalId:
 def tick_transactions(turn: Turn) -> None:
     """Abort transactions that exceeded their timeout, and increase their epochs (S8).
 
-    The next tick continues after as many partitions as a tick deals with.
+    Once a tick has processed its bound of partitions, the next tick continues.
     """
     state = turn.state
     left = MAX_PER_TICK
@@ -179,7 +179,7 @@ def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int
     else:
         found.start_time_ms = now_ms  # as Kafka does when it aborts an empty transaction
     found.apply(event)
-    # The coordinator's own epoch stands for the one before, which is the last that the producer had.
+    # The coordinator's own epoch stands for the previous one, which is the last that the producer had.
     ended = (found.producer_id, min(found.producer_epoch, EXHAUSTED_EPOCH))
     has_moved = ended != (record.next_producer_id, record.next_producer_epoch)
     if has_moved:
@@ -200,7 +200,7 @@ def flip(
     *,
     committed: bool,
 ) -> None:
-    """Make the outcome of the transaction take effect in all its partitions and groups at once."""
+    """Apply the outcome of the transaction in all its partitions and groups at once."""
     producer_epoch = _ended_epoch(found, next_producer_id, next_producer_epoch)
     producer_id = found.producer_id
     for key, ranges in found.partitions.items():

@@ -1,10 +1,10 @@
 """Decides which agents clients are sent to: those with a lease and a session that renews it.
 
-When an agent dies, its session ends at once and its lease seconds later. An agent that is stopped says that it leaves,
-and ends its lease once it has answered what it had read. In between it keeps the rights of its lease
-(its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and coordinates
-nothing. After its lease has ended, it is missed for some time: some clients that knew it have to be told of it as a
-broker. All this is volatile. It is not journalled, and after a restart every agent has time to reconnect.
+When an agent dies, its session ends at once and its lease seconds later. An agent that is stopped announces that it
+leaves, and ends its lease once it has answered the requests that it had read. In between, it keeps the rights of its
+lease (its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and coordinates
+nothing. After the end of its lease, it stays listed for some time, because some clients that knew it still need it in
+the list of brokers. All this is volatile. It is not journalled, and after a restart every agent has time to reconnect.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,9 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 class Seen(NamedTuple):
-    """The agents at one moment: with a lease (only journal records change these), and what clients may be told."""
+    """The agents at one moment: those with a lease (only journal records change these), and those that
+    clients may see.
+    """
 
     leased: list[Agent]
     shown: list[Agent]
@@ -32,14 +34,14 @@ class Seen(NamedTuple):
 
 
 def seen(state: State) -> Seen:
-    """Return the agents as they are now, to be passed to `tell` after a change."""
+    """Return the current agents, to be passed to `tell` after a change."""
     return Seen(
         state.leased_agents(), state.live_agents(), state.leaving_agents(), state.known_agents()
     )
 
 
 def tell(state: State, before: Seen) -> None:
-    """Send a delta if the agents have changed; it has a new version if those with a lease have."""
+    """Send a delta if the agents have changed. It has a new version if those with a lease have changed."""
     after = seen(state)
     if after.leased != before.leased:
         state.put_agents(state.cluster_changed())
@@ -51,12 +53,12 @@ def tell(state: State, before: Seen) -> None:
 
 
 def appear(turn: Turn, lease_id: int) -> None:
-    """Note that an agent's lease was given or renewed over the turn's session; the agent is not hidden any more."""
+    """Record that an agent's lease was assigned or renewed over the turn's session, which makes the agent visible."""
     _show(turn, lease_id, is_leaving=False)
 
 
 def leave(turn: Turn, lease_id: int) -> None:
-    """Hide an agent that is about to stop. What its clients have asked it until now still ends under its lease."""
+    """Hide an agent that is about to stop. Earlier requests of its clients still end under its lease."""
     _show(turn, lease_id, is_leaving=True)
 
 
@@ -76,7 +78,7 @@ def _show(turn: Turn, lease_id: int, *, is_leaving: bool) -> None:
 
 
 def end_session(state: State, session: int, now_ms: int) -> None:
-    """Note that a session ended; leases that have no other session will soon be hidden."""
+    """Record that a session ended. Leases without another session will soon be hidden."""
     for lease_id, sessions in list(state.lease_sessions.items()):
         sessions.discard(session)
         if not sessions:
@@ -85,7 +87,7 @@ def end_session(state: State, session: int, now_ms: int) -> None:
 
 
 def tick_presence(turn: Turn) -> None:
-    """Hide agents that had no session for some time, and forget agents that have been missed for long."""
+    """Hide agents without a session for some time, and drop agents that departed long ago."""
     state = turn.state
     for lease_id, lease in state.leases.items():
         if not (lease.node_id == NO_NODE or _is_known(state, lease_id)):
@@ -122,7 +124,7 @@ def _is_known(state: State, lease_id: int) -> bool:
 
 
 def forget(state: State, lease_id: int) -> None:
-    """Forget the sessions of a lease that has ended, and what its agent told."""
+    """Drop the sessions of a lease that has ended, and its agent's report."""
     state.reports.pop(lease_id, None)
     state.lease_sessions.pop(lease_id, None)
     state.absences.discard(lease_id)

@@ -34,7 +34,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def init_producer_id(turn: Turn, command: InitProducerId) -> Reply:
-    """Give out a new producer id, or for a known transactional id its producer id and the next epoch (S8, KIP-360)."""
+    """Assign a new producer id or, for a known transactional id, its producer id and the next epoch (S8, KIP-360)."""
     try:
         record = _initialize(turn, command)
     except Refused as refused:
@@ -87,7 +87,7 @@ def _initialize(turn: Turn, command: InitProducerId) -> ProducerInitialized:
 def _reinitialize(
     state: State, found: TransactionalId, command: InitProducerId, record: ProducerInitialized
 ) -> None:
-    """Let a producer continue after an error (KIP-360); a retry gets the same answer again."""
+    """Let a producer continue after an error (KIP-360). A retry gets the same answer again."""
     is_same = command.producer_id == found.producer_id
     if is_same and found.is_current(command.producer_epoch):
         _bump(state, found, record, last_producer_epoch=found.producer_epoch)
@@ -139,7 +139,7 @@ def _fill(
 
 
 def replay_producer_initialized(state: State, record: ProducerInitialized, now_ms: int) -> None:
-    """Store a producer id and epoch; an ongoing transaction of the transactional id is aborted."""
+    """Store a producer id and epoch, and abort an ongoing transaction of the transactional id."""
     state.give_producer_id(record.producer_id, now_ms)
     if not record.has_transactional_id:
         return

@@ -74,7 +74,7 @@ def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def read_as_of(turn: Turn, command: ReadAsOf) -> Reply:
-    """Return where each partition ended for read_committed consumers at a time, of all partitions at the same time."""
+    """Return where each partition ended for read_committed consumers at a time, which is common to all partitions."""
     found = [turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions]
     histories = [each.history for each in found if each is not None]
     known = known_from(histories)
@@ -207,7 +207,9 @@ def list_transactions(turn: Turn, command: ListTransactions) -> Reply:
 
 
 def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
-    if duration_ms <= 0:  # clients that do not know the filter send 0; Kafka lists all for it too
+    if (
+        duration_ms <= 0
+    ):  # clients that do not know the filter send 0, for which Kafka lists all too
         return True
     return found.is_ongoing and now_ms - found.start_time_ms > duration_ms
 

@@ -20,7 +20,7 @@ from lacuna.controlplane.verbs.turn import Turn
 def tick_retention(turn: Turn) -> None:
     """Apply retention.ms and retention.bytes: remove whole extents from the front, up to the last stable offset.
 
-    Each tick looks at RETENTION_SCAN partitions and RETENTION_EXTENTS extents at most, and the next tick continues, so
+    Each tick checks at most RETENTION_SCAN partitions and RETENTION_EXTENTS extents, and the next tick continues. So
     the cost of a tick does not grow with the number of partitions or extents.
     """
     state = turn.state
@@ -74,7 +74,7 @@ def _limits_of(configs: dict[str, str]) -> _Limits:
 
 
 def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) -> int | None:
-    """Return the time before which records expire; None if none do, or it is too early to check them again."""
+    """Return the time before which records expire, or None if none do or a check is not due yet."""
     ticked_ms = state.retention_ticked_ms
     looked_ms = state.retention_ages.setdefault(key, now_ms if ticked_ms is None else ticked_ms)
     if retention_ms < 0 or now_ms < looked_ms + min(retention_ms, RETENTION_CHECK_MS):

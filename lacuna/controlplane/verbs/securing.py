@@ -17,12 +17,12 @@ from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityAltered, 
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: How often tokens that have expired are looked for; agents refuse them at once.
+#: How often expired tokens are looked for; agents reject them at once.
 _EXPIRY_CHECK_MS: Final = 60_000
 
 
 def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
-    """Apply all changes, or none if they would leave more than a cluster keeps."""
+    """Apply all changes, or none if they would exceed a cluster's bounds."""
     if wrong := _wrong(command.changes):
         return _refused(ErrorCode.INVALID_CONFIG, wrong)
     changes = turn.state.security.news(command.changes)
@@ -34,7 +34,7 @@ def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
 
 
 def _wrong(changes: SecurityChanges) -> str:
-    """Return why values cannot be kept, since what reads them could not go on; "" if they can."""
+    """Return why values cannot be stored, because their readers would fail; "" if they can."""
     for quota in changes.quotas:
         for name, value in quota.set.items():
             if not 0 < value < inf:
@@ -67,7 +67,7 @@ def tick_tokens(turn: Turn) -> None:
 
 
 def replay_security_changed(state: State, record: SecurityChanges, _now_ms: int) -> None:
-    """Apply changes, and tell everyone who watches the cluster."""
+    """Apply changes, and inform all watchers of the cluster."""
     state.security.apply(record)
     delta = state.cluster_changed()
     delta.security.CopyFrom(record)

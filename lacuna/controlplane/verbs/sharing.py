@@ -1,4 +1,4 @@
-"""ShareQuotas: what an agent may give its clients of each quota until it asks again."""
+"""ShareQuotas: the part of each quota that an agent may give its clients until it asks again."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _MOST_USED: Final = 100.0
 
 
 def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
-    """Give each quota's share. Nothing durable changes: a new leader shares them out anew within seconds."""
+    """Assign each quota's share. Nothing durable changes, since a new leader shares quotas again within seconds."""
     if command.lease_id not in turn.state.leases:
         return Reply(quotas_shared=QuotasShared(error_code=ErrorCode.LEASE_EXPIRED))
     shares = [
@@ -27,7 +27,7 @@ def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
 
 
 def _part(used: float) -> float:
-    """Return what was used as a part of a quota; whatever else somebody sends is nothing."""
+    """Return the use as a part of a quota; anything else counts as nothing."""
     return min(used, _MOST_USED) if used > 0 else 0.0
 
 

@@ -1,4 +1,4 @@
-# What `slices.py` calls in its compiled form: bytes and arrays without a Python call for each number.
+# The C functions that `slices.py` calls in its compiled form: bytes and arrays without a Python call for each number.
 
 from cpython.array cimport array
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
@@ -70,7 +70,7 @@ cdef inline int set_last(object numbers, long long value) except -1:
 
 
 cdef inline int append(object numbers, long long value) except -1:
-    """The array's items are as wide as one of ExtentTable's columns; the value fits."""
+    """The array's items are as wide as one of ExtentTable's columns, and the value fits."""
     cdef array found = <array?>numbers
     cdef Py_ssize_t at = len(found)
     if not lengthen(found):

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The loops over the slices of a commit: one source, compiled by Cython or run by Python as it is.
+"""The loops over the slices of a commit: one source, compiled by Cython or interpreted by Python.
 
-A commit can have thousands of slices, and message objects for each of them cost several times what deciding it does. So
-slices are read from the bytes of their messages, and verdicts, recorded slices and deltas are written as bytes, which
-protobuf then parses all at once. They are the bytes that protobuf would write for the same messages.
+A commit can have thousands of slices, and creating message objects for them costs several times as much as deciding it.
+So slices are read from the bytes of their messages, and verdicts, recorded slices and deltas are written as bytes,
+which protobuf then parses all at once. These are the same bytes that protobuf would write.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _TXN_STATE = cython.declare(cython.longlong, int(ErrorCode.INVALID_TXN_STATE))
 _UNKNOWN_ID = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_ID))
 _UNKNOWN = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-#: What stands before a field with a length, and before a number, in a serialized message: its number and its kind.
+#: The tag before a field with a length, and before a number, in a serialized message: its number and its kind.
 _BYTES = cython.declare(cython.longlong, 2)
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 1 << 10)
 
@@ -83,9 +83,9 @@ _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 1 << 10)
 @cython.final
 @cython.cclass
 class _Source:
-    """The fields of a serialized message, one after the other. After `next`, `field` says which one it is.
+    """The fields of a serialized message, in order. After `next`, `field` has the current field's number.
 
-    A number is in `value`; what has a length lies in [first, last).
+    A number is in `value`; a field with a length lies in [first, last).
     """
 
     body: bytes
@@ -108,7 +108,7 @@ class _Source:
 
     @cython.cfunc
     def enter(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
-        """Go on with the fields of a message that lies in [first, last)."""
+        """Continue with the fields of a message that lies in [first, last)."""
         self.at = first
         self.end = last
 
@@ -133,7 +133,7 @@ class _Source:
 
     @cython.cfunc
     def next(self) -> cython.bint:
-        """Read a field; False at the end. Raises ValueError if it is cut short."""
+        """Read a field. Return False at the end. Raises ValueError if it is cut short."""
         if self.at >= self.end:
             return False
         key: cython.longlong = self.number()
@@ -185,7 +185,7 @@ class _Target:
     @cython.cfunc
     @cython.exceptval(-1)
     def make_room(self, size: cython.Py_ssize_t) -> cython.int:
-        """Only of the compiled form."""
+        """Make room for more bytes; only in the compiled form."""
         if self.size + size > self.room:
             room: cython.Py_ssize_t = 2 * (self.size + size) + _FIRST_ROOM
             grown: cython.p_void = PyMem_Realloc(self.data, room)  # noqa: F821
@@ -221,13 +221,13 @@ class _Target:
     @cython.cfunc
     @cython.exceptval(-1)
     def put_signed(self, value: cython.longlong) -> cython.int:
-        """Write a number of a repeated sint32 or sint64, for which -1 is short."""
+        """Write a number of a repeated sint32 or sint64, whose encoding of -1 is short."""
         return self.put_number((value << 1) ^ (value >> 63))
 
     @cython.cfunc
     @cython.exceptval(-1)
     def put_field(self, field: cython.longlong, value: cython.longlong) -> cython.int:
-        """Write a field that is a number, unless it is 0, as protobuf does."""
+        """Write a number field unless it is 0, as protobuf does."""
         if value:
             self.put_number(field << 3)
             self.put_number(value)
@@ -236,7 +236,7 @@ class _Target:
     @cython.cfunc
     @cython.exceptval(-1)
     def put_target(self, field: cython.longlong, other: _Target) -> cython.int:
-        """Write a field of which `other` has the bytes, and empty `other`."""
+        """Write a field with the bytes of `other`, and empty `other`."""
         self.put_number(field << 3 | _BYTES)
         self.put_number(other.size)
         if cython.compiled:
@@ -279,7 +279,7 @@ class _Target:
 @cython.final
 @cython.cclass
 class _Partitions:
-    """Finds the partitions that messages name. Neighbours are mostly of one topic."""
+    """Finds the partitions named in messages. Neighbours mostly belong to one topic."""
 
     topics: dict
     source: _Source
@@ -327,7 +327,7 @@ class _Partitions:
 @cython.final
 @cython.cclass
 class _Extent:
-    """The extent that batches are being added to. Its batches share what follows `max_timestamp`."""
+    """The extent that batches are being added to. Its batches share everything after `max_timestamp`."""
 
     is_open: cython.bint
     position: cython.longlong
@@ -343,7 +343,7 @@ class _Extent:
 @cython.final
 @cython.cclass
 class _Batch:
-    """One batch of a commit (lacuna.controlplane.shared.batches.COMMITTED_BATCH), and what was decided for it."""
+    """One batch of a commit (lacuna.controlplane.shared.batches.COMMITTED_BATCH), and the decision about it."""
 
     position: cython.longlong
     size: cython.longlong
@@ -388,7 +388,7 @@ class _Batch:
 @cython.final
 @cython.cclass
 class _Draft:
-    """The effects of the slices decided so far; none are applied before all slices are decided."""
+    """The effects of the slices decided so far. None are applied before all slices are decided."""
 
     state: object
     producers: dict
@@ -520,7 +520,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def decide_batch(self, batch: _Batch) -> cython.longlong:
-        """Give the batch its offset and append time, and return 0; or return an error code."""
+        """Assign the batch its offset and append time, and return 0; or return an error code."""
         if (
             batch.record_count < 1
             or batch.size < 1
@@ -552,7 +552,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_producer(self, batch: _Batch) -> cython.longlong:
-        """Return an error code; or 0 for a new batch, or for a repeated one, which then has its first answer."""
+        """Return an error code, or 0 for a new batch or a repeated one. A repeated batch then has its first answer."""
         code: cython.longlong = self.check_transaction(batch)
         if code:
             return code
@@ -587,10 +587,10 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def refuse_unknown(self, batch: _Batch) -> cython.longlong:
-        """Return the error for a batch that is not its producer's first, where that is not known.
+        """Return the error for a batch that is not its producer's first although no earlier one is known.
 
-        If its window may have expired, a batch that must follow one that is known gets an error of its own, by which
-        the agent knows that hardly anything is missing.
+        If its window may have expired, a batch that must follow a known one gets a separate error, from which the agent
+        concludes that hardly anything is missing.
         """
         if batch.flags & _ADDS_PARTITION:
             return _OUT_OF_ORDER
@@ -600,7 +600,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_transaction(self, batch: _Batch) -> cython.longlong:
-        """Return an error code if the producer may not write to this partition (S4, S8), else 0."""
+        """Return an error code if the producer may not write to this partition (S4, S8), otherwise 0."""
         if (
             batch.producer_id == self.checked_id
             and batch.producer_epoch == self.checked_epoch
@@ -647,7 +647,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def refuse_unmapped(self, batch: _Batch) -> cython.longlong:
-        """Return the error for a producer id that its transactional id does not have, or no more.
+        """Return the error for a producer id that is not, or no longer, that of its transactional id.
 
         As in Kafka, the partition fences it first if it knows a later epoch: that of the end of its last transaction.
         """
@@ -669,7 +669,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def transaction_of(self, producer_id: cython.longlong) -> cython.longlong:
-        """Return the serial number of the producer's transaction, starting one if none is open."""
+        """Return the serial number of the producer's transaction, and start one if none is open."""
         if not self.is_alone:
             self.transactional.add(producer_id)
         if producer_id == self.owner_id:
@@ -691,7 +691,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def join(self, producer_id: cython.longlong) -> cython.int:
-        """Have the partition join the transaction, as in Kafka, which checks the batch only then (KIP-890)."""
+        """Let the partition join the transaction, as in Kafka, which checks the batch only afterwards (KIP-890)."""
         found = self.producers[producer_id]
         if not found.is_ongoing:
             self.start(producer_id)
@@ -720,7 +720,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def put_batch(self, batch: _Batch) -> cython.int:
-        """Add the row that the idempotence window remembers the batch by."""
+        """Add the row by which the idempotence window remembers the batch."""
         rows = self.batch_rows
         if cython.compiled:
             rows.make_room(_REMEMBERED_SIZE)
@@ -750,7 +750,7 @@ class _Draft:
     def add_to_extent(
         self, batch: _Batch, transaction: cython.longlong, log_append_time: cython.longlong
     ) -> cython.int:
-        """Have the batch join the open extent if it shares all that it must, lies next to it, and leaves it small."""
+        """Add the batch to the open extent if both share the required values, are adjacent, and stay small together."""
         extent = self.extent
         producer_id: cython.longlong = batch.producer_id if transaction else _NO_PRODUCER
         producer_epoch: cython.longlong = batch.producer_epoch if transaction else _NO_PRODUCER
@@ -823,14 +823,14 @@ def _check_sequence(
 ) -> cython.longlong:
     """Check a batch against the window (S10): it must follow the newest batch or repeat one in the window.
 
-    Return an error code. A repeated batch gets its first answer.
+    Returns an error code. A repeated batch gets its first answer.
     """
     if batch.producer_epoch < window_epoch:
         return _FENCED
     if batch.producer_epoch > window_epoch:
         return 0 if batch.base_sequence == 0 else _OUT_OF_ORDER
     at: cython.Py_ssize_t = len(batches)
-    # After no batch at all, sequence 0 follows.
+    # Without an earlier batch, sequence 0 is next.
     last_sequence: cython.longlong = number_at(batches, at - _NUMBERS + 1) if at else -1
     if batch.base_sequence == (last_sequence + 1) & _LAST_SEQUENCE:
         return 0
@@ -867,9 +867,9 @@ def decide_slices(
 ) -> tuple:
     """Decide the slices of a serialized CommitSegment.
 
-    Return SegmentRecorded.slices and SegmentCommitted.slices, both as bytes; the transactions that are started, as
-    their serial numbers by producer id; and the partitions of refused batches that join a transaction, as messages by
-    key by producer id. Raises MalformedCommand.
+    Return SegmentRecorded.slices and SegmentCommitted.slices, both as bytes; the serial numbers of started transactions
+    by producer id; and the partitions of rejected batches that join a transaction, as messages by key by producer id.
+    Raises MalformedCommand.
     """
     source = _Source(slices)
     inner = _Source(slices)
@@ -896,7 +896,7 @@ def decide_slices(
             continue
         if partition in draft.seen:
             raise MalformedCommand(
-                "a segment may have only one slice per partition; put its batches together"
+                "A segment may have only one slice per partition; put its batches together"
             )
         draft.seen.add(partition)
         draft.decide_slice(partition, source, named_first, named_last, first, last)
@@ -952,7 +952,7 @@ class _Replay:
     @cython.cfunc
     @cython.exceptval(-1)
     def note_stable(self, partition: object, second: cython.longlong) -> cython.int:
-        """Do what Partition.note_stable does; all partitions get the same number, which is then in the CPU's cache."""
+        """Do what Partition.note_stable does. All partitions get the same number, which is then in the CPU's cache."""
         history = partition.history
         offsets = history.offsets
         stable: cython.longlong = (
@@ -972,7 +972,7 @@ class _Replay:
     def append_extent(
         self, partition: object, table: object, at: cython.Py_ssize_t
     ) -> cython.longlong:
-        """Append one extent and return its size; add its offsets to the ranges of its transaction."""
+        """Append one extent and return its size. Add its offsets to the ranges of its transaction."""
         if cython.compiled:
             row: cython.p_uchar = self.source.data + at
             base_offset: cython.longlong = int64_of(row + 28)  # noqa: F821
@@ -1090,7 +1090,7 @@ class _Replay:
         first: cython.Py_ssize_t,
         last: cython.Py_ssize_t,
     ) -> cython.int:
-        """Give the partition a new version; if it is watched, write the delta, with the extents in [first, last)."""
+        """Give the partition a new version. If it is watched, write the delta with the extents in [first, last)."""
         version: cython.longlong = partition.version
         partition.version = version + 1
         if not self.watched or partition.key not in self.watched:
@@ -1112,7 +1112,7 @@ def replay_slices(state: object, slices: bytes, now_ms: cython.longlong) -> tupl
     """Append the slices of a serialized SegmentRecorded to their partitions, and remember their batches.
 
     Return the number of extents, and SessionResponse.partitions as bytes: the deltas for watchers. Raises KeyError if a
-    partition does not exist, and ValueError if an extent overlaps the one before.
+    partition does not exist, and ValueError if an extent overlaps the previous one.
     """
     source = _Source(slices)
     inner = _Source(slices)

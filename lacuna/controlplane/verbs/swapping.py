@@ -44,10 +44,10 @@ _MERGED: Final = frozenset(
 
 
 def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
-    """Replace extents, in each partition whose extents are still exactly the planned ones.
+    """Replace extents in each partition whose extents are still exactly the planned ones.
 
-    A command with a known segment is a retry: it changes nothing, and is told the outcome of the first one. If the
-    command is refused for every partition, its segments are garbage from the start.
+    A command with a known segment is a retry: it changes nothing, and returns the outcome of the first one. If the
+    command is rejected for every partition, its segments are garbage from the start.
     """
     state = turn.state
     object_sizes = _object_sizes(command)
@@ -75,7 +75,7 @@ def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
 
 
 def _count(turn: Turn, command: SwapExtents, record: ExtentsReplaced, codes: Sequence[int]) -> None:
-    """Count what is about to be replaced, for those who look."""
+    """Count the data that is about to be replaced, for overviews."""
     run = MergeRun(
         at_ms=turn.now_ms,
         is_compaction=any(wanted.fence for wanted in command.partitions),
@@ -134,13 +134,9 @@ def _check_swap(
             "a swap must name the extents that it replaces or their digest, not both"
         )
     if not 0 <= wanted.compacted_to <= max(0, wanted.swap.end_offset):
-        raise MalformedCommand(
-            "compacted_to must not lie beyond the end of the range that is replaced"
-        )
+        raise MalformedCommand("compacted_to must not exceed the end of the replaced range")
     if not 0 <= wanted.log_start_offset <= max(0, wanted.swap.end_offset):
-        raise MalformedCommand(
-            "log_start_offset must not lie beyond the end of the range that is replaced"
-        )
+        raise MalformedCommand("log_start_offset must not exceed the end of the replaced range")
     _check_extents(wanted.swap.extents, object_sizes)
     _check_range(wanted)
 
@@ -185,7 +181,7 @@ def _check_range(wanted: SwapPartition) -> None:
 def _judge_swap(
     state: State, wanted: SwapPartition, is_known: bool, now_ms: int
 ) -> ErrorCode | None:
-    """Return None if the swap is to be done, ErrorCode.NONE if it was done before (a retry), else an error code."""
+    """Return None for a valid new swap, ErrorCode.NONE for one that was already done (a retry), or an error code."""
     partition = state.partitions.get(key_of(wanted.partition))
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -193,7 +189,8 @@ def _judge_swap(
     start, stop = partition.extents.range_of(swap.first_offset, swap.end_offset)
     is_empty = start == stop
     if is_known or is_empty:
-        # There is nothing to replace in an empty range. A swap without new extents was done there, or retention did it.
+        # An empty range has nothing to replace. Either a swap without new extents was already done, or retention
+        # emptied it.
         is_done = stop - start == len(swap.extents.sizes)
         is_done = is_done and partition.extents.slice(start, stop) == swap.extents
         return ErrorCode.NONE if is_done else ErrorCode.PLAN_STALE
@@ -210,8 +207,8 @@ def _judge_swap(
 def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, now_ms: int) -> bool:
     """Whether everything that the swap removes from the front of the log was not live or has expired.
 
-    Only the plan knows which records are superseded, so `compacted_to` is trusted. Retention is checked again, since
-    its configs may have changed since the plan was made.
+    Only the plan knows the superseded records, so `compacted_to` is trusted. Retention is checked again, since its
+    configs may have changed since the plan was made.
     """
     log_start_offset = wanted.log_start_offset
     if log_start_offset > partition.log_start_offset:
@@ -223,7 +220,7 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
 
 
 def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop: int) -> bool:
-    """Whether the extents with index in [start, stop) are those that the swap's fence names."""
+    """Whether the extents with index in [start, stop) are those that the swap's fence identifies."""
     if wanted.fence:
         return partition.extents.fence(start, stop) == wanted.fence
     if stop - start != len(wanted.replaced.sizes):
@@ -232,7 +229,7 @@ def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop
 
 
 def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) -> None:
-    """Replace extents with merged or compacted ones, which are in new objects."""
+    """Replace extents by merged or compacted ones, which are in new objects."""
     live: Counter[SegmentKey] = Counter()
     for each in record.partitions:
         extents = each.swap.extents
@@ -244,7 +241,7 @@ def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) 
 
 
 def _swap(state: State, record: PartitionSwap) -> References:
-    """Replace the extents of a partition; return the references of those that are gone."""
+    """Replace the extents of a partition, and return the references of the removed ones."""
     partition = state.partitions[key_of(record.partition)]
     swap, extents = record.swap, partition.extents
     start, stop = extents.range_of(swap.first_offset, swap.end_offset)

@@ -12,18 +12,18 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 def set_time(now_ms: int) -> Decision:
-    """Decide that the time is `now_ms`, whatever it was. Only for a state that serves nobody yet."""
+    """Set the time to `now_ms`, regardless of its current value. Only for a state that serves no clients yet."""
     return Decision(records=[JournalRecord(time_set=TimeSet(), now_ms=now_ms)])
 
 
 def pause(turn: Turn, by_ms: int) -> None:
-    """Add a time in which nothing could be heard to leases, sessions, transactions and pins."""
+    """Extend leases, sessions, transactions and pins by a time in which nothing could be heard."""
     times.pause(turn.state, by_ms)
     prolong_pins(turn, by_ms)
 
 
 def replay_time_set(state: State, _record: TimeSet, now_ms: int) -> None:
-    """Set the time; what is said to have happened later happened now."""
+    """Set the time. Events recorded at later times count as happening now."""
     if now_ms < state.clock_ms:
         hold_back(state, now_ms)
     state.clock_ms = now_ms

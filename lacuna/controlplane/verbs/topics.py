@@ -63,9 +63,9 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def create_topics(turn: Turn, command: CreateTopics) -> Reply:
-    """Create topics. Each one succeeds or fails on its own; topics with the same name all fail.
+    """Create topics. Each one succeeds or fails independently; topics with the same name all fail.
 
-    A command that would make more than MAX_NEW_PARTITIONS partitions creates none.
+    A command that would create more than MAX_NEW_PARTITIONS partitions creates none.
     """
     times = Counter(topic.name for topic in command.topics)
     total = sum(_count(wanted) for wanted in command.topics if _count(wanted) > 0)
@@ -98,25 +98,25 @@ def _check_total(state: State, new_partitions: int) -> None:
     if new_partitions > MAX_NEW_PARTITIONS:
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
-            f"One request can create at most {MAX_NEW_PARTITIONS} partitions, not {new_partitions}: "
-            "send several.",
+            f"One request can create at most {MAX_NEW_PARTITIONS} partitions, not "
+            f"{new_partitions}: send several requests.",
         )
     if new_partitions and len(state.partitions) + new_partitions > MOST_PARTITIONS:
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
-            f"A cluster has at most {MOST_PARTITIONS} partitions, and has {len(state.partitions)}: "
-            "delete topics first.",
+            f"A cluster can have at most {MOST_PARTITIONS} partitions, and already has "
+            f"{len(state.partitions)}: delete topics first.",
         )
 
 
 def _check_share(turn: Turn, payer: str, new_partitions: int) -> None:
-    """Raise Refused if so many partitions more are too many for the principal to which they are charged."""
+    """Raise Refused if this many more partitions exceed the share of the principal that is charged for them."""
     share = turn.groups.settings.share_of(MOST_PARTITIONS)
     if not turn.state.topic_owners.has_share(payer, new_partitions, share):
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
-            f"The topics of one principal have at most {share} partitions (principal.max.percent): "
-            "delete some.",
+            f"The topics of one principal may have at most {share} partitions "
+            "(principal.max.percent): delete some.",
         )
 
 
@@ -176,9 +176,9 @@ def _check_name(name: str) -> None:
 
 
 def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
-    """Delete topics by id. Each one succeeds or fails on its own; an id that is repeated fails the second time.
+    """Delete topics by id. Each one succeeds or fails independently; a repeated id fails the second time.
 
-    Those that would delete more than MAX_NEW_PARTITIONS partitions at once are left out, to be asked for again.
+    Topics that would make more than MAX_NEW_PARTITIONS deleted partitions are skipped, and must be requested again.
     """
     results: list[TopicResult] = []
     left = MAX_NEW_PARTITIONS
@@ -205,7 +205,7 @@ def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
 
 
 def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
-    """Add partitions to topics; their number never decreases. Each topic succeeds or fails on its own."""
+    """Add partitions to topics; their number never decreases. Each topic succeeds or fails independently."""
     times = Counter(topic.name for topic in command.topics)
     total = sum(_increase(turn.state, wanted) for wanted in command.topics)
     charged: Counter[str] = Counter()
@@ -314,7 +314,7 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
     for index in range(len(topic.partitions), count):
         key = (topic.topic_id, index)
         partition = Partition(key, history_of(key, next_second_ms(now_ms)))
-        # Before its topic, nothing is known of a partition; before it was added to one, there was none.
+        # Before its topic, a partition has no history; before it was added to one, it had no records.
         partition.history.begin_empty(now_ms // 1000 if is_new else 0)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
@@ -325,7 +325,8 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
 def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> None:
     """Remove topics and everything about them (S6).
 
-    Ticks release the references of many extents. Ongoing transactions keep their partitions; their ends pass over them.
+    Ticks release the references of many extents. Ongoing transactions keep their partitions, which are ignored when the
+    transactions end.
     """
     delta = state.cluster_changed()
     gone: list[References] = []

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: what joins a transaction (S4, S9)."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: partitions and groups that join a transaction (S4, S9)."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
 def join_partitions(
     turn: Turn, producer_id: int, transaction: int, partitions: Iterable[TopicPartition]
 ) -> None:
-    """Journal that partitions join the producer's transaction, which begins with that if it is not open."""
+    """Journal that partitions join the producer's transaction, and begin the transaction if it is not open."""
     joined = TransactionJoined(
         producer_id=producer_id, transaction=transaction, partitions=partitions
     )
@@ -128,7 +128,7 @@ def _join_group(turn: Turn, found: TransactionalId, group_id: str) -> None:
 def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
     """Store offsets as pending in a transaction, after checking the transaction and then the group (S9, S26).
 
-    With TV2 the group joins the transaction first, also if its offsets are then refused, as in Kafka (KIP-890).
+    With TV2, the group joins the transaction first, even if its offsets are then rejected, as in Kafka (KIP-890).
     """
     try:
         found = _authenticate(
@@ -191,7 +191,9 @@ def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -
 
 
 def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
-    """Kafka requires READ on the topics; the sink keeps its progress under topics that it only writes to."""
+    """Return the needs. Kafka requires READ on the topics; the sink stores its progress under topics that it only
+    writes to.
+    """
     yield from _needs_for_group(command, state)
     yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)
 

@@ -1,4 +1,4 @@
-"""A turn: a decision in the making, with what a verb can read and what it has produced so far."""
+"""A turn: a decision in progress, with the state that a verb reads and the records that it has written so far."""
 
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.state.group_topics import TopicsOfGroups
@@ -20,7 +20,7 @@ class Turn:
 
     def __init__(self, state: State, context: Context, principal: str = NOBODY) -> None:
         self.state = state
-        self.principal = principal  # of the client that asked
+        self.principal = principal  # of the client that sent the command
         self.context = context
         self.now_ms = context.now_ms  # the control plane's clock
         self.records: list[JournalRecord] = []
@@ -34,7 +34,7 @@ class Turn:
 
     @property
     def topics(self) -> TopicsOfGroups:
-        """The cluster's topics as groups see them."""
+        """The cluster's topics in the form that groups use."""
         return TopicsOfGroups(self.state)
 
     def journal(self, record: JournalRecord) -> None:

@@ -1,7 +1,7 @@
 """The row of a verb, which stands beside the function that decides it.
 
 `machine` finds the rows in `VERBS` of each module of this package, and the functions that replay journal records in
-`REPLAYS`. What a client needs to know about a verb is an option of its line in control.proto.
+`REPLAYS`. Properties of a verb that clients need are options of its line in control.proto.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,12 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 class Verb(NamedTuple):
-    """What the control plane knows about a verb; its name is that of the function.
+    """The properties of a verb, whose name is that of the function.
 
-    If `decide` returns None, the command is parked: a later decision answers it. The reply of a verb that only `looks`
-    leaves without a proof that this control plane still leads. So it may be a lease old if two lead at a time, against
-    all rules. `needs` is what a job needs; without it, the verb is for agents and control planes alone.
+    If `decide` returns None, the command is parked, and a later decision answers it. The reply of a verb that only
+    `looks` is sent without a proof that this control plane still leads, so it may be a lease old if two lead at the
+    same time by mistake. `needs` returns the rights that a job needs; without it, only agents and control planes may
+    use the verb.
     """
 
     decide: Callable[[Turn, Any], Reply | None]

@@ -1,4 +1,4 @@
-"""Drops idempotence windows: those that were not used for long, and those that are too many (S8, S10)."""
+"""Drops idempotence windows that were unused for long or exceed the bounds (S8, S10)."""
 
 from collections.abc import Iterable
 from heapq import nsmallest
@@ -17,19 +17,19 @@ from lacuna.controlplane.v1.journal_pb2 import (
 )
 from lacuna.controlplane.verbs.turn import Turn
 
-#: Which share of a full partition's windows is dropped at once, and of all windows, so that finding the oldest costs
-#: little for each new one.
+#: The share of a full partition's windows, and of all windows, that is dropped at once, so that finding the oldest
+#: costs little for each new one.
 _SHARE_OF_PARTITION: Final = 16
 _SHARE_OF_ALL: Final = 256
 
-#: How many windows are looked at for each that is to go. Those of open transactions stay.
+#: The number of windows examined for each one to drop. Those of open transactions stay.
 _LOOKS: Final = 4
 
 
 def tick_producers(turn: Turn) -> None:
-    """Drop windows that are too many, and expire those not used for producer.id.expiration.ms.
+    """Drop windows beyond the bounds, and expire those unused for producer.id.expiration.ms.
 
-    Producer ids are as old as the hour in which they were given out, and so are windows; it can be an hour longer.
+    The ages of producer ids and windows are known to the hour, so expiration may be up to an hour late.
     """
     turn.state.windows.release(MAX_PER_TICK)
     dropped = _surplus(turn.state)
@@ -39,14 +39,14 @@ def tick_producers(turn: Turn) -> None:
 
 
 def make_room(turn: Turn) -> None:
-    """Drop windows that are too many since the last commit. So they never exceed their bound by more than one adds."""
+    """Drop windows that exceed the bounds since the last commit, so that one commit at most exceeds them."""
     windows = turn.state.windows
     if windows.grown:
         _drop(turn, _surplus(turn.state))
 
 
 def _surplus(state: State) -> dict[ProducerWindow, None]:
-    """Return the windows to drop since a partition, or all of them together, have too many."""
+    """Return the windows to drop because a partition, or all of them together, have too many."""
     windows, settings = state.windows, state.windows.settings
     found: dict[ProducerWindow, None] = {}
     for key in windows.take_grown():

@@ -132,7 +132,7 @@ async def test_a_control_plane_of_a_later_contract_is_left(
         client = wire.client(give_up_after=0.2)
         client.start()
         expected = (
-            "it speaks versions 2 to 3 of the contract between control planes and agents, and this process 1 to 1: "
+            "it supports versions 2 to 3 of the contract between control planes and agents, and this process 1 to 1: "
             "upgrade this process"
         )
         while expected not in await refusal(client):
@@ -152,7 +152,7 @@ async def test_a_client_of_an_earlier_contract_is_told_so(
     await wire.up()
     client = wire.client(give_up_after=0.2)
     client.start()
-    while "this client does not fit: it speaks versions 1 to 1" not in (
+    while "this client is not compatible: it supports versions 1 to 1" not in (
         said := await refusal(client)
     ):
         await asyncio.sleep(0.001)
@@ -368,8 +368,8 @@ async def test_without_a_control_plane_for_long_calls_fail_at_once(wire: Wire) -
     ]
     for result in await asyncio.gather(*waiting, return_exceptions=True):
         assert isinstance(result, ControlPlaneUnavailable)
-        assert "is it running?" in str(result)
-    while "is it running" in str(client._failure):
+        assert "check that it is running" in str(result)
+    while "check that it is running" in str(client._failure):
         await asyncio.sleep(0.001)
     with pytest.raises(ControlPlaneUnavailable, match="no control plane answers at unix:"):
         await client.call(heartbeat())

@@ -160,7 +160,7 @@ async def test_a_late_append_of_an_old_leader_is_refused(bucket: FaultyBucket) -
         await old.append([b"late", b"later"], before.fencing_token)
     with pytest.raises(JournalFenced):
         old.append([b"later still"], before.fencing_token)
-    with pytest.raises(JournalFenced, match="its epoch is 2 now, and not ours, 1"):
+    with pytest.raises(JournalFenced, match="its epoch is now 2, and this one's is 1"):
         await old.renewer(before.fencing_token).renew()
     assert await new.append([b"b"], after.fencing_token) == 2
     await old.close()
@@ -264,7 +264,7 @@ async def test_a_contender_that_slept_through_a_trim_does_not_lead(bucket: Fault
     await second.store_snapshot(Snapshot(9, (b"",)))
     await second.store_snapshot(Snapshot(11, (b"",)))
     woken.set()
-    with pytest.raises(JournalInUse, match="another control plane was quicker to take over"):
+    with pytest.raises(JournalInUse, match="another control plane took over first"):
         await opening
     assert (2, True) in appends_of(bucket)
     assert await second.append([b"12"], after.fencing_token) == 12
@@ -307,7 +307,7 @@ async def test_one_append_at_a_time(bucket: FaultyBucket) -> None:
     with pytest.raises(JournalInUse, match="already open"):
         await journal.open(None)
     first = journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalError, match="an append is under way already"):
+    with pytest.raises(JournalError, match="an append is already under way"):
         journal.append([b"b"], opened.fencing_token)
     assert await first == 1
     # Beside a renewal.
@@ -346,7 +346,7 @@ async def test_an_append_that_is_never_answered_is_in_doubt(
     await journal.append([b"a"], opened.fencing_token)
     bucket.fail("create", fault, "journal/appends/")
     bucket.choose = lambda operation, key: BucketFault.REFUSED
-    expected = "Whether positions 2 to 3 were written shows when"
+    expected = "Reopening the journal shows whether positions 2 to 3 were"
     with impatient(), pytest.raises(JournalInDoubt, match=expected):
         await journal.append([b"b", b"c"], opened.fencing_token)
     with pytest.raises(JournalInDoubt):
@@ -400,7 +400,7 @@ async def test_a_manifest_that_was_deleted_ends_the_leadership(bucket: FaultyBuc
     opened = await journal.open(None)
     await journal.append([b"a"], opened.fencing_token)
     bucket.delete([JOURNAL_MANIFEST_KEY])
-    with pytest.raises(JournalFenced, match="somebody has deleted its manifest"):
+    with pytest.raises(JournalFenced, match="its manifest has been deleted"):
         await journal.renewer(opened.fencing_token).renew()
     await journal.close()
     with pytest.raises(JournalLoss, match="journal/manifest is missing: restore it"):
@@ -667,7 +667,7 @@ async def test_an_opening_of_a_contender_that_was_late(
         ({"epoch": "1"}, JournalCorrupt, "journal/manifest is damaged"),
         ({"last": [1]}, JournalCorrupt, "journal/manifest is damaged"),
         ({"address": 1}, JournalCorrupt, "journal/manifest is damaged"),
-        ({"last": [11, 9]}, JournalCorrupt, "are not of one journal"),
+        ({"last": [11, 9]}, JournalCorrupt, "belong to different journals"),
         ({"cluster_id": "theirs"}, JournalForeign, "belongs to cluster theirs, not made"),
     ],
 )
@@ -758,7 +758,7 @@ async def test_a_bucket_that_cannot_be_reached(
     await journal.open(None)
     bucket.choose = lambda operation, key: BucketFault.REFUSED
     with impatient(), caplog.at_level(logging.INFO, "lacuna.controlplane"):
-        with pytest.raises(JournalUnreachable, match="Check that this machine reaches it"):
+        with pytest.raises(JournalUnreachable, match="Check that this machine can reach it"):
             await journal.reader().leader()
         await journal.close()
         with pytest.raises(JournalUnreachable):
@@ -961,7 +961,7 @@ async def test_a_journal_is_not_begun_in_the_bucket_of_another_cluster(
     bucket: FaultyBucket,
 ) -> None:
     claim_store(bucket, "other")
-    with pytest.raises(JournalForeign, match="belongs to cluster other, and the journal is new"):
+    with pytest.raises(JournalForeign, match="belongs to cluster other, but the journal is new"):
         await journal_of(bucket).open(None)
     assert [info.key for info in bucket.list("journal/manifest")] == []
 
@@ -971,7 +971,7 @@ async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
 ) -> None:
     await written(bucket)
     claim_store(bucket, "other")
-    with pytest.raises(JournalForeign, match="cluster other, and the journal is of cluster made"):
+    with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
         await journal_of(bucket).check()
 
 

@@ -151,7 +151,8 @@ async def test_nothing_is_copied_over_a_journal(
     source = make_place("bucket", request)
     source.fill()
     with pytest.raises(
-        JournalForeign, match=r"already holds the journal of cluster .*, and nothing is copied over"
+        JournalForeign,
+        match=r"already holds the journal of cluster .*, which a copy does not overwrite",
     ):
         await copy_journal(source.source(), place.target())
     assert machine.snapshot((await replayed(place.journal())).state) == before
@@ -313,7 +314,7 @@ async def test_what_does_not_read_back_as_it_was_is_not_finished(golden: Place) 
             state = replace(found.snapshot, parts=(machine.snapshot(machine.State()),))
             return replace(found, snapshot=state)
 
-    with pytest.raises(JournalCorrupt, match="does not give back what was written"):
+    with pytest.raises(JournalCorrupt, match="does not return what was written"):
         await copy_journal(golden.source(), Forgetful(target, lambda _: None))
     with pytest.raises(JournalUnfinished):
         await SqliteJournal(target.name, str).open(None)
@@ -324,7 +325,7 @@ async def test_a_bucket_of_another_cluster_is_no_target(
 ) -> None:
     bucket = make_place("bucket", request)
     claim_store(bucket.bucket, "other")
-    with pytest.raises(JournalForeign, match="belongs to cluster other, and the journal is of"):
+    with pytest.raises(JournalForeign, match="belongs to cluster other, but the journal is of"):
         await copy_journal(golden.source(), bucket.target())
     assert [each.key for each in bucket.bucket.list("journal/")] == []
 
@@ -337,7 +338,7 @@ async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
     async with golden.source() as source:
         cluster_id = source.opened.cluster_id
     await BucketSnapshots(bucket.bucket, BUCKET).store(Snapshot(99, (b"state",)), cluster_id)
-    with pytest.raises(JournalForeign, match=r"a snapshot at position 99 .* ends at 22: is this"):
+    with pytest.raises(JournalForeign, match=r"a snapshot at position 99 .* ends at 22. Check"):
         await copy_journal(golden.source(), bucket.target())
     with pytest.raises(JournalUnfinished):
         await bucket.journal().open(None)
@@ -346,7 +347,7 @@ async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
 @pytest.mark.parametrize("name", [".snapshots", ".acknowledged"])
 async def test_a_file_beside_a_lost_journal_is_not_copied_over(tmp_path: Path, name: str) -> None:
     (tmp_path / f"journal.db{name}").touch()
-    with pytest.raises(JournalForeign, match=rf"{name} is of another journal: move it away"):
+    with pytest.raises(JournalForeign, match=rf"{name} belongs to another journal: move it away"):
         async with SqliteTarget(str(tmp_path / "journal.db")):
             raise AssertionError
 
@@ -373,7 +374,7 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
     assert await in_database.newest() == 0
     assert (await replayed(journal())).position == 24
     # Whoever does not name the bucket is told to.
-    with pytest.raises(JournalError, match="If its snapshots are in a bucket, name that"):
+    with pytest.raises(JournalError, match="If its snapshots are in a bucket, name the bucket"):
         async with place.source():
             raise AssertionError
 

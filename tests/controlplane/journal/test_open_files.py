@@ -51,7 +51,9 @@ async def test_it_is_noticed_though_nobody_asks_for_anything(
     path = tmp_path / "journal.db"
     running = await serve(f"unix:{tmp_path}/s", str(path), ServiceSettings())
     path.unlink()
-    with pytest.raises(JournalError, match=r"Nothing is acknowledged any more: stop all that uses"):
+    with pytest.raises(
+        JournalError, match=r"Nothing is acknowledged any more: stop everything that uses"
+    ):
         async with asyncio.timeout(60):
             await running.failed()
     await running.close()

@@ -234,7 +234,7 @@ async def test_one_append_at_a_time(database: str) -> None:
     with pytest.raises(JournalInUse, match="already open"):
         await journal.open(None)
     first = journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalError, match="an append is under way already"):
+    with pytest.raises(JournalError, match="an append is already under way"):
         journal.append([b"b"], opened.fencing_token)
     assert await first == 1
     assert await journal.append([b"b"], opened.fencing_token) == 2
@@ -379,7 +379,7 @@ async def test_a_reader_follows_beside_the_leader(database: str) -> None:
     await first.store_snapshot(Snapshot(4, (b"four",)))
     assert await second.reader.load_snapshot() == Snapshot(4, (b"four",))
     for after_position in (0, 1):
-        with pytest.raises(JournalTrimmed, match=f"followed position {after_position} has been"):
+        with pytest.raises(JournalTrimmed, match=f"after position {after_position} have been"):
             [each async for each in second.reader.read(after_position)]
     # One that has slept for so long finds no append of its own, since that was trimmed too, and nothing was replaced.
     with pytest.raises(JournalTrimmed):
@@ -401,10 +401,10 @@ async def test_a_bucket_of_another_cluster_is_refused_before_anything_is_made(
             database, lambda: "made", snapshots=snapshots_at(place, bucket), place=place
         )
 
-    with pytest.raises(JournalForeign, match="belongs to cluster other, and the journal is new"):
+    with pytest.raises(JournalForeign, match="belongs to cluster other, but the journal is new"):
         await journal().check()
     await written(database)
-    with pytest.raises(JournalForeign, match="cluster other, and the journal is of cluster made"):
+    with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
         await journal().check()
 
 
@@ -421,7 +421,9 @@ async def test_an_append_whose_connection_is_ended_is_in_doubt(
     append = journal.append([b"b", b"c"], opened.fencing_token)
     [pid] = await wait_until_blocked(admin)
     await admin.execute("SELECT pg_terminate_backend($1)", pid)
-    with pytest.raises(JournalInDoubt, match="Whether positions 2 to 3 were written shows when"):
+    with pytest.raises(
+        JournalInDoubt, match="Reopening the journal shows whether positions 2 to 3 were"
+    ):
         await append
     with pytest.raises(JournalInDoubt):
         journal.append([b"d"], opened.fencing_token)
@@ -489,7 +491,7 @@ async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
         if is_cut:
             line.cut()
         why = "connection" if is_cut else "no answer in time"
-        with pytest.raises(JournalInDoubt, match=rf"middle of an append \(.*{why}.*2 to 3"):
+        with pytest.raises(JournalInDoubt, match=rf"during an append \(.*{why}.*2 to 3"):
             await append
         monkeypatch.undo()
         await journal.close()
@@ -700,7 +702,9 @@ async def test_a_server_without_room_says_so(database: str, admin: Connection) -
         "CREATE TRIGGER fails BEFORE INSERT ON lacuna.appends"
         " FOR EACH ROW WHEN (new.last = 2) EXECUTE FUNCTION fail()"
     )
-    with pytest.raises(JournalError, match=r"no space left\. Give the server more room") as raised:
+    with pytest.raises(
+        JournalError, match=r"no space left\. Free resources on the server"
+    ) as raised:
         await journal.append([b"a", b"b"], opened.fencing_token)
     assert not isinstance(raised.value, JournalInDoubt)
     await journal.close()
@@ -765,7 +769,7 @@ async def test_a_pooler_that_refuses_settings_is_called_one(
         "unsupported startup parameter: default_transaction_isolation"
     )
     monkeypatch.setattr(asyncpg, "connect", AsyncMock(side_effect=refusal))
-    with pytest.raises(JournalRefused, match="A pooler such as pgbouncer refuses settings"):
+    with pytest.raises(JournalRefused, match="A pooler such as pgbouncer rejects settings"):
         await journal_of(database).check()
 
 
@@ -853,7 +857,7 @@ async def test_a_write_that_no_standby_has_does_not_count(
     admin = await waits(without_standby, url)
     appending = other.append([b"b"], opened.fencing_token)
     await cancelled(admin)
-    with pytest.raises(JournalInDoubt, match="outlive a failover"):
+    with pytest.raises(JournalInDoubt, match="survive a failover"):
         await appending
     await admin.close()
 
@@ -928,7 +932,7 @@ async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: s
     assert await journal.append([b"between"], opened.fencing_token) == 10001
     await trimming
     assert [batch.position for batch in await batches(journal, 9500)] == [10000, 10001]
-    with pytest.raises(JournalTrimmed, match="what followed position 0 has been deleted"):
+    with pytest.raises(JournalTrimmed, match="the records after position 0 have been deleted"):
         await batches(journal)
     await journal.close()
 

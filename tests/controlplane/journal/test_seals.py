@@ -218,7 +218,9 @@ async def test_a_snapshot_of_what_was_lost_is_not_used(
     caplog.set_level(logging.WARNING)
     assert same(await kept.followed(), histories.cluster.state)
     [message] = [each.message for each in caplog.records]
-    assert f"the snapshot at position {second} is not used, as the journal has something" in message
+    assert (
+        f"the snapshot at position {second} is not used, because the journal has another" in message
+    )
     assert same(await kept.led(), histories.cluster.state)
     third = await kept.snapshot(monkeypatch)
     assert same(await kept.followed(), histories.cluster.state)
@@ -352,12 +354,14 @@ async def test_a_database_does_not_go_on_with_the_snapshots_of_another(
     await other.append(histories.lost[:2])
     await other.snapshot(monkeypatch)
     assert same(await other.followed(), (await other.led()))
-    with pytest.raises(JournalLoss, match=r"is of another journal \(do --journal and --store go"):
+    with pytest.raises(
+        JournalLoss, match=r"belongs to another journal \(check that --journal and --store"
+    ):
         await one.followed()
     # A leader that had followed before has not loaded it.
     await one.append(histories.now)
     assert same(await one.followed(), histories.cluster.state)
-    assert "of another journal of the cluster (run control planes on one" in caplog.text
+    assert "another journal of the cluster (run control planes on only one" in caplog.text
     await one.snapshot(monkeypatch)
     caplog.clear()
     assert same(await one.followed(), histories.cluster.state)
@@ -378,7 +382,7 @@ async def test_a_journal_that_was_trimmed_below_says_that_its_snapshots_are_gone
         await other.append([record])
         await other.snapshot(monkeypatch)
     await one.append(histories.now[1:])
-    with pytest.raises(JournalCorrupt, match="are they in a bucket that --store does not name"):
+    with pytest.raises(JournalCorrupt, match="name it with --store"):
         await one.followed()
 
 

@@ -43,7 +43,7 @@ def test_what_is_not_there_cannot_be_released_nor_added_twice() -> None:
     for key in [(1, 4), (2, 5)]:
         with pytest.raises(KeyError):
             table.release([References([key[0]], [key[1]])], 0)
-    with pytest.raises(ValueError, match="sequence 5 was added before"):
+    with pytest.raises(ValueError, match="sequence 5 was already added"):
         table.add((1, 5), 10, 1, 0)
     table.release([References([1], [5])], 7)
     table.forget((1, 5))

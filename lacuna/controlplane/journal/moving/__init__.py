@@ -1,1 +1,1 @@
-"""Moves a journal to another place, and begins one anew after a loss."""
+"""Moves a journal to another place, and restarts one after a loss."""

@@ -1,4 +1,4 @@
-"""How a journal begins that goes on where another one ends."""
+"""The beginning of a journal that continues another one."""
 
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -10,8 +10,8 @@ from lacuna.controlplane.journal.journal import Snapshot
 class Beginning:
     """The first content of a journal: a snapshot, and no records after it.
 
-    Its leaders have epochs greater than `epoch`, which was the last one's elsewhere, and its records have positions
-    greater than the snapshot's.
+    Its leaders have epochs greater than `epoch`, the last one of the other journal. Its records have positions greater
+    than the snapshot's.
     """
 
     cluster_id: str
@@ -20,11 +20,11 @@ class Beginning:
 
 
 class Target(Protocol):
-    """A place where a journal is to begin. Use it as a context manager, and call `write` and then `finish` once.
+    """A place where a journal will begin. Use it as a context manager, and call `write` and then `finish` once.
 
-    On entry it makes sure that there is nothing, except for a copy that was interrupted. It raises JournalInUse if
-    another copy is under way to here, and other JournalErrors. Until `finish` every control plane refuses what is
-    there, and another copy begins anew.
+    On entry, it makes sure that the place is empty, except for an interrupted copy. It raises JournalInUse if another
+    copy to this place is under way, and other JournalErrors. Until `finish`, every control plane rejects the contents,
+    and another copy starts from the beginning.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Target(Protocol):
         ...
 
     async def read_back(self) -> Beginning:
-        """Read what is there, as a control plane would. Raises JournalError if that is not what was written."""
+        """Read the contents as a control plane would. Raises JournalError if they differ from what was written."""
         ...
 
     async def finish(self) -> None:
@@ -48,5 +48,8 @@ class Target(Protocol):
 
 
 def occupied(name: str, cluster_id: str, remedy: str) -> str:
-    """Say that there is a journal already where one is to begin."""
-    return f"{name} already holds the journal of cluster {cluster_id}, and nothing is copied over it: {remedy}"
+    """Return the error for a place that already has a journal."""
+    return (
+        f"{name} already holds the journal of cluster {cluster_id}, which a copy does not "
+        f"overwrite: {remedy}"
+    )

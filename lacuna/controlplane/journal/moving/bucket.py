@@ -1,7 +1,7 @@
 """A journal in the bucket that begins with a snapshot.
 
-The manifest comes first, in a format that every version refuses, and is replaced at the end, both under a condition.
-Its one append is an opening: the next leader's has the number after it.
+The manifest comes first, in a format that every version rejects, and is replaced at the end; both writes are
+conditional. Its only append is an opening. The next leader's opening has the number after it.
 """
 
 import secrets
@@ -58,7 +58,7 @@ class BucketTarget:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Nothing is held."""
+        """Do nothing, since nothing is held."""
 
     async def _unfinished(self) -> VersionedObject | None:
         """Return the manifest that an earlier copy has left. Raises JournalForeign if there is a journal here."""
@@ -117,23 +117,26 @@ class BucketTarget:
         snapshot = await self._snapshots.load(self._manifest.cluster_id)
         header = await Appends(self._bucket).header_of(self._manifest.last.number)
         if header is None or header.mark != self._manifest.last or snapshot is None:
-            raise JournalCorrupt(f"{self.name} is not what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
         if snapshot.position != header.mark.position:
             raise JournalForeign(
-                f"{self.name} has a snapshot at position {snapshot.position} under journal/snapshots/, and the journal "
-                f"that is copied ends at {header.mark.position}: is this the newest journal of the cluster? If it is, "
-                "move what is under journal/snapshots/ away, and copy again"
+                f"{self.name} has a snapshot at position {snapshot.position} under "
+                f"journal/snapshots/, but the copied journal ends at {header.mark.position}. "
+                "Check that it is the newest journal of the cluster. If so, move the objects "
+                "under journal/snapshots/ away, and copy again"
             )
         return Beginning(self._manifest.cluster_id, header.epoch, snapshot)
 
     async def finish(self) -> None:
-        """Replace the manifest by one that control planes take."""
+        """Replace the manifest by one that control planes accept."""
         data = encode_manifest(replace(self._manifest, changes=2))
         if await self._bucket.replace(JOURNAL_MANIFEST_KEY, data, self._etag) is None:
-            # Perhaps our own attempt, whose answer was lost: nobody else writes these bytes.
+            # Possibly an earlier attempt whose answer was lost, since no other writer writes these bytes.
             found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
             if found is None or found.data != data:
                 raise self._in_use()
 
     def _in_use(self) -> JournalInUse:
-        return JournalInUse(f"another copy to {self.name} is under way: let one of them end first")
+        return JournalInUse(
+            f"another copy to {self.name} is under way: let one of them finish first"
+        )

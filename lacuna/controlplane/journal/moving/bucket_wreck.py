@@ -1,7 +1,7 @@
-"""A journal in the bucket that lost objects, or is older than its records, for example restored to an earlier time.
+"""A journal in the bucket that lost objects, or lacks records, for example after a restore to an earlier time.
 
-Its appends stay where they are; the journal goes on after the last of them, and the manifest says that everything
-before may be deleted. So one conditional PUT decides, and an earlier leader that wakes up finds its number taken.
+Its appends stay in place. The journal continues after the last of them, and the manifest allows the deletion of
+everything before. So one conditional PUT decides, and an earlier leader that wakes up finds its number taken.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _UNKNOWN: Final = Manifest(
 
 @dataclass(slots=True)
 class _Intact:
-    """The records that follow each other from `position` on, and what is known beyond them."""
+    """The consecutive records from `position` on, and what is known beyond them."""
 
     position: int
     reached: int
@@ -91,7 +91,7 @@ class _Intact:
 class BucketWreck:
     """The journal in `bucket`.
 
-    Its manifest is held, or is missing or damaged, which keeps control planes out as well; `etag` is that of a damaged
+    Its manifest is held, or is missing or damaged, which also keeps control planes out. `etag` is that of a damaged
     one.
     """
 
@@ -131,7 +131,9 @@ class BucketWreck:
         return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
 
     async def _fit(self, _: int, seal: Seal) -> Fit:
-        """A snapshot fits unless another append is there: one that is missing or damaged may have been its own."""
+        """Return how a snapshot fits. It does unless another append is there, since a missing or damaged one may have
+        been its own.
+        """
         try:
             header = await Appends(self._bucket).header_of(seal.place)
         except JournalCorrupt:
@@ -151,7 +153,7 @@ class BucketWreck:
                     _take(intact, each, data)
 
     async def begin(self, beginning: Beginning) -> str:
-        """Store the snapshot, close the journal after its last append, and let the manifest say where it begins."""
+        """Store the snapshot, close the journal after its last append, and record its beginning in the manifest."""
         await self._snapshots.store(beginning.snapshot, beginning.cluster_id)
         opening = await self._close(beginning)
         begun = replace(
@@ -173,12 +175,13 @@ class BucketWreck:
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         if found is None or found.data != data:
             raise JournalFenced(
-                f"{self._bucket.name}: somebody else has written {JOURNAL_MANIFEST_KEY}: start again"
+                f"{self._bucket.name}: another process has written {JOURNAL_MANIFEST_KEY}: start "
+                "again"
             )
         return ""
 
     async def _close(self, beginning: Beginning) -> Mark:
-        """Create an opening after the last append of all, whoever writes meanwhile."""
+        """Create an opening after the very last append, regardless of other writers."""
         while True:
             last, after = 0, 0
             while page := await Appends(self._bucket).listed(after):
@@ -212,7 +215,8 @@ async def bucket_wreck(
     if found is None:
         if not await Appends(bucket).listed(0):
             raise JournalError(
-                f"{name}: there is no journal, and so no loss: start without --accept-loss"
+                f"{name}: there is no journal here, so nothing was lost: start without "
+                "--accept-loss"
             )
         problem = f"{JOURNAL_MANIFEST_KEY} is missing"
         yield BucketWreck(bucket, snapshots, None, None, [problem])
@@ -232,7 +236,7 @@ async def bucket_wreck(
 
 
 async def _held(bucket: Bucket) -> HeldManifest:
-    """Take the manifest over from a leader that is silent. Raises JournalInUse if it has changed meanwhile."""
+    """Take the manifest over from a silent leader. Raises JournalInUse if it has changed in the meantime."""
     found = await bucket.load(JOURNAL_MANIFEST_KEY)
     if found is not None:
         before = decode_manifest(found.data)
@@ -248,5 +252,6 @@ async def _held(bucket: Bucket) -> HeldManifest:
         if found is not None and decode_manifest(found.data) == wanted:
             return HeldManifest(bucket, wanted, found.etag)
     raise JournalInUse(
-        f"another control plane has taken over {bucket.name}: stop all of them, and start again"
+        f"another control plane has taken over {bucket.name}: stop all control planes, and start "
+        "again"
     )

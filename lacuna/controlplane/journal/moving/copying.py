@@ -18,7 +18,7 @@ _POSITION: Final = struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What was copied. `digest` is the SHA-256 of the position and of the state, as read back from the target."""
+    """The result of a copy. `digest` is the SHA-256 of the position and of the state, as read back from the target."""
 
     cluster_id: str
     position: int
@@ -26,7 +26,7 @@ class Copied:
 
 
 async def copy_journal(source: AbstractAsyncContextManager[Source], target: Target) -> Copied:
-    """Copy a journal, and compare it with what is read back before any control plane can lead that.
+    """Copy a journal, and compare it with what is read back before any control plane can lead the copy.
 
     Raises JournalError.
     """
@@ -39,7 +39,8 @@ async def copy_journal(source: AbstractAsyncContextManager[Source], target: Targ
         again = await asyncio.to_thread(_restored, found.snapshot)
         if (_described(found, again), found.epoch) != (copied, written.epoch):
             raise JournalCorrupt(
-                f"{target.name} does not give back what was written, so no control plane will lead it: copy again"
+                f"{target.name} does not return what was written, so no control plane will lead "
+                "it: copy again"
             )
         await led.confirm()
         await target.finish()
@@ -54,5 +55,5 @@ def _described(beginning: Beginning, snapshot: Snapshot) -> Copied:
 
 
 def _restored(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot of the state that a snapshot gives: equal states give equal bytes."""
+    """Return the snapshot of the state restored from a snapshot. Equal states give equal bytes."""
     return Snapshot(snapshot.position, tuple(machine.snapshot_parts(restored(snapshot))))

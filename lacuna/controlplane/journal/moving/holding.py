@@ -1,4 +1,4 @@
-"""Holds a shared journal that no control plane is to lead meanwhile."""
+"""Holds a shared journal so that no control plane can lead it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,17 +14,17 @@ _LOOK_MS: Final = 100
 
 
 async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) -> None:
-    """Wait until nobody leads, or the leader has been silent for `lease` seconds. Raises JournalInUse if it is not."""
+    """Wait until there is no leader, or it has been silent for `lease` seconds. Raises JournalInUse otherwise."""
     silent = -1.0
     while True:
         leader = await reader.leader()
         if leader is None or leader.silent >= lease:
             return
-        # Of a leader that says nothing it grows with each look.
+        # The silence of a leader that does nothing grows with each look.
         if leader.silent <= silent:
             who = f"the control plane at {leader.address}" if leader.address else "another command"
             raise JournalInUse(
-                f"{who} is at work on this journal: stop it and all other control planes first"
+                f"{who} uses this journal: stop it and all other control planes first"
             )
         silent = leader.silent
         await clock.sleep(_LOOK_MS)
@@ -32,9 +32,9 @@ async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) ->
 
 @asynccontextmanager
 async def renewing(renewer: Renewer, lease: float, clock: Clock) -> AsyncIterator[None]:
-    """Run the body, and renew meanwhile as a leader does.
+    """Run the body, and renew the lease as a leader does.
 
-    If that fails, another one may lead. The body has to find that out when it matters.
+    If a renewal fails, another writer may lead. The body has to check that when it matters.
     """
     work = partial(renew_forever, renewer, LeasedTenure(clock, lease), clock, lease)
     async with beside_the_loop(work, clock, lease):

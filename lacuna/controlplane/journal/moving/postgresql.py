@@ -29,13 +29,13 @@ _FINISH: Final = "UPDATE lacuna.journal SET format_version = $1"
 
 
 class PostgresqlTarget:
-    """The database at `url`. The snapshot is there too, wherever later ones will be."""
+    """The database at `url`. The snapshot is stored there too, regardless of where later ones will be."""
 
     def __init__(self, url: str) -> None:
         self.name = name_of(url)
         self._url = url
         self._snapshots = PostgresqlSnapshots(url)
-        #: In the tables until they are finished: another copy to here makes tables of its own.
+        #: In the tables until they are finished. Another copy to this place creates new tables.
         self._copy = f"copy {secrets.token_hex(8)}"
 
     async def __aenter__(self) -> Self:
@@ -44,10 +44,10 @@ class PostgresqlTarget:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Nothing is held."""
+        """Do nothing, since nothing is held."""
 
     async def _is_unfinished(self, connection: Connection) -> bool:
-        """Whether an earlier copy has made tables here. Raises JournalForeign if they are a journal's."""
+        """Whether an earlier copy has created tables here. Raises JournalForeign if they belong to a journal."""
         if not await is_there(connection):
             return False
         try:
@@ -59,7 +59,7 @@ class PostgresqlTarget:
         raise JournalForeign(occupied(self.name, cluster_id, remedy))
 
     async def write(self, beginning: Beginning) -> None:
-        """Make the tables and store the snapshot."""
+        """Create the tables and store the snapshot."""
         async with connected(self._url) as connection, connection.transaction():
             if await self._is_unfinished(connection):
                 await connection.execute("DROP SCHEMA lacuna CASCADE")
@@ -81,15 +81,17 @@ class PostgresqlTarget:
             raise self._in_use()
         snapshot = await self._snapshots.load(row["cluster_id"])
         if snapshot is None or snapshot.position != row["position"]:
-            raise JournalCorrupt(f"{self.name} is not what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
         return Beginning(row["cluster_id"], row["epoch"], snapshot)
 
     async def finish(self) -> None:
-        """Give the journal its format, in a transaction in which nobody else can have begun another copy."""
+        """Give the journal its format, in a transaction that excludes other copies."""
         async with connected(self._url) as connection, connection.transaction():
             if await connection.execute(_RELEASE, self._copy) != "UPDATE 1":
                 raise self._in_use()
             await connection.execute(_FINISH, FORMAT_VERSION)
 
     def _in_use(self) -> JournalInUse:
-        return JournalInUse(f"another copy to {self.name} is under way: let one of them end first")
+        return JournalInUse(
+            f"another copy to {self.name} is under way: let one of them finish first"
+        )

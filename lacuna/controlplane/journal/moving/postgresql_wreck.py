@@ -1,4 +1,4 @@
-"""A journal in PostgreSQL that is damaged or older than its records, for example restored from a dump."""
+"""A journal in PostgreSQL that is damaged or lacks records, for example after a restore from a dump."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -60,7 +60,9 @@ class PostgresqlWreck:
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
-        """A snapshot fits unless another append is there: one that is ahead of the tables has what they lost."""
+        """Return how a snapshot fits. It does unless another append is there; one ahead of the tables has what they
+        lost.
+        """
         async with connected(self._url) as connection:
             found = await fit(connection, position, seal)
         return Fit.BESIDE if found is Fit.BESIDE else Fit.FITS
@@ -75,11 +77,12 @@ class PostgresqlWreck:
         return batches
 
     async def begin(self, beginning: Beginning) -> str:
-        """Put the old tables aside and make new ones, in one transaction."""
+        """Set the old tables aside and create new ones, in one transaction."""
         async with connected(self._url) as connection, connection.transaction():
             if await connection.fetchrow(_LOCK_LEADER, self._opened.fencing_token) is None:
                 raise JournalFenced(
-                    f"another control plane has taken over {self._journal.name}: stop all of them, and start again"
+                    f"another control plane has taken over {self._journal.name}: stop all control "
+                    "planes, and start again"
                 )
             schema = await _free_schema(connection)
             await connection.execute(f"ALTER SCHEMA lacuna RENAME TO {schema}")
@@ -110,7 +113,8 @@ async def postgresql_wreck(
     async with connected(url) as connection:
         if not await is_there(connection):
             raise JournalError(
-                f"{journal.name}: there is no journal, and so no loss: start without --accept-loss"
+                f"{journal.name}: there is no journal here, so nothing was lost: start without "
+                "--accept-loss"
             )
     reader = journal.reader()
     try:

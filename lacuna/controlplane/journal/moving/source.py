@@ -1,6 +1,6 @@
 """A journal that is copied, or whose time is set.
 
-This process leads it meanwhile, so that no control plane can begin to.
+This process leads it during that time, so that no control plane can.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +21,7 @@ from lacuna.controlplane.journal.replica import Replica
 
 
 class Source:
-    """A journal that a lock keeps others out of, and what it held when it was opened."""
+    """A journal that a lock protects from others, and its contents when it was opened."""
 
     def __init__(self, opened: OpenedJournal, replica: Replica, journal: Journal) -> None:
         self.opened = opened
@@ -34,23 +34,23 @@ class Source:
         await self._journal.append(records, self.opened.fencing_token)
 
     def take_snapshot(self) -> Snapshot:
-        """Return everything as a snapshot, once: the state, which may be large, is dropped."""
+        """Return everything as a snapshot. Call it only once, since it drops the state, which may be large."""
         replica, self._replica = self._replica, Replica()
         return Snapshot(replica.position, tuple(machine.snapshot_parts(replica.state)))
 
     async def confirm(self) -> None:
-        """Raise JournalFenced unless it is still led, and so has not changed."""
+        """Raise JournalFenced unless this process still leads it, so that it has not changed."""
 
 
 class LeasedSource(Source):
-    """A journal that others may take over if it is not renewed."""
+    """A journal that others may take over if its lease is not renewed."""
 
     def __init__(self, opened: OpenedJournal, replica: Replica, journal: SharedJournal) -> None:
         super().__init__(opened, replica, journal)
         self._shared = journal
 
     async def confirm(self) -> None:
-        """Make sure that no other one has taken over. Raises JournalError."""
+        """Make sure that no other process has taken over. Raises JournalError."""
         await self._shared.confirm(self.opened.fencing_token)
 
 
@@ -70,7 +70,7 @@ async def locked_source(journal: Journal) -> AsyncIterator[Source]:
 async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[Source]:
     """Run the body while this process leads `journal`.
 
-    Raises JournalInUse as soon as the leader is heard of, and other JournalErrors.
+    Raises JournalInUse as soon as the leader renews, and other JournalErrors.
     """
     replica = await _followed(journal, clock)
     opened = await journal.open(None)
@@ -82,14 +82,16 @@ async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[S
 
 
 async def _followed(journal: SharedJournal, clock: Clock) -> Replica:
-    """Replay a journal before it is led, since to restore a large state takes longer than a lease."""
+    """Replay a journal before leading it, since restoring a large state takes longer than a lease."""
     replica = Replica()
     reader = journal.reader()
     try:
         await wait_for_silence(reader, journal.lease, clock)
         await replica.catch_up(reader)
     except JournalTrimmed as error:
-        raise JournalError(f"{error}. If its snapshots are in a bucket, name that") from error
+        raise JournalError(
+            f"{error}. If its snapshots are in a bucket, name the bucket with --store"
+        ) from error
     finally:
         await reader.close()
     if not replica.position:
@@ -98,7 +100,7 @@ async def _followed(journal: SharedJournal, clock: Clock) -> Replica:
 
 
 def _nothing() -> JournalError:
-    return JournalError("there is no journal: nothing was changed")
+    return JournalError("there is no journal at this place, so nothing was changed")
 
 
 async def _replayed(journal: Journal, replica: Replica, opened: OpenedJournal) -> Replica:

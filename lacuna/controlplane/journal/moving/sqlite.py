@@ -47,12 +47,12 @@ class SqliteTarget:
         os.close(self._lock)
 
     def _check_free(self) -> None:
-        """Raise JournalForeign unless there is nothing, or an unfinished copy."""
+        """Raise JournalForeign unless the place is empty or has an unfinished copy."""
         if not os.path.exists(self.name):
             for path in (snapshots_path(self.name), witness_path(self.name)):
                 if os.path.exists(path):
                     raise JournalForeign(
-                        f"{path} is of another journal: move it away, or give another path"
+                        f"{path} belongs to another journal: move it away, or give another path"
                     )
             return
         connection = connect_read_only(self.name)
@@ -72,7 +72,7 @@ class SqliteTarget:
 
     def _write(self, beginning: Beginning) -> None:
         with errors_of(self.name):
-            # The journal itself goes last, which marks the others as an unfinished copy's.
+            # The journal itself comes last. Without it, the others count as an unfinished copy.
             for path in (
                 witness_path(self.name),
                 *_files(snapshots_path(self.name)),
@@ -111,7 +111,7 @@ class SqliteTarget:
             finally:
                 connection.close()
         if snapshot is None or snapshot.position != position:
-            raise JournalCorrupt(f"{self.name} is not what was written: copy again")
+            raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
         return Beginning(stored["cluster_id"], stored["fencing_token"], snapshot)
 
     async def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""A shared journal that is damaged or outdated, as an operator goes on without what is missing."""
+"""A damaged or outdated shared journal, which an operator continues without its missing records."""
 
 from typing import Protocol
 
@@ -16,9 +16,9 @@ class Wreck(Protocol):
         ...
 
     async def begin(self, beginning: Beginning) -> str:
-        """Begin the journal anew, in one step, and say where the old one is kept; "" if nowhere.
+        """Restart the journal in one step, and return where the old one is kept; "" if nowhere.
 
-        Raises JournalFenced if a control plane has taken over meanwhile, and other JournalErrors.
+        Raises JournalFenced if a control plane has taken over in the meantime, and other JournalErrors.
         """
         ...
 
@@ -38,6 +38,6 @@ async def newest_intact(
 
 
 def nothing_intact(name: str, problems: list[str]) -> JournalCorrupt:
-    """The error of a journal of which nothing can be read."""
+    """Return the error for a journal that cannot be read at all."""
     said = "; ".join(problems) or "it is empty"
     return JournalCorrupt(f"{name}: no part of the journal can be read ({said})")

@@ -1,8 +1,8 @@
-"""Reading a partition's log: which of its extents are live, and how they are read.
+"""Reads a partition's log: finds its live extents, and plans their reads.
 
-Everything that reads a log uses this folder: fetches, lookups by time, explanations, merges, compaction, Spark and
-the audit.
+All code that reads a log uses this folder: fetches, lookups by time, explanations, merges, compaction, Spark and the
+audit.
 
-`live` tells which extents are live and which are dead, and `fates` what becomes of each range of offsets. `pieces`
-describes extents as something to read. `reads` plans which pieces are read together, and says why a read failed.
+`live` finds live and dead extents, and `fates` the fate of each range of offsets. `pieces` describes extents to read.
+`reads` groups pieces into reads, and classifies failures.
 """

@@ -1,7 +1,7 @@
-"""How far a reader is behind: what a read_committed consumer still gets, in offsets and in time.
+"""How far a reader is behind: the records that a read_committed consumer still gets, in offsets and in time.
 
 Aborted records, holes and control records are not counted, so that a consumer that has read everything is not behind.
-What belongs to an ongoing transaction, or lies behind the first record of one, cannot be read yet and is not counted.
+Records of an ongoing transaction, or after the start of one, cannot be read yet and are not counted.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -9,12 +9,13 @@ from typing import Final, NamedTuple, Protocol
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import live_slices
 
-#: A timestamp of LAG - p in ListOffsets asks how far a reader at position p is behind (adr/0041). No time is so early.
+#: A timestamp of LAG - p in ListOffsets asks how far a reader at position p is behind (adr/0041). Real times are never
+#: that early.
 LAG: Final = -(1 << 62)
 
 
 class Behind(NamedTuple):
-    """How many offsets are left to read, and the largest timestamp (ms) of the extent that the first of them is in.
+    """The number of offsets left to read, and the largest timestamp (ms) in the extent with the first of them.
 
     The timestamp is -1 if nothing is left. An extent's records were written by one flush, or have been merged.
     """
@@ -23,7 +24,7 @@ class Behind(NamedTuple):
     timestamp_ms: int = -1
 
     def seconds(self, now_ms: int) -> float:
-        """For how long the first extent has been left to read; 0 if nothing is."""
+        """How long the first extent has been left to read; 0 if nothing is left."""
         return max(now_ms - self.timestamp_ms, 0) / 1000 if self.offsets else 0.0
 
 
@@ -44,10 +45,10 @@ class Log(Protocol):
 
 
 def behind(log: Log, position: int, limit: int | None = None) -> Behind:
-    """Return what a read_committed consumer that goes on at `position` has left to read.
+    """Return what a read_committed consumer that continues at `position` has left to read.
 
-    That ends at the last stable offset, or at `limit`. Extents are added up by slices of their columns: with a hundred
-    thousand that takes two milliseconds.
+    It ends at the last stable offset, or at `limit`. Extents are summed by slices of their columns, which takes 2 ms
+    for a hundred thousand.
     """
     extents = log.extents
     position = max(position, log.log_start_offset)
@@ -58,7 +59,7 @@ def behind(log: Log, position: int, limit: int | None = None) -> Behind:
     for first, end in live_slices(extents, log.dead, start, stop):
         if timestamp_ms < 0:
             timestamp_ms = extents.max_timestamps[first]
-            # What was read of an extent before is not left. No other one can contain the position.
+            # The part of an extent that was already read is not left. No other extent can contain the position.
             offsets -= max(position - extents.base_offsets[first], 0)
         offsets += sum(extents.next_offsets[first:end]) - sum(extents.base_offsets[first:end])
     return Behind(offsets, timestamp_ms)

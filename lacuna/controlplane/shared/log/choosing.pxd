@@ -1,4 +1,5 @@
-# What `choosing.py` calls in its compiled form. Pointers, since Cython's memoryviews take seconds to compile.
+# The C functions that `choosing.py` calls in its compiled form. They use pointers, since Cython's memoryviews take
+# seconds to compile.
 
 from lacuna.logstore.records.integers cimport numbers_of
 

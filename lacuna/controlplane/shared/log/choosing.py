@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The loops over extents that each fetch makes: one source, compiled by Cython or run by Python as it is."""
+"""The loops over extents that each fetch runs: one source, compiled by Cython or interpreted by Python."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def count_common(
     index: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return how many rows of `mine` from `first` on are the same as those of `theirs` from `index` on.
+    """Return how many rows of `mine` from `first` on equal those of `theirs` from `index` on.
 
-    Both are columns of the same types, in the same order. Looks at `count` rows, up to the first that differs. Raises
+    Both are columns of the same types, in the same order. Compares `count` rows, up to the first difference. Raises
     ValueError if there are fewer.
     """
     i: cython.Py_ssize_t
     if len(mine) != len(theirs):
-        raise ValueError("there are more columns of one than of the other")
+        raise ValueError("one has more columns than the other")
     for i in range(len(mine)):
         count = lacuna_common(mine[i], first, theirs[i], index, count)
     return count
@@ -55,7 +55,9 @@ def _first_at_least(
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return the first index in [start, stop) with at least this value, `stop` if there is none; looks nearby first."""
+    """Return the first index in [start, stop) with at least this value, or `stop` if there is none. Searches nearby
+    first.
+    """
     step: cython.Py_ssize_t = 1
     middle: cython.Py_ssize_t
     while start < stop and column[min(start + step, stop) - 1] < value:
@@ -85,9 +87,9 @@ def choose_live(
     """Choose live extents in order, from those with index in [start, stop), until they reach `max_bytes`.
 
     An extent is dead if its base offset lies in one of the ranges [firsts[i], ends[i]), which are in order and
-    disjoint. `size` is what counts before the first one, which is chosen whatever its size. All columns are array("q").
-    Returns three: the indexes, an array("q"); the size with them; and the index of the first live extent that was not
-    chosen, `stop` if there is none. Raises ValueError if a column is too short.
+    disjoint. `size` is the size before the first one, which is always chosen. All columns are array("q"). Returns the
+    indexes as an array("q"), the size including them, and the index of the first live extent that was not chosen, or
+    `stop` if there is none. Raises ValueError if a column is too short.
     """
     if start < 0 or stop > len(base_offsets) or stop > len(sizes) or len(firsts) != len(ends):
         raise ValueError("the columns of the extents are too short")

@@ -1,4 +1,4 @@
-"""Computes what becomes of each range of a partition's offsets when a consumer reads past it."""
+"""Computes the fate of each range of a partition's offsets when a consumer reads past it."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -9,7 +9,7 @@ from lacuna.controlplane.shared.log.live import runs
 
 
 class Fate(StrEnum):
-    """What becomes of a range of offsets when a read_committed consumer passes it."""
+    """The fate of a range of offsets when a read_committed consumer passes it."""
 
     DELIVERED = "delivered"
     DROPPED = "dropped"
@@ -34,9 +34,9 @@ def fates(
     end_offset: int,
     last_stable_offset: int,
 ) -> Iterator[FatedRange]:
-    """Yield the extents and holes in [first_offset, end_offset) with their fates, in order; extents are not cut.
+    """Yield the extents and holes in [first_offset, end_offset) with their fates, in order. Extents are not cut.
 
-    A dead extent is dropped, even after `last_stable_offset`; a live one that ends after it is undecided.
+    A dead extent is dropped, even after `last_stable_offset`. A live one that ends after that offset is undecided.
     """
     reached = first_offset
     start, stop = extents.first_ending_after(first_offset), extents.first_at_or_after(end_offset)

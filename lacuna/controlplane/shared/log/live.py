@@ -11,7 +11,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 
-# How many extents' timestamps are compared at once.
+# The number of extents whose timestamps are compared at once.
 _STEP: Final = 1024
 
 
@@ -30,7 +30,7 @@ def dead_slices(
         first_offset, end_offset = firsts[index], ends[index]
         if first_offset > last:
             return
-        # Where many short transactions follow each other, the next extents are mostly the right ones.
+        # If many short transactions follow each other, the next extents are mostly the right ones.
         if bases[start] < first_offset:
             start += 1
             if bases[start] < first_offset:
@@ -84,7 +84,7 @@ def late_extents(
 
 
 def live_mask(extents: ExtentTable, dead: DeadRanges, start: int, stop: int) -> bytearray:
-    """Return a byte for each extent with index in [start, stop): 1 if it is live, else 0."""
+    """Return a byte for each extent with index in [start, stop): 1 if it is live, otherwise 0."""
     mask = bytearray(b"\1") * (stop - start)
     for first, end in dead_slices(extents, dead, start, stop):
         mask[first - start : end - start] = bytes(end - first)

@@ -1,4 +1,4 @@
-"""Pieces: extents as something to read, with their place, size and offsets."""
+"""Pieces: extents to read, with their place, size and offsets."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,10 +11,10 @@ from lacuna.controlplane.v1.log_pb2 import Extents
 from lacuna.logstore.objects.reading import take
 from lacuna.logstore.segments.paths import SegmentId, key_in_lease
 
-#: Where the bytes of a piece are, which never change: (lease_id, sequence, position).
+#: The place of a piece's bytes, which never changes: (lease_id, sequence, position).
 Place: TypeAlias = tuple[int, int, int]
 
-#: The columns of an ExtentTable that make a Piece, in the order of its fields.
+#: The columns of an ExtentTable that make up a Piece, in the order of its fields.
 PIECE_COLUMNS: Final = (
     "lease_ids",
     "sequences",
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
     @property
     def has_true_offsets(self) -> bool:
-        """Whether the stored batches contain their real offsets, as those written by merges do."""
+        """Whether the stored batches contain their true offsets, as those written by merges do."""
         return self.flags & FLAG_TRUE_OFFSETS != 0
 
     @property
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
         return key_in_lease(cluster_id, self.lease_id, self.sequence)
 
     def describe(self) -> str:
-        """Describe the piece in words, for error messages."""
+        """Return a description of the piece for error messages."""
         return (
             f"segment {self.segment}, {self.size} bytes at position {self.position} "
             f"(offsets {self.base_offset} to {self.next_offset - 1})"
@@ -73,7 +73,7 @@ class Piece(NamedTuple):
 
 
 class Pieces(Sequence[Piece]):
-    """Pieces of one partition or of several, as columns: many small ones are no objects, and are taken by the slice."""
+    """Pieces of one or several partitions as columns, which avoids many small objects and allows slices."""
 
     __slots__ = PIECE_COLUMNS
 
@@ -98,7 +98,7 @@ class Pieces(Sequence[Piece]):
 
     @classmethod
     def of(cls, pieces: Iterable[Piece]) -> "Pieces":
-        """Make columns of pieces."""
+        """Return the columns of pieces."""
         columns = tuple(zip(*pieces, strict=True)) or ((),) * len(PIECE_COLUMNS)
         return cls(map(array, _TYPECODES, columns))
 
@@ -113,7 +113,7 @@ class Pieces(Sequence[Piece]):
 
     @classmethod
     def joined(cls, parts: "Sequence[Pieces]") -> "Pieces":
-        """Return the pieces of all parts, one after the other."""
+        """Return the pieces of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         joined = [array(typecode) for typecode in _TYPECODES]
@@ -157,7 +157,7 @@ class Pieces(Sequence[Piece]):
         return count_common(piece_columns(self), index, piece_columns(others), at, 1) == 1
 
     def common(self, first: int, others: "Pieces", index: int) -> int:
-        """Return how many of self[first:] are the same as those of others[index:], up to the first that differs."""
+        """Return how many of self[first:] equal those of others[index:], up to the first difference."""
         count = min(len(self) - first, len(others) - index)
         return count_common(piece_columns(self), first, piece_columns(others), index, count)
 

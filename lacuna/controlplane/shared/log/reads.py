@@ -1,4 +1,4 @@
-"""Reads: which pieces one request to the store fetches, the checks of what it returned, and why a read failed."""
+"""Reads: groups pieces into requests to the store, checks the results, and classifies failures."""
 
 import sys
 from array import array
@@ -21,9 +21,9 @@ from lacuna.logstore.records.pieces import walk_pieces
 
 
 class ReadFailure(Enum):
-    """Why pieces could not be read.
+    """The reason why pieces could not be read.
 
-    GONE: their object no longer exists, since it was collected. DAMAGED: the object is not as it was written.
+    GONE: their object no longer exists, since it was collected. DAMAGED: the object differs from what was written.
     UNAVAILABLE: the store could not return them now.
     """
 
@@ -33,7 +33,7 @@ class ReadFailure(Enum):
 
 
 def failure_of(error: ObjectStoreError) -> ReadFailure:
-    """Return what a store's error means for the pieces that were to be read."""
+    """Return the meaning of a store's error for the requested pieces."""
     if isinstance(error, ObjectNotFoundError):
         return ReadFailure.GONE
     if isinstance(error, (DamagedObjectError, ShortReadError)):
@@ -77,8 +77,8 @@ def plan_reads(
 def walk_read(data: WritableBuffer, starts: "array[int]", pieces: Pieces) -> WalkedPieces:
     """Check the batches of `pieces`, and write their offsets into them.
 
-    Piece i begins at starts[i] of `data`; the last item of `starts` is the size of `data`. The result's `errors` say
-    what is wrong with a piece.
+    Piece i begins at starts[i] of `data`; the last item of `starts` is the size of `data`. The result's `errors`
+    describe what is wrong with each piece.
     """
     return walk_pieces(
         data,

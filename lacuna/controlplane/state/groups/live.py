@@ -1,6 +1,6 @@
-"""The volatile part of classic groups: which members are joining or waiting, and the deadlines.
+"""The volatile part of classic groups: members that are joining or waiting, and the deadlines.
 
-Nothing here is journalled. After a restart it is rebuilt from the last journalled generation, with full session
+Nothing here is journalled. After a restart, it is rebuilt from the last journalled generation, with full session
 timeouts (S26).
 """
 
@@ -17,12 +17,12 @@ Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata), the member's pref
 _PROTOCOL_SIZE = 64  # bytes that a protocol takes besides its name and metadata
 
 
-#: About how many bytes a group or a member takes, without what its client chooses.
+#: The approximate bytes of a group or member, without the values that its client chooses.
 SIZE_OF_NAME: Final = 256
 
 
 def size_of(protocols: Protocols) -> int:
-    """Return about how many bytes the protocols take."""
+    """Return the approximate bytes that the protocols take."""
     return sum(len(name) + len(metadata) + _PROTOCOL_SIZE for name, metadata in protocols)
 
 
@@ -58,7 +58,7 @@ class LiveMember:
 
 @dataclass(slots=True, kw_only=True)
 class LiveGroup:
-    """A classic group as it is now, perhaps ahead of its last journalled generation."""
+    """A classic group as it is now, possibly ahead of its last journalled generation."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -70,7 +70,7 @@ class LiveGroup:
     static_members: dict[str, str] = field(default_factory=dict)  # instance id → member id
     pending_joins: dict[str, int] = field(default_factory=dict)  # member id → its deadline
     pending_syncs: set[str] = field(default_factory=set)
-    # The size of all members' protocols in bytes, and how many members speak each protocol.
+    # The size of all members' protocols in bytes, and the number of members that speak each protocol.
     metadata_size: int = 0
     speakers: Counter[str] = field(default_factory=Counter)
     join_deadline_ms: int | None = None
@@ -141,7 +141,7 @@ class LiveGroup:
         return (member for member in self.members.values() if member.join_token is not None)
 
     def have_all_joined(self) -> bool:
-        """Whether all members have joined, and no member id was given out whose JoinGroup is still expected."""
+        """Whether all members have joined, and no JoinGroup is expected under a new member id."""
         return not self.pending_joins and all(
             member.join_token is not None for member in self.members.values()
         )
@@ -151,14 +151,16 @@ class LiveGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether someone who joins with these protocols shares one with all members."""
+        """Whether a joining member with these protocols shares one with all members."""
         if not self.members:
             return bool(protocol_type) and any(True for _ in names)
         common = self._common_protocols()
         return protocol_type == self.protocol_type and any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that all members speak and most of them prefer; in a tie, the one first voted for."""
+        """Return the protocol that all members speak and most of them prefer. In a tie, the first one voted
+        for wins.
+        """
         common = self._common_protocols()
         votes = Counter(
             next(name for name, _ in member.protocols if name in common)
@@ -167,7 +169,7 @@ class LiveGroup:
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else choose a member that has. Return False if none has."""
+        """Keep the leader if it has joined, otherwise choose a member that has. Return False if none has."""
         if self.leader and self.members[self.leader].join_token is not None:
             return True
         joined = next(self.joined_members(), None)
@@ -223,7 +225,7 @@ class LiveGroup:
         self.refresh_due()
 
     def to_generation(self, now_ms: int) -> GroupGeneration:
-        """Return the group as the journal keeps it."""
+        """Return the group as stored in the journal."""
         return GroupGeneration(
             group_id=self.group_id,
             generation_id=self.generation_id,
@@ -282,7 +284,7 @@ class LiveGroups:
     )  # groups whose offsets are still to be checked
 
     def weigh(self, group_id: str) -> None:
-        """Count the bytes of a group's members anew."""
+        """Count the bytes of a group's members again."""
         group = self.groups.get(group_id)
         size = 0
         if group is not None:

@@ -20,18 +20,18 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 
-#: How many offsets get tombstones when a group or topics are deleted. Every control plane on a journal needs the same
-#: number.
+#: The most offsets that get tombstones when a group or topics are deleted. Every control plane on a journal needs the
+#: same number.
 MOST_BURIED: Final = 10_000
-#: How many offsets are serialized at once.
+#: The number of offsets serialized at once.
 _PIECE_OFFSETS: Final = 10_000
 
-#: About how many bytes an offset takes without its metadata.
+#: The approximate bytes of an offset without its metadata.
 _SIZE: Final = 128
 
 
 def size_of_offset(committed: CommittedOffset) -> int:
-    """Return about how many bytes an offset takes once it is stored."""
+    """Return the approximate bytes of a stored offset."""
     return _SIZE + len(committed.metadata)
 
 
@@ -39,8 +39,8 @@ def size_of_offset(committed: CommittedOffset) -> int:
 class StoredOffset:
     """One committed or pending offset. Of two, the one with the higher `sequence` was written later.
 
-    `log_offset` is where it is in __consumer_offsets, once it is committed; nothing else changes. `retention_ms` is how
-    long it is kept after its commit if its client said so, else None.
+    `log_offset` is its offset in __consumer_offsets once it is committed; nothing else changes. `retention_ms` is how
+    long it is kept after its commit if its client set that, otherwise None.
     """
 
     offset: int
@@ -53,7 +53,7 @@ class StoredOffset:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate bytes that it takes."""
         return _SIZE + len(self.metadata)
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:
@@ -83,7 +83,7 @@ class StoredOffset:
         sequence: int,
         log_offset: int = 0,
     ) -> "StoredOffset":
-        """Read the message that journal records and snapshots hold, adding when and where it was written."""
+        """Read the message that journal records and snapshots hold, and add the time and place of the write."""
         return cls(
             offset=committed.offset,
             leader_epoch=committed.leader_epoch,
@@ -108,7 +108,7 @@ class Offsets:
     pending_producers: dict[str, dict[int, None]] = field(default_factory=dict)
     last_sequence: int = 0
     internal: InternalTopics = field(default_factory=InternalTopics)
-    #: Whose the groups are, and their bytes.
+    #: The owners of the groups, and the groups' bytes.
     owners: Owners[str] = field(default_factory=Owners)
     #: The bytes of all offsets.
     size: int = 0
@@ -138,8 +138,9 @@ class Offsets:
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
 
-        As in Kafka, an offset that was committed after the pending one was written is kept. The order is that of
-        the keys, so that each gets the same `log_offset` after a restart: a snapshot has them in that order.
+        As in Kafka, an offset that was committed after the pending one was written is kept. Offsets are committed in
+        the order of the keys, which is their order in a snapshot, so that each gets the same `log_offset` after a
+        restart.
         """
         for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
@@ -159,7 +160,7 @@ class Offsets:
         self._charge(group_id, more)
 
     def hold_back(self, now_ms: int) -> None:
-        """Have nothing be written after `now_ms`, to which the time was set back."""
+        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
         pending = chain.from_iterable(each.values() for each in self.pending.values())
         for offsets in chain(self.committed.values(), pending):
             for stored in offsets.values():
@@ -175,7 +176,9 @@ class Offsets:
             self._drop_pending(producer_id, group_id)
 
     def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
-        """Drop the offsets of deleted topics, including the pending ones (S6). `names` has what the ids were called."""
+        """Drop the offsets of deleted topics, including the pending ones (S6). `names` has the topics' former names by
+        id.
+        """
         left = MOST_BURIED
         found = ((each, _of_topics(offsets, names)) for each, offsets in self.committed.items())
         for group_id, gone in sorted((each, keys) for each, keys in found if keys):
@@ -199,14 +202,14 @@ class Offsets:
         now_ms: int,
         most: int,
     ) -> int:
-        """Write tombstones for the first of these offsets; return how many more may be written.
+        """Write tombstones for the first of these offsets, and return how many more may be written.
 
-        The rest get none: of very many, the oldest would be forgotten at once.
+        The others get none, since the oldest of very many would be dropped at once.
         """
         for key in nsmallest(most, keys):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         if len(keys) > most:
-            self.internal.partition_of_group(group_id).newest = None  # it lists what is gone
+            self.internal.partition_of_group(group_id).newest = None  # it lists removed keys
         return max(0, most - len(keys))
 
     def expire(
@@ -216,7 +219,9 @@ class Offsets:
         name_of: Callable[[bytes], str],
         now_ms: int,
     ) -> None:
-        """Drop offsets that expired or were deleted, including the pending ones. `name_of` names a topic id."""
+        """Drop offsets that expired or were deleted, including the pending ones. `name_of` returns the name of a topic
+        id.
+        """
         keys = [key_of(partition) for partition in partitions]
         offsets = self.committed.get(group_id, {})
         less = 0
@@ -256,7 +261,7 @@ class Offsets:
         yield from self.pending_producers
 
     def pieces(self) -> Iterator[GroupsSnapshot]:
-        """Yield everything in messages that are a snapshot together, in an order that depends only on the content."""
+        """Yield everything in messages that together form a snapshot, in an order that depends only on the content."""
         yield GroupsSnapshot(
             last_sequence=self.last_sequence, internal_topics=self.internal.to_snapshot()
         )
@@ -272,7 +277,7 @@ class Offsets:
                     yield GroupsSnapshot(pending=[pending])
 
     def load(self, piece: GroupsSnapshot) -> None:
-        """Add what a piece of a snapshot has."""
+        """Add the content of a piece of a snapshot."""
         self.last_sequence = piece.last_sequence or self.last_sequence
         if piece.HasField("internal_topics"):
             self.internal.restore(piece.internal_topics)
@@ -316,14 +321,14 @@ class Offsets:
 
 
 def _put(offsets: OffsetsOfGroup, key: PartitionKey, stored: StoredOffset) -> int:
-    """Set an offset, and return how much larger the offsets are now."""
+    """Set an offset, and return the increase in bytes."""
     before = offsets.get(key)
     offsets[key] = stored
     return stored.size - (0 if before is None else before.size)
 
 
 def _drop(offsets: OffsetsOfGroup, key: PartitionKey) -> int:
-    """Remove an offset, and return its size; 0 if there is none."""
+    """Remove an offset, and return its size, or 0 if there is none."""
     dropped = offsets.pop(key, None)
     return 0 if dropped is None else dropped.size
 

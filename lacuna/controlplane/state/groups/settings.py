@@ -32,7 +32,7 @@ class GroupSettings:
     group_max_size: int = setting(
         "group.max.size", 10_000, "The most members of one group.", least=1, most=LARGEST_INT
     )
-    # Kafka waits 3 s for more members. Here groups are small and often in tests, so they do not wait.
+    # Kafka waits 3 s for more members. Lacuna does not wait, since groups are small and often used in tests.
     group_initial_rebalance_delay_ms: int = setting(
         "group.initial.rebalance.delay.ms",
         0,
@@ -77,17 +77,17 @@ class GroupSettings:
 
     # The bytes of the members' metadata, and those of their assignments: in JoinGroup and SyncGroup for a classic
     # group, in the subscriptions for a consumer group (KIP-848). Kafka keeps a generation in one record, so its bound
-    # for all members of a classic group is max.message.bytes, which 500 members that name 200 topics each exceed.
+    # for a classic group is max.message.bytes, which 500 members that name 200 topics each exceed.
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 64 << 20
-    # For consumer groups (KIP-848), whose members do not choose these. A group config sets another.
+    # For consumer groups (KIP-848), whose members do not choose these. A group config overrides them.
     consumer_session_timeout_ms: int = GROUP_CONFIGS[SESSION_TIMEOUT].default
     consumer_heartbeat_interval_ms: int = GROUP_CONFIGS[HEARTBEAT_INTERVAL].default
     # A new member has no id yet, so it cannot send heartbeats while it waits for the others.
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS
 
     def share_of(self, most: int) -> int:
-        """Return how much of a bound one principal may take."""
+        """Return how much of a bound one principal may use."""
         return most * self.principal_max_percent // 100
 
     def __post_init__(self) -> None:
@@ -95,6 +95,7 @@ class GroupSettings:
         least, most = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
         if least > most:
             raise SettingsError(
-                f"group.min.session.timeout.ms is {least} and group.max.session.timeout.ms is {most}: "
-                "no member could join; choose a minimum that is not above the maximum"
+                f"group.min.session.timeout.ms is {least} and group.max.session.timeout.ms is "
+                f"{most}, so no member could join: choose a minimum that does not exceed the "
+                "maximum"
             )

@@ -25,14 +25,14 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: frozenset(),
 }
 
-# The states in which a rebalance can begin; in PREPARING_REBALANCE it has already begun.
+# The states in which a rebalance can begin. In PREPARING_REBALANCE, it has already begun.
 REBALANCEABLE = frozenset(
     state for state, targets in TRANSITIONS.items() if GroupState.PREPARING_REBALANCE in targets
 )
 
 
 class IllegalTransitionError(Exception):
-    """A transition that the table does not list; this is a bug of Lacuna."""
+    """A transition that the table does not list, which indicates a bug in Lacuna."""
 
     def __init__(self, group_id: str, source: GroupState, target: GroupState) -> None:
         super().__init__(f"group {group_id!r} cannot go from {source} to {target}")

@@ -1,4 +1,4 @@
-"""All groups and their offsets: the durable state and the volatile state."""
+"""All groups and their offsets: the durable and the volatile state."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,27 +32,27 @@ class Groups:
     live: LiveGroups = field(default_factory=LiveGroups)
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
-    # Derived from the above: the bytes of each group but its offsets, and of all groups.
+    # Derived from the above: the bytes of each group without its offsets, and of all groups.
     sizes: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
     @property
     def kept_bytes(self) -> int:
-        """About how many bytes of clients are kept: of generations, subscriptions, configs, offsets and joins."""
+        """The approximate bytes kept for clients: generations, subscriptions, configs, offsets and joins."""
         return self.size + self.offsets.size + self.live.size
 
     @property
     def owners(self) -> Owners[str]:
-        """Whose the groups are."""
+        """The owners of the groups."""
         return self.offsets.owners
 
     def payer(self, group_id: str, principal: str) -> str:
-        """Return who is charged what `principal` leaves in a group."""
+        """Return the principal that is charged for `principal`'s data in a group."""
         joined = self.live.owners.payer(group_id, principal)
         return self.owners.payer(group_id, joined)
 
     def has_room(self, group_id: str, more: int, principal: str) -> bool:
-        """Whether a principal can leave so many bytes more in a group."""
+        """Whether a principal can store this many more bytes in a group."""
         most = self.settings.groups_max_bytes
         if more <= 0:
             return True
@@ -64,7 +64,7 @@ class Groups:
         return is_alone or charged + more <= self.settings.share_of(most)
 
     def weigh(self, group_id: str) -> None:
-        """Count the bytes of a group anew, of which something has changed."""
+        """Count the bytes of a changed group again."""
         generation, consumers = self.generations.get(group_id), self.consumers.get(group_id)
         configs = self.configs.get(group_id)
         size = 0 if generation is None else generation.ByteSize()
@@ -117,7 +117,7 @@ class Groups:
         self.weigh(group.group_id)
 
     def forget(self, group_id: str) -> None:
-        """Forget a group of either kind, but not its offsets."""
+        """Remove a group of either kind, but not its offsets."""
         self.generations.pop(group_id, None)
         self.consumers.pop(group_id, None)
         self.live_consumers.pop(group_id, None)
@@ -126,7 +126,7 @@ class Groups:
         self.weigh(group_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Commit a producer's pending offsets, or drop them. Part of replaying the outcome."""
+        """Commit or drop a producer's pending offsets. Part of replaying the outcome."""
         self.offsets.end_transaction(producer_id, committed)
 
     def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
@@ -134,7 +134,7 @@ class Groups:
         self.offsets.forget_topics(names, now_ms)
 
     def hold_back(self, now_ms: int) -> None:
-        """Have nothing be written after `now_ms`, to which the time was set back."""
+        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
         for generation in self.generations.values():
             generation.written_at_ms = min(generation.written_at_ms, now_ms)
         self.offsets.hold_back(now_ms)
@@ -142,7 +142,7 @@ class Groups:
     # For replay and for decisions.
 
     def forget_token(self, token: int) -> None:
-        """Forget a parked command that nobody waits for any more. Its member stays until its session ends."""
+        """Drop a parked command whose caller no longer waits. Its member stays until its session ends."""
         self.live.parked.discard(token)
 
     def exists(self, group_id: str) -> bool:
@@ -166,7 +166,7 @@ class Groups:
         return None
 
     def open(self, group_id: str, now_ms: int) -> LiveGroup:
-        """Return a classic group, loading it from its generation or creating it if necessary."""
+        """Return a classic group, loaded from its generation or created if necessary."""
         group = self.live.groups.get(group_id)
         if group is None:
             generation = self.generations.get(group_id)
@@ -182,7 +182,7 @@ class Groups:
         return group
 
     def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
-        """Return the deadlines of a consumer group, setting full ones if it was restored from the journal."""
+        """Return the deadlines of a consumer group, and set full ones if it was restored from the journal."""
         live = self.live_consumers.get(group.group_id)
         if live is None:
             timeout_ms = self.consumer_session_timeout_ms(group.group_id)
@@ -193,7 +193,7 @@ class Groups:
         return live
 
     def consumer_session_timeout_ms(self, group_id: str) -> int:
-        """Return after how long without a heartbeat a member with the consumer protocol is removed."""
+        """Return how long a member with the consumer protocol may send no heartbeat before it is removed."""
         own = self.configs.get(group_id, {}).get(SESSION_TIMEOUT)
         return self.settings.consumer_session_timeout_ms if own is None else int(own)
 
@@ -203,7 +203,7 @@ class Groups:
         return self.settings.consumer_heartbeat_interval_ms if own is None else int(own)
 
     def pieces(self) -> Iterator[GroupsSnapshot]:
-        """Yield all durable state in messages that are a snapshot together; equal states give equal ones."""
+        """Yield all durable state in messages that together form a snapshot. Equal states give equal messages."""
         for group_id, principal in sorted(self.owners.of.items()):
             yield GroupsSnapshot(owners={group_id: principal})
         for _, generation in sorted(self.generations.items()):
@@ -215,7 +215,9 @@ class Groups:
         yield from self.offsets.pieces()
 
     def load(self, piece: GroupsSnapshot) -> None:
-        """Add what a piece of a snapshot has. Session timeouts start over at the first use or tick after it (S26)."""
+        """Add the content of a piece of a snapshot. Session timeouts restart at the first use or tick after
+        it (S26).
+        """
         for group_id, principal in piece.owners.items():
             self.owners.own(group_id, principal)
         self.offsets.load(piece)

@@ -33,7 +33,7 @@ CONSUMER = "consumer"
 
 
 def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
-    """Describe classic groups and their members; a group that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
+    """Describe classic groups and their members. A group that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
     groups = until_full(command.group_ids, lambda group_id: _describe(turn, group_id))
     return Reply(groups_described=GroupsDescribed(groups=groups))
 
@@ -51,7 +51,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedGroup:
             ),
             state=GroupState.DEAD,
         )
-    # During a rebalance the protocol and the assignments are not settled, so they are not shown.
+    # During a rebalance, the protocol and the assignments are not settled, so they are not shown.
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group_id,
@@ -75,7 +75,7 @@ def _describe_member(group: LiveGroup, member: LiveMember) -> DescribedMember:
 
 
 def list_groups(turn: Turn, command: ListGroups) -> Reply:
-    """List the groups in one of the states and of one of the types, ignoring case; empty lists do not filter."""
+    """List the groups in one of the states and of one of the types, ignoring case. Empty lists do not filter."""
     states = {state.lower() for state in command.states}
     types = {group_type.lower() for group_type in command.types}
     after = command.after if command.HasField("after") else None
@@ -108,7 +108,7 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
     """Delete groups that have no members, with their offsets.
 
-    Those that come after some ten thousand offsets are left out, to be asked for again.
+    Groups after some ten thousand offsets are skipped, and must be requested again.
     """
     deleted: set[str] = set()
     error_codes: list[ErrorCode] = []

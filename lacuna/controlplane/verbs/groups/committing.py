@@ -1,4 +1,6 @@
-"""OffsetCommit, OffsetFetch and TxnOffsetCommit: who may commit offsets (KIP-447 fences members), and reading them."""
+"""OffsetCommit, OffsetFetch and TxnOffsetCommit: checks who may commit offsets (KIP-447 fences members), and reads
+them.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -93,7 +95,7 @@ def _find_writer_error(group: LiveGroup | None, command: OffsetCommit) -> ErrorC
     if error_code:
         return error_code
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member learned of the generation from JoinGroup, and has no assignment in it yet.
+        # The member knows the generation from JoinGroup, and has no assignment in it yet.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -123,7 +125,7 @@ def _find_consumer_txn_writer_error(group: ConsumerGroup, command: TxnOffsetComm
 
 
 def _names_member(command: TxnOffsetCommit) -> bool:
-    """Whether the command names a member. Before TxnOffsetCommit v3 none did; the producer's epoch fences those."""
+    """Whether the command names a member. No TxnOffsetCommit before v3 does; the producer's epoch fences those."""
     return bool(command.generation_id >= 0 or command.member_id or command.group_instance_id)
 
 
@@ -141,7 +143,9 @@ def _find_epoch_error(group: ConsumerGroup, member_id: str, member_epoch: int) -
 
 
 def _is_standalone(group: LiveGroup, generation_id: int) -> bool:
-    """Whether an admin client or a consumer without group management commits, which is allowed without members."""
+    """Whether the commit comes from an admin client or a consumer without group management, and there are no
+    members.
+    """
     return generation_id < 0 and group.state is GroupState.EMPTY
 
 
@@ -216,7 +220,7 @@ def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
     With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT instead.
     """
     if sum(len(each.partitions) for each in command.groups) > MOST_AT_ONCE:
-        raise MalformedCommand(f"one command may name {MOST_AT_ONCE} partitions at most")
+        raise MalformedCommand(f"one command may name at most {MOST_AT_ONCE} partitions")
     groups: list[FetchedGroup] = []
     left = MOST_LISTED
     for entry in command.groups:
@@ -230,7 +234,7 @@ def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
 def _fetch_group(
     turn: Turn, entry: OffsetFetchGroup, require_stable: bool, most: int
 ) -> FetchedGroup:
-    """Return the offsets of a group; if it does not say of which partitions, at most so many."""
+    """Return the offsets of a group, or at most this many if the command names no partitions."""
     consumer = turn.groups.consumers.get(entry.group_id)
     if consumer is not None and (entry.member_id or entry.member_epoch > 0):
         error_code = _find_epoch_error(consumer, entry.member_id, entry.member_epoch)

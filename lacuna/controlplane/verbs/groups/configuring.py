@@ -35,7 +35,11 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
     before = turn.groups.configs.get(command.group_id, {})
     configs = {} if command.replaces_all else before
     if not command.group_id:
-        return _refuse(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        return _refuse(
+            ErrorCode.INVALID_REQUEST,
+            "Apply all changes or none. With `replaces_all`, configs that are not named return "
+            "to their defaults.",
+        )
     if len({change.name for change in command.changes}) < len(command.changes):
         return _refuse(ErrorCode.INVALID_REQUEST, "A config is named twice.")
     try:

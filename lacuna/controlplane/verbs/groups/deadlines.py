@@ -44,9 +44,9 @@ def tick_groups(turn: Turn) -> None:
 
 
 def _check_expiry(turn: Turn) -> None:
-    """Begin to look for offsets past their retention if it is time to, and look at some groups.
+    """Begin to look for offsets past their retention if it is time to, and check some groups.
 
-    A tick looks at OFFSETS_PER_TICK offsets, or one group, and expires MAX_PER_TICK of a group. The next one continues.
+    A tick checks OFFSETS_PER_TICK offsets, or one group, and expires MAX_PER_TICK of a group. The next one continues.
     """
     if turn.context.is_time_doubtful:
         return
@@ -68,7 +68,7 @@ def _check_expiry(turn: Turn) -> None:
 
 
 def _expire_in(turn: Turn, group_id: str, changed: Container[str]) -> bool:
-    """Expire offsets of a group that is not among those `changed` in this turn; return whether there may be more."""
+    """Expire offsets of a group that is not among those `changed` in this turn. Return whether there may be more."""
     consumer = turn.groups.consumers.get(group_id)
     if consumer is None:
         return turn.groups.exists(group_id) and _expire_offsets(
@@ -111,7 +111,7 @@ def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
 
     Return whether there may be more.
 
-    In an empty group the time runs since it became empty, or since the commit if it never had members.
+    In an empty group, the time runs since it became empty, or since the commit if it never had members.
     """
     if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         return _expire_unsubscribed(turn, group)
@@ -134,7 +134,7 @@ def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
 
 
 def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
-    """Expire old offsets of topics that a stable classic group of consumers does not read, if this is known."""
+    """Expire old offsets of topics that a stable classic group of consumers does not read, if its topics are known."""
     topics = subscribed_topics(group)
     if topics is None:
         return False
@@ -143,7 +143,7 @@ def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
 
 
 def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> bool:
-    """Expire old offsets of topics that no member of the consumer group wants, counting from their commit."""
+    """Expire old offsets of topics that no member of the consumer group wants, counted from their commit."""
     offsets = turn.groups.offsets
     expired = _expire_old(turn, group.group_id, lambda each: is_subscribed(turn, group, each))
     is_bare = expired == len(offsets.committed.get(group.group_id, {}))
@@ -153,7 +153,7 @@ def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> bool:
 
 
 def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -> int:
-    """Expire offsets of unwanted topics that were committed longer ago than the retention; return their number."""
+    """Expire offsets of unwanted topics that were committed longer ago than the retention, and return their number."""
     return _expire(
         turn,
         group_id,
@@ -162,14 +162,14 @@ def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -
 
 
 def _is_old(turn: Turn, stored: StoredOffset, since_ms: int) -> bool:
-    """Whether an offset that nobody uses since then is due: by its own retention, which counts from its commit."""
+    """Whether an offset unused since a time has expired. An offset's own retention counts from its commit."""
     if stored.retention_ms is not None:
         return stored.written_at_ms + stored.retention_ms <= turn.now_ms
     return since_ms + turn.groups.settings.offsets_retention_minutes * 60_000 <= turn.now_ms
 
 
 def _expire(turn: Turn, group_id: str, is_old: Callable[[PartitionKey, StoredOffset], bool]) -> int:
-    """Expire at most MAX_PER_TICK offsets that are old and not pending; return their number."""
+    """Expire at most MAX_PER_TICK offsets that are old and not pending, and return their number."""
     offsets = turn.groups.offsets
     are_old = (
         key

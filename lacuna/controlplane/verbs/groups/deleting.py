@@ -23,10 +23,9 @@ from lacuna.controlplane.verbs.verb import Verb
 def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
     """Delete offsets, except of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
 
-    An offset that is pending in a transaction is deleted as well: the commit must not bring it back.
+    An offset that is pending in a transaction is deleted as well, since the commit must not restore it.
 
-    If a group has members but they are not consumers, nothing is deleted (NON_EMPTY_GROUP), as nobody knows what it
-    reads.
+    If a group has members that are not consumers, nothing is deleted (NON_EMPTY_GROUP), since its topics are unknown.
     """
     if not command.group_id:
         return _refuse(ErrorCode.INVALID_GROUP_ID)
@@ -57,7 +56,7 @@ def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
 
 
 def _read_of(turn: Turn, group_id: str, group: LiveGroup | None, named: set[bytes]) -> set[bytes]:
-    """Return those of the named topics that a member of the group is subscribed to."""
+    """Return the named topics that a member of the group is subscribed to."""
     consumer = turn.groups.consumers.get(group_id)
     if consumer is not None:
         return {each for each in named if is_subscribed(turn, consumer, each)}

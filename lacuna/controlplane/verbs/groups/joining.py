@@ -1,4 +1,4 @@
-"""JoinGroup: members join a classic group, or join it again (KIP-394 member ids, KIP-345 static members)."""
+"""JoinGroup: members join or rejoin a classic group (KIP-394 member ids, KIP-345 static members)."""
 
 from typing import Final
 
@@ -30,8 +30,7 @@ from lacuna.controlplane.verbs.groups.waiting import answer_join, answer_sync, p
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: How many characters of a client's own name are in its member id: before JoinGroup v6, strings have at most 32767
-#: bytes.
+#: The characters of a client's own name in its member id: before JoinGroup v6, strings have at most 32767 bytes.
 _LONGEST_NAME: Final = 1000
 
 
@@ -45,7 +44,7 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
     if consumer is not None and consumer.members:
         return classic.join(turn, consumer, command)
     if consumer is not None:
-        # The kind of an empty group is decided by the next member that joins.
+        # The next member that joins an empty group decides its kind.
         keep_generation(turn, LiveGroup(group_id=command.group_id).to_generation(turn.now_ms))
     if command.member_id and not turn.groups.exists(command.group_id):
         return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
@@ -64,14 +63,14 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
 
 
 def _put_out(turn: Turn, group: LiveGroup, member_id: str) -> None:
-    """Remove a member for which there is no room any more, and let the others share its partitions."""
+    """Remove a member for which there is no more room, and let the others share its partitions."""
     remove_member(turn, group, member_id)
     if group.state in REBALANCEABLE:
         prepare_rebalance(turn, group)
 
 
 def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCode:
-    """Return an error code for requests that are invalid whatever the group's state, else NONE."""
+    """Return an error code for requests that are invalid regardless of the group's state, otherwise NONE."""
     if not command.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if not (
@@ -86,9 +85,9 @@ def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCod
 
 
 def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
-    """Whether the group has room for the member: both members and the bytes of their metadata are bounded.
+    """Whether the group has room for the member. The members and the bytes of their metadata are bounded.
 
-    During a rebalance only members that have joined count. Pending member ids are bounded too. The metadata of all
+    During a rebalance, only members that have joined count. Pending member ids are bounded too. The metadata of all
     members must fit in the answer to the leader.
     """
     max_size = turn.groups.settings.group_max_size
@@ -142,8 +141,8 @@ def _join_known(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | Non
 def _is_up_to_date(group: LiveGroup, member: LiveMember, command: JoinGroup) -> bool:
     """Whether the current generation already fits this JoinGroup, so that no rebalance is needed.
 
-    That is so if the answer to an earlier JoinGroup was lost, or if an unchanged follower joins again. The leader joins
-    a stable group again to assign the partitions anew, for instance because a topic has grown.
+    It fits if the answer to an earlier JoinGroup was lost, or if an unchanged follower joins again. The leader joins a
+    stable group again to reassign the partitions, for example because a topic has grown.
     """
     if member.protocols != _protocols_of(command):
         return False
@@ -174,7 +173,7 @@ def _add_member(turn: Turn, group: LiveGroup, command: JoinGroup, member_id: str
 
 
 def _update_member(turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup) -> None:
-    """Store what the member now says of itself. If an older JoinGroup is parked, it gets REBALANCE_IN_PROGRESS."""
+    """Store the member's new protocols. A parked older JoinGroup gets REBALANCE_IN_PROGRESS."""
     answer_join(turn, member, GroupJoined(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     group.change_protocols(member, _protocols_of(command))
     member.session_timeout_ms = command.session_timeout_ms
@@ -210,11 +209,11 @@ def _replace_static(
 def _keep_replacement(
     turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup, old_leader: str
 ) -> Reply | None:
-    """Answer a replaced static member without a rebalance; if it leads, it is told to skip the assignment."""
+    """Answer a replaced static member without a rebalance. If it leads, the answer tells it to skip the assignment."""
     keep_generation(turn, group.to_generation(turn.now_ms))
     reply = joined_reply(group, member)
     if not command.supports_skipping_assignment:
-        # Before v9 a leader always assigns, so it must not learn that it leads.
+        # Before v9, a leader always assigns, so it must not learn that it leads.
         reply.leader = old_leader
         del reply.members[:]
     elif member.member_id == group.leader:
@@ -224,7 +223,7 @@ def _keep_replacement(
 
 
 def _keep_new_id(turn: Turn, group_id: str, old_member_id: str, new_member_id: str) -> None:
-    """Rename the member in the last journalled generation, whatever the result of this rebalance.
+    """Rename the member in the last journalled generation, regardless of this rebalance's result.
 
     Otherwise, after a restart before the next generation, the new id would be fenced and the old one valid.
     """

@@ -32,7 +32,7 @@ from lacuna.controlplane.verbs.verb import Verb
 def find_member_error(group: LiveGroup, member_id: str, group_instance_id: str) -> ErrorCode:
     """Return NONE if the member is in the group, and has the instance id if one is given.
 
-    Return FENCED_INSTANCE_ID if another member has the instance id, else UNKNOWN_MEMBER_ID.
+    Return FENCED_INSTANCE_ID if another member has the instance id, otherwise UNKNOWN_MEMBER_ID.
     """
     if group_instance_id:
         existing = group.static_members.get(group_instance_id)
@@ -74,9 +74,9 @@ def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
 
 
 def _can_keep(turn: Turn, group: LiveGroup, command: SyncGroup) -> bool:
-    """Whether there is room for the assignments that the leader sends; if not, Kafka's answer is the same.
+    """Whether there is room for the leader's assignments. If not, the answer is the same as in Kafka.
 
-    The leader is put out when its time to sync is over, and another member leads.
+    The leader is removed when its time to sync is over, and another member leads.
     """
     settings = turn.groups.settings
     sizes = [
@@ -138,7 +138,7 @@ def _beat(turn: Turn, command: Heartbeat) -> ErrorCode:
 
 @of_one_group
 def leave_group(turn: Turn, command: LeaveGroup) -> Reply:
-    """Remove members, with an error code for each; the others rebalance once."""
+    """Remove members, with an error code for each. The others rebalance once."""
     if not command.group_id:
         return Reply(group_left=GroupLeft(error_code=ErrorCode.INVALID_GROUP_ID))
     consumer = turn.groups.consumers.get(command.group_id)

@@ -22,7 +22,7 @@ def rebalance_or_complete(turn: Turn, group: LiveGroup) -> None:
 
 
 def prepare_rebalance(turn: Turn, group: LiveGroup) -> None:
-    """Have every member join again, and wait as long as the longest rebalance timeout allows."""
+    """Make every member join again, and wait as long as the longest rebalance timeout allows."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -40,7 +40,7 @@ def prepare_rebalance(turn: Turn, group: LiveGroup) -> None:
 
 
 def complete_join_if_all(turn: Turn, group: LiveGroup) -> None:
-    """Complete the join if all members have joined; the first rebalance of an empty group has its own delay."""
+    """Complete the join if all members have joined. The first rebalance of an empty group has a separate delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and not group.is_initial_rebalance
@@ -50,7 +50,7 @@ def complete_join_if_all(turn: Turn, group: LiveGroup) -> None:
 
 
 def end_joining(turn: Turn, group: LiveGroup) -> None:
-    """Handle the deadline for joining: complete the join, or delay a first rebalance to which members still come."""
+    """Handle the deadline for joining: complete the join, or delay a first rebalance that members still join."""
     delay_ms = turn.groups.settings.group_initial_rebalance_delay_ms
     if group.is_initial_rebalance and group.has_new_member and group.initial_remaining_ms > 0:
         group.has_new_member = False
@@ -62,7 +62,7 @@ def end_joining(turn: Turn, group: LiveGroup) -> None:
 
 
 def complete_join(turn: Turn, group: LiveGroup) -> None:
-    """Begin the next generation with the members that joined; dynamic members that did not are removed."""
+    """Begin the next generation with the members that joined. Dynamic members that did not join are removed."""
     group.join_deadline_ms = None
     for member in list(group.members.values()):
         if member.join_token is None and not member.group_instance_id:
@@ -93,7 +93,7 @@ def remove_member(turn: Turn, group: LiveGroup, member_id: str) -> None:
 
 
 def joined_reply(group: LiveGroup, member: LiveMember) -> GroupJoined:
-    """Return the answer to a member's JoinGroup; only the leader gets the list of members."""
+    """Return the answer to a member's JoinGroup. Only the leader gets the list of members."""
     members = joined_members(group) if member.member_id == group.leader else []
     return GroupJoined(
         generation_id=group.generation_id,

@@ -5,7 +5,7 @@ from lacuna.controlplane.verbs.groups.consumer import embedded
 
 
 def subscribed_topics(group: LiveGroup) -> set[str] | None:
-    """Return the names of the topics that any member subscribes to; None if the metadata cannot be read."""
+    """Return the topics that any member subscribes to, or None if the metadata cannot be read."""
     topics: set[str] = set()
     try:
         for member in group.members.values():

@@ -19,7 +19,7 @@ def answer_join(turn: Turn, member: LiveMember, joined: GroupJoined) -> None:
 
 
 def answer_sync(turn: Turn, member: LiveMember, synced: GroupSynced) -> bool:
-    """Answer the member's SyncGroup, if it is parked; return whether it was."""
+    """Answer the member's SyncGroup, if it is parked, and return whether it was."""
     token, member.sync_token = member.sync_token, None
     _complete(turn, token, Reply(group_synced=synced))
     return token is not None

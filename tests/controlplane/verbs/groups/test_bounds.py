@@ -330,6 +330,8 @@ def test_partitions_of_a_cluster_are_bounded() -> None:
     cluster.create("a", 2)
     with (
         mock.patch.object(topics, "MOST_PARTITIONS", 3),
-        pytest.raises(AssertionError, match="at most 3 partitions, and has 2: delete topics first"),
+        pytest.raises(
+            AssertionError, match="at most 3 partitions, and already has 2: delete topics first"
+        ),
     ):
         cluster.create("b", 2)

@@ -1,8 +1,8 @@
 """A consumer group as the journal keeps it, and a draft of its next step.
 
-group.apply(step)              # replay, which is the only way to change a group
-group.to_step()                # the whole group, for a snapshot
-draft = Draft(group_id, base)  # decide on a copy, then journal how it differs: draft.to_step()
+group.apply(step)              # replay, which is the only way to change a group group.to_step()                # the
+whole group, for a snapshot draft = Draft(group_id, base)  # decide on a copy, then journal the difference:
+draft.to_step()
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ class ConsumerGroup:
     assignment_epoch: int = 0
     members: dict[str, Member] = field(default_factory=dict)
     topics: dict[bytes, int] = field(default_factory=dict)  # topic id → partition count
-    # Derived from the members: instance id → member id, and which member holds or is giving up each partition.
+    # Derived from the members: instance id → member id, and the member that holds or is giving up each partition.
     static_members: dict[str, str] = field(default_factory=dict)
     owners: dict[PartitionKey, str] = field(default_factory=dict)
     # The size of all subscriptions, in bytes.
@@ -32,7 +32,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """How far the group has come towards its target assignment."""
+        """The group's progress towards its target assignment."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
@@ -92,7 +92,7 @@ class ConsumerGroup:
 
 
 class Draft:
-    """A consumer group while a decision changes it. It is copied at the first change, and `base` stays as it was.
+    """A consumer group while a decision changes it. It is copied at the first change, and `base` stays unchanged.
 
     `base` is None if there was no consumer group.
     """
@@ -108,11 +108,11 @@ class Draft:
         self.owners = group.owners
         self.topics = group.topics
         self.metadata_size = group.metadata_size
-        # The version of the cluster's topics, if they were looked at.
+        # The version of the cluster's topics, if they were checked.
         self.topics_version: int | None = None
         # The classic group that this consumer group replaces.
         self.upgraded: LiveGroup | None = None
-        # member id → the member before, None if it is new
+        # member id → the previous member, None if it is new
         self.changed: dict[str, Member | None] = {}
 
     def put(self, member: Member) -> None:
@@ -136,7 +136,7 @@ class Draft:
             del self.static_members[instance_id]
 
     def retarget(self, targets: dict[str, Assignment]) -> None:
-        """Give each member its target from `targets`, by member id, or an empty one, as of the group's epoch."""
+        """Give each member its target from `targets`, by member id, or an empty one, for the group's epoch."""
         for member_id, member in list(self.members.items()):
             target = targets.get(member_id, {})
             if target != member.target:
@@ -174,7 +174,7 @@ class Draft:
         return step if is_change else None
 
     def _note(self, member_id: str) -> None:
-        """Note that a member is about to change, and remember how it is in the base."""
+        """Record that a member is about to change, and remember its state in the base."""
         if not self.changed:
             self.members = dict(self.members)
             self.static_members = dict(self.static_members)
@@ -183,7 +183,7 @@ class Draft:
 
 
 def _growth(before: Member | None, now: Member | None) -> int:
-    """Return by how many bytes a group's subscriptions grow. Most changes leave them alone, which costs nothing."""
+    """Return how many bytes a group's subscriptions grow by. Most changes do not affect them, which costs nothing."""
     was = before.subscription if before is not None else None
     is_ = now.subscription if now is not None else None
     if was is is_:

@@ -1,6 +1,6 @@
-"""The volatile part of consumer groups: their deadlines, and who was answered where. It is not journalled (S26).
+"""The volatile part of consumer groups: deadlines, and the sessions of the last answers. It is not journalled (S26).
 
-After a restart every member has its full session timeout, and a member that was revoking partitions has its full
+After a restart, every member has its full session timeout, and a member that was revoking partitions has its full
 rebalance timeout.
 """
 
@@ -17,8 +17,8 @@ class Deadline(IntEnum):
     """The kinds of deadlines: the reason why a member is removed when one passes."""
 
     SESSION = 0  # it sent no heartbeat
-    REVOCATION = 1  # it did not give up partitions that it should
-    JOIN = 2  # a classic member was told of a rebalance and did not join
+    REVOCATION = 1  # it did not give up partitions as requested
+    JOIN = 2  # a classic member received a rebalance and did not join
     SYNC = 3  # a classic member joined and did not fetch its assignment
 
 
@@ -29,7 +29,7 @@ class LiveConsumerGroup:
     deadlines: dict[tuple[str, Deadline], int] = field(default_factory=dict)
     # Member id → the number of the session over which its last heartbeat was answered.
     answered_over: dict[str, int] = field(default_factory=dict)
-    # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
+    # A lower bound of all deadlines. Heartbeats move deadlines later without changing it.
     due_ms: int | None = None
     # How much of `LiveGroups.moved_ms` is in the deadlines.
     moved_ms: int = 0
@@ -48,15 +48,17 @@ class LiveConsumerGroup:
         return live
 
     def expect_heartbeat(self, member: Member, session_timeout_ms: int, now_ms: int) -> None:
-        """Restart the member's session, with its own timeout if it speaks the classic protocol, else the group's."""
+        """Restart the member's session, with its own timeout if it speaks the classic protocol, otherwise the
+        group's.
+        """
         classic = member.subscription.classic
         timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
         self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
 
     def has_heard(self, member_id: str, session: int) -> bool:
-        """Whether a member that is heard over this session certainly has the answer to its last heartbeat.
+        """Whether a member heard over this session certainly has the answer to its last heartbeat.
 
-        An answer to an agent is lost only with its session, and what an agent makes of a lost answer is not known: it
+        An answer to an agent is lost only with its session, and the agent's reaction to a lost answer is unknown: it
         may have sent the heartbeat again, or have answered it itself (adr/0034).
         """
         return self.answered_over.get(member_id) == session
@@ -87,11 +89,11 @@ class LiveConsumerGroup:
             self.set(member_id, kind, deadline_ms)
 
     def clear(self, member_id: str, kind: Deadline) -> None:
-        """Remove a deadline, as the member did what was expected."""
+        """Remove a deadline, because the member did what was expected."""
         self.deadlines.pop((member_id, kind), None)
 
     def forget(self, member_id: str) -> None:
-        """Remove what is kept of a member that left or was removed."""
+        """Remove everything kept for a member that left or was removed."""
         self.answered_over.pop(member_id, None)
         for kind in Deadline:
             self.clear(member_id, kind)

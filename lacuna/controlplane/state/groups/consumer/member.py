@@ -24,7 +24,7 @@ from lacuna.controlplane.v1.groups_pb2 import GroupProtocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classic:
-    """What a member says of itself in addition if it speaks the classic protocol."""
+    """Additional fields of a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -35,7 +35,7 @@ _LONGEST_SHARED: Final = 249
 
 
 def shared_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return topic names as subscriptions hold them: sorted and without duplicates.
+    """Return topic names in the form of subscriptions: sorted and without duplicates.
 
     Most members want the same topics, so equal names are one string. That saves memory, and lets subscriptions be
     compared by comparing pointers.
@@ -46,13 +46,15 @@ def shared_names(names: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)
 def first_equal(name: str) -> str:
-    """Return the first string passed here that is equal to `name`. sys.intern never frees strings in CPython 3.12."""
+    """Return the first string passed here that is equal to `name`. (In CPython 3.12, sys.intern never frees
+    strings.)
+    """
     return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a member says of itself. A string is empty if the member did not give it."""
+    """The subscription that a member declares. A string is empty if the member did not give it."""
 
     group_instance_id: str = ""
     rack_id: str = ""
@@ -109,7 +111,9 @@ class Subscription:
 
 
 def size_of_subscription(subscription: Subscription) -> int:
-    """Return about how many bytes a subscription takes. For a classic member, its protocols count, as in its groups."""
+    """Return the approximate bytes that a subscription takes. For a classic member, its protocols count, as in its
+    groups.
+    """
     if subscription.classic is not None:
         return size_of(subscription.classic.protocols)
     texts = (
@@ -125,9 +129,9 @@ def size_of_subscription(subscription: Subscription) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Current:
-    """The epochs and state of a member, and its partitions: assigned ones, and ones that it was told to give up.
+    """The epochs and state of a member, and its partitions: assigned ones, and ones to give up.
 
-    It owns both kinds, the second until it says that it has given them up.
+    It owns both kinds, the latter until it confirms that it has given them up.
     """
 
     member_epoch: int = JOINING_EPOCH
@@ -160,7 +164,7 @@ class Current:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member. It is immutable; changing a member makes a new one."""
+    """One member. It is immutable; a change creates a new one."""
 
     member_id: str
     subscription: Subscription = field(default_factory=Subscription)
@@ -190,7 +194,7 @@ class Member:
 
     @classmethod
     def from_record(cls, record: ConsumerMember, before: "Member | None" = None) -> "Member":
-        """Read the message that journal records hold; parts that it lacks are taken from `before`."""
+        """Read the message that journal records hold. Missing parts are taken from `before`."""
         before = before or cls(member_id=record.member_id)
         return cls(
             member_id=record.member_id,

@@ -1,6 +1,6 @@
 """The states of a consumer group and of its members, with Kafka's names (KIP-848).
 
-A group's state is not stored but follows from its members and epochs (`ConsumerGroup.state`). A member's state:
+A group's state is not stored, but derived from its members and epochs (`ConsumerGroup.state`). A member's state:
 
     Stable ─► UnrevokedPartitions   it holds partitions that are not in its target, and must give them up first
            ─► UnreleasedPartitions  other members still hold partitions of its target
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class ConsumerGroupState(StrEnum):
-    """How far a group has come towards its target assignment."""
+    """A group's progress towards its target assignment."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"  # the target is older than the group's epoch
@@ -20,7 +20,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class MemberState(StrEnum):
-    """How far a member has come towards its target."""
+    """A member's progress towards its target."""
 
     STABLE = "Stable"
     UNREVOKED_PARTITIONS = "UnrevokedPartitions"

@@ -1,7 +1,7 @@
 """Resolves subscriptions to topics: those with the given names, and those that match a regular expression.
 
-As in Kafka, the expression uses RE2's syntax and must match the whole name of a topic. RE2 matches in a time that is
-linear in the lengths of the name and of the compiled expression, so the size of the latter is bounded.
+As in Kafka, the expression uses RE2's syntax and must match the whole name of a topic. RE2's matching time is linear in
+the lengths of the name and of the compiled expression, so the latter's size is bounded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,12 +10,12 @@ from typing import Any, Final, Protocol
 
 import re2
 
-#: Bytes of memory for a compiled pattern; RE2 refuses patterns that need more.
+#: Bytes of memory for a compiled pattern; RE2 rejects patterns that need more.
 _MAX_PATTERN_MEMORY: Final = 1 << 20
 _MAX_PATTERN_SIZE: Final = 4096
 #: Instructions of a compiled pattern. "(.?){999}" has tens of thousands, and takes 20 ms for each topic name.
 _MAX_PROGRAM_SIZE: Final = 5000
-#: What a Resolver keeps at most: names, topics and characters of expressions, plus _ENTRY_SIZE for each entry.
+#: The bound on a Resolver's cache: names, topics and characters of expressions, plus _ENTRY_SIZE for each entry.
 _MAX_REMEMBERED: Final = 1_000_000
 _ENTRY_SIZE: Final = 64
 
@@ -44,8 +44,8 @@ TopicCounts = Mapping[bytes, int]
 class Resolver:
     """Resolves subscriptions, and caches the results until the topics' version changes.
 
-    The members of a group mostly have equal subscriptions, and each member that joins has all of them resolved. Equal
-    subscriptions get the same object, so that an assignor sees at once that they are equal.
+    The members of a group mostly have equal subscriptions, and each joining member has all of them resolved. Equal
+    subscriptions get the same object, so an assignor recognizes them at once.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What follows from a change in a consumer group: a new epoch, new targets, and the step that is journalled."""
+"""The consequences of a change in a consumer group: a new epoch, new targets, and the journalled step."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ASSIGNORS: Mapping[str, Assign] = {"uniform": assign_uniform, "range": assign_ra
 
 
 def preferred_assignor(members: dict[str, Member]) -> str:
-    """Return the name of the assignor that most members ask for; in a tie, the one listed first in ASSIGNORS."""
+    """Return the assignor that most members ask for. In a tie, the first in ASSIGNORS wins."""
     votes = Counter(
         each.subscription.server_assignor
         for each in members.values()
@@ -33,7 +33,7 @@ def preferred_assignor(members: dict[str, Member]) -> str:
 def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
     """Increase the group's epoch if `has_changed`, or if the topics that its members want have changed.
 
-    Topics are created, grow and are deleted. Checking them costs little while nothing has changed in the cluster.
+    Topics are created, grow and are deleted. Checking them is cheap while nothing has changed in the cluster.
     """
     live = turn.groups.live_consumers.get(draft.group_id)
     version = turn.topics.version
@@ -80,7 +80,7 @@ def _distinct(resolved: Iterable[TopicCounts]) -> Iterable[TopicCounts]:
 
 
 def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
-    """Journal what the draft changed, update the group's deadlines, and return them."""
+    """Journal the draft's changes, update the group's deadlines, and return them."""
     step = draft.to_step()
     if step is not None:
         turn.journal_group(GroupRecord(consumer_group_step=step))

@@ -2,8 +2,8 @@
 
     assign(members, topics) -> member id → target
 
-`members` are Subscribers, with the topics that each wants and its target up to now. `topics` are the partition counts
-of all these topics, in the order of their names.
+`members` are Subscribers, with the topics that each wants and its current target. `topics` has the partition counts of
+all these topics, in the order of their names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +29,8 @@ Assign = Callable[[Sequence[Subscriber], TopicCounts], dict[str, Assignment]]
 def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
     """Assign by `range`: each subscriber of a topic gets one run of its partitions.
 
-    So, for topics with equal partition counts and equal subscribers, records with equal keys go to the same member.
-    Static members come first, ordered by instance id, so that they keep their runs.
+    For topics with equal partition counts and equal subscribers, records with equal keys go to the same member. Static
+    members come first, ordered by instance id, so that they keep their runs.
     """
     ordered = sorted(members, key=_range_order)
     targets: dict[str, dict[bytes, frozenset[int]]] = {each.member_id: {} for each in ordered}
@@ -48,7 +48,7 @@ def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str
 
 
 def subscribers_of(members: Sequence[Subscriber], topics: TopicCounts) -> Mapping[bytes, list[str]]:
-    """Map each topic id to the ids of the members that want it, in the members' order; equal lists are one object.
+    """Map each topic id to the ids of the members that want it, in the members' order. Equal lists are one object.
 
     Members with equal subscriptions are handled together, since there can be many members and many topics.
     """

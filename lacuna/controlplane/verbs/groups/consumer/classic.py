@@ -1,8 +1,8 @@
 """Members of a consumer group that speak the classic protocol, during an upgrade or a downgrade.
 
-They send JoinGroup, SyncGroup and Heartbeat as before, but do not wait for each other: each has its own epoch, which
-it sees as a generation, and is moved one step towards its target whenever it joins. A heartbeat tells it when to join
-again. There is no leader; the coordinator assigns the partitions.
+They send JoinGroup, SyncGroup and Heartbeat as before, but do not wait for each other: each has its own epoch, which it
+sees as a generation, and moves one step towards its target whenever it joins. The answer to a heartbeat says when to
+join again. There is no leader, since the coordinator assigns the partitions.
 """
 
 from dataclasses import replace
@@ -142,7 +142,7 @@ def _first_protocol(member: Member) -> str:
 
 
 def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> Reply:
-    """Decide a SyncGroup, answering at once with the partitions that the member holds."""
+    """Decide a SyncGroup. The answer comes at once, with the partitions that the member holds."""
     try:
         member = _find(group, command)
         first = _first_protocol(member)

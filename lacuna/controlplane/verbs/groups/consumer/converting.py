@@ -1,8 +1,8 @@
-"""Converts groups with their members from the classic to the consumer protocol and back.
+"""Converts groups with members from the classic to the consumer protocol and back.
 
 This is Kafka's default, group.consumer.migration.policy=bidirectional. The first member that speaks the consumer
 protocol upgrades a classic group. When the last such member is gone, the remaining classic members become a classic
-group again. The kind of an empty group is decided by the next member that joins.
+group again. The next member that joins an empty group decides its kind.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,9 +33,9 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 def upgrade(turn: Turn, group: LiveGroup) -> Draft:
     """Return a draft of the consumer group that replaces a classic group with members.
 
-    All members are taken to be stable with their assignments of the last generation. The heartbeat that causes the
-    upgrade increases the epoch, so the classic members join again. Raises Refused if the group has another protocol
-    type, or its members' metadata is malformed.
+    All members count as stable with their assignments of the last generation. The heartbeat that causes the upgrade
+    increases the epoch, so the classic members join again. Raises Refused if the group has another protocol type, or
+    its members' metadata is malformed.
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise Refused(
@@ -65,7 +65,7 @@ def _to_consumer(
     name = group.protocol_name if group.protocol_name in names else names[0]
     subscription = embedded.read_subscription(member.metadata_of(name))
     assigned = ids_of(turn, embedded.read_assignment(member.assignment))
-    # The clients assigned, so two members may have the same partition. Here it has one owner.
+    # Clients made these assignments, so two members may have the same partition. Here, it has one owner.
     own: dict[bytes, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         free = frozenset(each for each in partitions if (topic_id, each) not in taken)
@@ -92,7 +92,7 @@ def _to_consumer(
 
 
 def end_upgrade(turn: Turn, group: LiveGroup) -> None:
-    """Tell the members that wait in the upgraded classic group to join again, and forget that group."""
+    """Tell the members that wait in the upgraded classic group to join again, and drop that group."""
     for member in group.members.values():
         busy = ErrorCode.REBALANCE_IN_PROGRESS
         answer_join(turn, member, GroupJoined(error_code=busy, member_id=member.member_id))
@@ -105,8 +105,8 @@ def is_downgrade(
 ) -> bool:
     """Whether the group becomes classic without the `leaving` members.
 
-    It does if one of them speaks the consumer protocol and all others speak the classic one. There must be others,
-    unless a leaving member `is_replaced` by a classic one, and not more than a classic group can have.
+    It does if one of them speaks the consumer protocol and all others speak the classic one. There must be other
+    members, unless a leaving member `is_replaced` by a classic one, and not more than a classic group can have.
     """
     others = [each for member_id, each in draft.members.items() if member_id not in leaving]
     has_last = not all(draft.members[each].is_classic for each in leaving)
@@ -115,7 +115,7 @@ def is_downgrade(
 
 
 def downgrade(turn: Turn, draft: Draft, *, rebalances: bool) -> None:
-    """Make the group classic, with the members that are still in the draft; all of them speak the classic protocol."""
+    """Make the group classic, with the members still in the draft, all of which speak the classic protocol."""
     group = LiveGroup(
         group_id=draft.group_id,
         state=GroupState.STABLE,
@@ -151,7 +151,7 @@ def _to_classic(turn: Turn, member: Member) -> LiveMember:
 
 
 def classic_assignment(turn: Turn, member: Member) -> bytes:
-    """Encode a classic member's assignment for SyncGroup, in the version of ConsumerProtocol that it speaks."""
+    """Encode a classic member's assignment for SyncGroup, in its version of ConsumerProtocol."""
     classic = member.subscription.classic
     metadata = classic.protocols[0][1] if classic is not None else b"\0\0"
     version = int.from_bytes(metadata[:2], "big")
@@ -164,7 +164,7 @@ def classic_assignment(turn: Turn, member: Member) -> bytes:
 
 
 def ids_of(turn: Turn, partitions: Mapping[str, frozenset[int]]) -> Assignment:
-    """Convert partitions by topic name to an assignment, leaving out topics and partitions that do not exist."""
+    """Convert partitions by topic name to an assignment, without topics and partitions that do not exist."""
     found: dict[bytes, frozenset[int]] = {}
     for name, indexes in partitions.items():
         topic = turn.topics.find(name)

@@ -1,7 +1,7 @@
-"""Reads and writes ConsumerProtocol v0-v3: what classic consumers send each other in JoinGroup and SyncGroup.
+"""Reads and writes ConsumerProtocol v0-v3, which classic consumers send each other in JoinGroup and SyncGroup.
 
-A coordinator needs it if members of both protocols are in one group, and to know the topics that a classic group reads.
-Versions above 3 are read as 3, since each version adds fields after those of the one before.
+A coordinator needs it for groups with members of both protocols, and to find the topics that a classic group reads.
+Versions above 3 are read as 3, since each version adds fields after those of the previous one.
 """
 
 import struct
@@ -23,7 +23,7 @@ class MalformedProtocolError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedSubscription:
-    """The subscription of a member, and the partitions that it owned when it sent it."""
+    """The subscription of a member, and the partitions that it owned when it sent the subscription."""
 
     version: int
     topic_names: tuple[str, ...]
@@ -42,7 +42,8 @@ class _Reader:
         end = self.position + size
         if size < 0 or end > len(self.data):
             raise MalformedProtocolError(
-                f"the field at byte {self.position} needs {size} bytes, and {len(self.data) - self.position} are left"
+                f"the field at byte {self.position} needs {size} bytes, but only "
+                f"{len(self.data) - self.position} are left"
             )
         self.position, start = end, self.position
         return self.data[start:end]
@@ -74,7 +75,9 @@ class _Reader:
         """Read the length of an array. Raises MalformedProtocolError if the bytes cannot hold so many entries."""
         count = self.int32()
         if count > len(self.data):
-            raise MalformedProtocolError(f"an array of {count} in {len(self.data)} bytes")
+            raise MalformedProtocolError(
+                f"an array of {count} entries does not fit into {len(self.data)} bytes"
+            )
         return max(count, 0)
 
     def topic_partitions(self) -> TopicPartitions:
@@ -103,7 +106,7 @@ def read_subscription(data: bytes) -> EmbeddedSubscription:
 
 
 def read_assignment(data: bytes) -> TopicPartitions:
-    """Read a member's assignment; empty bytes are an empty one. Raises MalformedProtocolError."""
+    """Read a member's assignment. No bytes mean an empty one. Raises MalformedProtocolError."""
     if not data:
         return {}
     reader = _Reader(data)

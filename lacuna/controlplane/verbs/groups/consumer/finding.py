@@ -1,4 +1,4 @@
-"""Finds the consumer group and the member that a request names, and refuses what is wrong (KIP-848, KIP-345)."""
+"""Finds the consumer group and member named in a request, and rejects invalid requests (KIP-848, KIP-345)."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
 
 
 def find_or_make_group(turn: Turn, group_id: str) -> Draft:
-    """Return a draft of the group that a member joins: the existing one, a new one, or an upgraded classic group."""
+    """Return a draft of the group that a member joins: an existing one, a new one, or an upgraded classic group."""
     group = turn.groups.consumers.get(group_id)
     if group is not None:
         return Draft(group_id, group)
@@ -53,8 +53,8 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
     if draft.metadata_size > max(before, largest):
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The subscriptions of all members of the consumer group are at most {largest} bytes."
-            " Subscribe to fewer topics, or with SubscribedTopicRegex.",
+            f"The subscriptions of all members of the consumer group may have at most {largest} "
+            "bytes. Subscribe to fewer topics, or use SubscribedTopicRegex.",
         )
     more = draft.metadata_size - before + (0 if is_known else SIZE_OF_NAME)
     if not turn.groups.has_room(draft.group_id, more, turn.principal):
@@ -72,8 +72,8 @@ def check_epoch(
     """Raise Refused if the epoch is not the member's current one.
 
     Its previous epoch is accepted if it owns only partitions that are assigned to it now, because the answer with the
-    current epoch may have been lost. If the member may not have heard the last one, it may also own what that told it
-    to give up, and need not say what it owns.
+    current epoch may have been lost. If the member may have missed the last answer, it may also own the partitions that
+    it should give up, and need not declare what it owns.
     """
     current = member.current
     if member_epoch == current.member_epoch:
@@ -125,8 +125,8 @@ def join_static(
     """Return the static member that joins: a new one, or one that replaces the member with its instance id.
 
     A replacement takes over the target and the partitions of the earlier member. If both speak the consumer protocol
-    and the earlier one has not left, raises Refused with UNRELEASED_INSTANCE_ID, which ends a client. But a member
-    that has just joined, and may not have heard so, joins again.
+    and the earlier one has not left, raises Refused with UNRELEASED_INSTANCE_ID, which ends a client. But a member that
+    has just joined, and may have missed the answer, joins again.
     """
     existing_id = draft.static_members.get(instance_id)
     if existing_id is None:

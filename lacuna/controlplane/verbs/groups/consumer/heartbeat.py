@@ -1,11 +1,11 @@
 """ConsumerGroupHeartbeat: join, stay, leave (KIP-848).
 
-A heartbeat moves its own member by at most one step. It stores what the member says of itself, increases the group's
-epoch if that or the topics changed, computes new targets if they are older than the epoch, and moves the member
-towards its target. A heartbeat that changes nothing is not journalled.
+A heartbeat moves its own member by at most one step. It stores the member's subscription, increases the group's epoch
+if that or the topics changed, computes new targets if they are older than the epoch, and moves the member towards its
+target. A heartbeat that changes nothing is not journalled.
 
-An answer can be lost between here and the agent, which hides that from its client. So a heartbeat that comes over
-another session than the one before is told the member's assignment, and may name its previous epoch (adr/0016).
+An answer can be lost on the way to the agent, which hides this from its client. So a heartbeat over another session
+than the previous one is answered with the member's assignment, and may name its previous epoch (adr/0016).
 """
 
 from collections.abc import Collection
@@ -51,7 +51,7 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 _SAME = -1  # a rebalance timeout with this value did not change
-#: Bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, as it keeps them in one
+#: Bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, since it keeps them in one
 #: record.
 _LARGEST_SUBSCRIPTION = 1 << 20
 
@@ -73,7 +73,7 @@ def consumer_group_heartbeat(turn: Turn, command: ConsumerGroupHeartbeat) -> Rep
 
 
 def _check(command: ConsumerGroupHeartbeat) -> None:
-    """Raise Refused for requests that are invalid whatever the group's state."""
+    """Raise Refused for requests that are invalid regardless of the group's state."""
     if not command.group_id:
         raise Refused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     is_joining = command.member_epoch == JOINING_EPOCH
@@ -90,8 +90,8 @@ def _check(command: ConsumerGroupHeartbeat) -> None:
     if sum(len(name) + 1 for name in command.topic_names) > _LARGEST_SUBSCRIPTION:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
-            f"SubscribedTopicNames has {len(command.topic_names)} names, which are more than"
-            f" {_LARGEST_SUBSCRIPTION} bytes. Subscribe with SubscribedTopicRegex.",
+            f"SubscribedTopicNames has {len(command.topic_names)} names, which exceed "
+            f"{_LARGEST_SUBSCRIPTION} bytes. Subscribe with SubscribedTopicRegex.",
         )
     assignor = command.server_assignor
     if command.HasField("server_assignor") and assignor not in ASSIGNORS:
@@ -136,7 +136,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     assign_if_stale(turn, draft)
     if command.member_epoch == before.current.member_epoch:
         draft.put(_reconciled(draft, member_id, owned))
-    # Otherwise it has to hear of its last step first, or it might be two epochs behind.
+    # Otherwise, it has to receive its last step first, or it might be two epochs behind.
     return _end(turn, draft, command, before, has_heard=has_heard)
 
 
@@ -153,7 +153,7 @@ def _end(
     *,
     has_heard: bool,
 ) -> ConsumerGroupHeartbeatAnswered:
-    """Journal the step, restart the session, and answer, with the member's assignment if it needs to know it."""
+    """Journal the step, restart the session, and answer, with the member's assignment if it may lack it."""
     timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
     member = draft.members[before.member_id]
     live = keep(turn, draft)
@@ -188,7 +188,7 @@ def _find_member(
     *,
     has_heard: bool,
 ) -> Member:
-    """Return the member as it was before this heartbeat; if it joins, that may be a new one. Raises Refused."""
+    """Return the member as it was before this heartbeat; a joining member may be new. Raises Refused."""
     instance_id = command.group_instance_id
     is_joining = command.member_epoch == JOINING_EPOCH
     if is_joining and instance_id:
@@ -206,7 +206,7 @@ def _find_member(
 
 
 def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
-    """Return the member with what it now says of itself; fields that are not given did not change."""
+    """Return the member with its new subscription. Fields that are not given did not change."""
     before = member.subscription
     timeout_ms = command.rebalance_timeout_ms
     subscription = Subscription(

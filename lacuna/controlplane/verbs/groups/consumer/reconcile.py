@@ -22,8 +22,8 @@ def reconcile(
 ) -> Member:
     """Return the member after one step, or the same member if there is nothing to do.
 
-    `held` are the partitions that any member holds or has not given up yet. `owned` are those that the member says it
-    owns, or None if it did not say: it gives up partitions only by saying so.
+    `held` are the partitions that any member holds or has not given up yet. `owned` has those that the member declares
+    as owned, or None if it did not declare any, since only a declaration gives up partitions.
     """
     if member.is_reconciled_to(assignment_epoch):
         return member
@@ -45,7 +45,7 @@ def _step(
     kept = common(member.current.assigned, member.target)
     revoking = without(member.current.assigned, kept)
     if revoking and _owns_any(owned, revoking):
-        # The member keeps its epoch until it says that it has given them up.
+        # The member keeps its epoch until it confirms that it has given them up.
         return _moved(member, member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
     wanted = without(member.target, kept)
     unreleased = {key for key in partitions_of(wanted) if key in held}

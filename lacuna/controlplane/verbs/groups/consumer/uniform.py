@@ -1,8 +1,8 @@
 """The `uniform` assignor, which puts balance before stickiness.
 
 A member keeps the partitions that it held and still wants, but at most a fair share if all members want the same
-topics. The rest goes to the members that have least. If subscriptions differ, partitions are then moved along chains
-of members, from a member to one that has at least two fewer, until there is no such chain.
+topics. The rest goes to the members with the fewest. If subscriptions differ, partitions then move along chains of
+members, from a member to one with at least two fewer, until there is no such chain.
 """
 
 import heapq
@@ -25,7 +25,7 @@ def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[s
 
 
 class _Balance:
-    """The assignment while it is being computed: who holds which partitions, and which are free."""
+    """The assignment during its computation: the partitions that each member holds, and the free ones."""
 
     def __init__(self, members: Sequence[Subscriber], topics: TopicCounts) -> None:
         ordered = sorted(members, key=lambda each: each.member_id)
@@ -34,7 +34,7 @@ class _Balance:
         self.order = {topic_id: number for number, topic_id in enumerate(topics)}
         self.held: dict[str, dict[bytes, set[int]]] = {each: {} for each in self.members}
         self.loads = dict.fromkeys(self.held, 0)
-        # (member, topic) -> heap of the ranks of the partitions held, once the member has given one away.
+        # (member, topic) -> heap of the ranks of the partitions held, once the member has given one away
         self.unwanted: dict[tuple[str, bytes], list[tuple[bool, int]]] = {}
         self.free = {topic_id: set(range(count)) for topic_id, count in topics.items()}
         self.subscribers = subscribers_of(ordered, topics)
@@ -55,7 +55,7 @@ class _Balance:
                         self._take(member_id, topic_id, partition)
 
     def spread_the_rest(self) -> None:
-        """Give free partitions to the subscribers that have least, beginning with topics that have few subscribers."""
+        """Give free partitions to the subscribers with the fewest, beginning with topics that have few subscribers."""
         free = [each for each in self.topics if self.free[each] and self.subscribers[each]]
         takers: list[str] = []
         queue: list[tuple[int, str]] = []
@@ -91,7 +91,7 @@ class _Balance:
         }
 
     def _quotas(self) -> dict[str, int]:
-        """Return each member's fair share; the members that had most get the remaining partitions."""
+        """Return each member's fair share. The members that held the most get the remaining partitions."""
         quota, extra = divmod(sum(self.topics.values()), len(self.held) or 1)
         had = {each: self._count_held_before(each) for each in self.held}
         favoured = set(sorted(self.held, key=lambda each: (-had[each], each))[:extra])
@@ -128,7 +128,7 @@ class _Balance:
         return -partition
 
     def _rank(self, member_id: str, topic_id: bytes, partition: int) -> tuple[bool, int]:
-        """Return a rank: the member gives away the partition with the lowest one first."""
+        """Return a rank. The member first gives away the partition with the lowest rank."""
         had = partition in self.members[member_id].target.get(topic_id, ())
         return had, -partition
 
