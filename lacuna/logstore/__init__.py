@@ -1,1 +1,1 @@
-"""What lies in the bucket: record batches, segments and the object store. Bytes in, values out."""
+"""The contents of the bucket: record batches, segments and the object store. Bytes in, values out."""

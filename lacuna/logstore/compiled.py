@@ -1,4 +1,6 @@
-"""Whether what is meant to be compiled is: without a C compiler the same sources run as Python, and are much slower."""
+"""Checks whether the compiled modules are compiled. Without a C compiler, the same sources run as Python, and are much
+slower.
+"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,7 +12,7 @@ from lacuna.logstore.records.build_kernel import SERVING
 
 @cache
 def interpreted(modules: tuple[str, ...] = SERVING) -> Sequence[str]:
-    """Return those of the modules, by default of a server, that are not compiled."""
+    """Return the modules, by default those of a server, that are not compiled."""
     return [each for each in modules if not _is_compiled(each)]
 
 

@@ -1,7 +1,7 @@
-"""What the kernel's modules take from `cython` where they run as Python and Cython is not installed.
+"""Stand-ins for names of `cython`, for kernel modules that run as Python without Cython installed.
 
-Compiled they import nothing: these names are the compiler's. As Python the decorators change nothing, and a
-cast keeps its number: the sources mask what has to wrap.
+Compiled modules import nothing, since these names belong to the compiler. In Python, the decorators change nothing, and
+a cast returns its number, because the sources mask every number that has to wrap.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ bint = int = longlong = ulonglong = Py_ssize_t = object()  # noqa: A001 - cython
 
 
 def declare(_type: object, value: Any = None, **_options: object) -> Any:
-    """The value."""
+    """Return the value."""
     return value
 
 
 def cast(_type: object, value: T) -> T:
-    """The value."""
+    """Return the value."""
     return value
 
 
 def cfunc(decorated: T) -> T:
-    """The same."""
+    """Return the function."""
     return decorated
 
 
@@ -33,12 +33,12 @@ ccall = cclass = final = cfunc
 
 
 def exceptval(*_arguments: object, **_options: object) -> Callable[[T], T]:
-    """A decorator that changes nothing."""
+    """Return a decorator that changes nothing."""
     return cfunc
 
 
 class _NoGil(nullcontext[None]):
-    """A block, or a decorator."""
+    """A block, or a decorator, without effect."""
 
     def __call__(self, decorated: T) -> T:
         return decorated

@@ -1,4 +1,4 @@
-"""Work that nobody waits for, in a thread of its own."""
+"""Work that no caller waits for, in a separate thread."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Job: TypeAlias = Callable[[], None]
 
 
 class Background(Protocol):
-    """Runs a job when it is woken, and never two runs of it at the same time."""
+    """Runs a job when it is woken. Two runs of a job never overlap."""
 
     def wake(self) -> None:
-        """Make the job run soon: there is something to do."""
+        """Let the job run soon, because there is work for it."""
 
     def stop(self) -> None:
-        """Run the job no more; return once its last run has ended."""
+        """Stop running the job, and return once its last run has ended."""
 
 
 class BackgroundThread:
@@ -41,7 +41,7 @@ class BackgroundThread:
         thread = threading.Thread(target=self._run, name="packs", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no more threads can start for now: the next wake tries again
+        except RuntimeError:  # no more threads can start for now; the next wake tries again
             return None
         return thread
 
@@ -63,7 +63,7 @@ class BackgroundThread:
 
 
 class AtOnce:
-    """Runs the job in the thread that calls `wake`, so that a test sees things happen in one order."""
+    """Runs the job in the thread that calls `wake`, so that a test sees a fixed order of events."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

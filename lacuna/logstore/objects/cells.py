@@ -1,13 +1,13 @@
-"""The bytes of an encrypted object: cells, each of which can be read and checked alone.
+"""The bytes of an encrypted object: cells, each of which can be read and checked independently.
 
     object = cell*            every cell but the last holds 65,536 bytes of the object
     cell   = prefix (48) | AES-256-GCM of its bytes | tag (16)
     prefix = magic (6) | version (1) | flags (1: 1 in the last cell) | key id (16, filled up with zeros) | salt (24)
 
-The salt is random, the same in all cells of an object, and new for each put. The key of an object comes from the key
-of the cluster, the salt and the object's name (HKDF-SHA256), so it is used for one object only. The nonce of a cell is
-its number, and its prefix is authenticated too. So a changed byte, a cell in another place, an object under another
-name and an object that was cut off are all noticed. The size of an object follows from the size of what is stored.
+The salt is random, the same in all cells of an object, and new for each put. An object's key is derived from the
+cluster's key, the salt and the object's name (HKDF-SHA256), so it is used for only one object. The nonce of a cell is
+its number, and its prefix is authenticated too. This detects a changed byte, a misplaced cell, an object under another
+name, and a truncated object. The size of an object follows from its stored size.
 """
 
 from __future__ import annotations
@@ -47,20 +47,22 @@ def is_encrypted(beginning: Part) -> bool:
 
 
 def size_of(key: str, stored_size: int) -> int:
-    """The size of an object of which `stored_size` bytes are stored. Raises `DamagedObjectError` if there is none."""
+    """Return the size of an object with `stored_size` stored bytes. Raises `DamagedObjectError` if no object has this
+    size.
+    """
     whole, rest = divmod(stored_size, STORED_CELL_SIZE)
     least = _OVERHEAD + (whole > 0)  # only the last cell of an empty object is empty
     if rest >= least or (whole and not rest):
         return whole * CELL_SIZE + max(rest - _OVERHEAD, 0)
     raise DamagedObjectError(
-        key, 0, stored_size, f"no encrypted object is stored as {stored_size} bytes"
+        key, 0, stored_size, f"no encrypted object can have {stored_size} stored bytes"
     )
 
 
 def seal(
     key: str, parts: Sequence[Part], key_id: str, cluster_key: bytes, salt: bytes
 ) -> bytearray:
-    """Encrypt the object `key`, which is the concatenated parts; return what is to be stored.
+    """Encrypt the object `key`, which is the concatenated parts, and return the bytes to store.
 
     No two objects may have the same salt, which is `SALT_SIZE` random bytes.
     """
@@ -80,16 +82,16 @@ def seal(
 
 
 def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytearray, bool]:
-    """Decrypt consecutive cells of the object `key`, of which the first has the number `first`.
+    """Decrypt consecutive cells of the object `key`, the first of which has the number `first`.
 
-    Return their bytes, and whether the last of them is the object's last. Raises `DamagedObjectError`, and what
-    `find_key` raises for the id of a key that is not known.
+    Return their bytes, and whether the last of them is the object's last cell. Raises `DamagedObjectError`, and the
+    error of `find_key` for an unknown key id.
     """
     begins = range(0, len(stored), STORED_CELL_SIZE)
     if not begins:
-        raise _damaged(key, first, "nothing is stored of it")
+        raise _damaged(key, first, "no bytes of it are stored")
     if len(stored) - begins[-1] < _OVERHEAD:
-        raise _damaged(key, first + len(begins) - 1, "it is not encrypted, or cut off")
+        raise _damaged(key, first + len(begins) - 1, "it is not encrypted, or was cut off")
     data = grow(bytearray(), len(stored) - len(begins) * _OVERHEAD)
     is_last = False
     with memoryview(stored) as cells, memoryview(data) as out:
@@ -99,14 +101,16 @@ def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytea
             cell = cells[begin : begin + STORED_CELL_SIZE]
             prefix = bytes(cell[: _PREFIX.size])
             if is_last:
-                raise _damaged(key, first + number, "more is stored after the last cell")
+                raise _damaged(key, first + number, "bytes follow the last cell")
             if prefix[:7] != beginning[:7] or prefix[8:] != beginning[8:]:
-                raise _damaged(key, first + number, "it begins otherwise than the cell before it")
+                raise _damaged(
+                    key, first + number, "its beginning differs from that of the previous cell"
+                )
             part = out[number * CELL_SIZE : (number + 1) * CELL_SIZE]
             _decrypt(key, first + number, cipher, prefix, cell[_PREFIX.size :], part)
             is_last = prefix[7] == _LAST
     if not is_last and len(stored) % STORED_CELL_SIZE:
-        raise _damaged(key, first + len(begins) - 1, "it is cut off")
+        raise _damaged(key, first + len(begins) - 1, "it was cut off")
     return data, is_last
 
 
@@ -114,20 +118,27 @@ def unseal_all(key: str, stored: Part, find_key: FindKey) -> bytearray:
     """Decrypt a whole object. Raises as `unseal` does."""
     data, is_whole = unseal(key, 0, stored, find_key)
     if not is_whole:
-        raise DamagedObjectError(key, len(data), 0, "its last cells are missing: it was cut off")
+        raise DamagedObjectError(
+            key, len(data), 0, "its last cells are missing because it was cut off"
+        )
     return data
 
 
 def _opened(key: str, number: int, prefix: bytes, find_key: FindKey) -> AESGCM:
-    """The cipher for an object of which a cell has this prefix."""
+    """Return the cipher for an object whose cells have this prefix."""
     if not is_encrypted(prefix):
         raise _damaged(
-            key, number, "it is not encrypted, which is refused, or its beginning is damaged"
+            key,
+            number,
+            "it is not encrypted, which is not allowed here, or its beginning is damaged",
         )
     _, version, _, key_id, salt = _PREFIX.unpack(prefix)
     if version != _VERSION:
         raise _damaged(
-            key, number, f"it has version {version}, which this version of lacuna does not know"
+            key,
+            number,
+            f"it has version {version}, which this version of lacuna does not know: use a "
+            "newer one",
         )
     try:
         name = key_id.rstrip(b"\0").decode("ascii")
@@ -147,7 +158,8 @@ def _decrypt(
         raise _damaged(
             key,
             number,
-            "it is not what was written there under this name, or its key is another one",
+            "it differs from what was written there under this name, or was encrypted with "
+            "another key",
         ) from None
 
 
@@ -161,14 +173,14 @@ def _damaged(key: str, number: int, reason: str) -> DamagedObjectError:
 
 @lru_cache(maxsize=256)
 def _cipher(cluster_key: bytes, salt: bytes, key: str) -> AESGCM:
-    """The cipher of one object; those of the objects that were used last are kept."""
+    """Return the cipher of one object; those of the last used objects are cached."""
     aead, derive = _primitives()
     return aead(derive(cluster_key, salt, _PURPOSE + key.encode()))
 
 
 @cache
 def _primitives() -> tuple[type[AESGCM], Callable[[bytes, bytes, bytes], bytes]]:
-    """AES-GCM, and HKDF-SHA256 of (key, salt, purpose)."""
+    """Return AES-GCM, and HKDF-SHA256 as a function of (key, salt, purpose)."""
     # cryptography is an extra
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256

@@ -1,13 +1,13 @@
 """The keys with which a cluster's objects are encrypted: from a file, or printed by a command.
 
-    current = "2026-11"                # the id of the key for what is written from now on
+    current = "2026-11"                # the id of the key for new objects
     plaintext = "refuse"               # or "read": also read objects that are not encrypted
 
-    [keys]                             # every key with which an object that is still there was encrypted
+    [keys]                             # every key with which an existing object was encrypted
     "2025-06" = "…32 bytes in base64…"
     "2026-11" = "…"
 
-The same as JSON is read too. No message has any part of a key.
+JSON with the same content is accepted too. No message contains any part of a key.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _KEY_ID: Final = re.compile(rf"[A-Za-z0-9_\-][A-Za-z0-9._\-]{{0,{MAX_KEY_ID_SIZE
 _READ, _REFUSE = "read", "refuse"
 _COMMAND_SECONDS: Final = 30
 _COMMAND: Final = "the command for the cluster's keys"
-#: Seconds between two runs of the command because of ids that it did not know.
+#: Seconds between two runs of the command for unknown ids.
 _PAUSE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterKeys:
-    """Keys by id; `current` is the id of the one for new objects."""
+    """Keys by id; `current` is the id of the key for new objects."""
 
     current: str
     reads_plaintext: bool
@@ -53,17 +53,17 @@ class ClusterKeys:
 
 
 class KeySource(Protocol):
-    """Where the keys of a cluster come from. Thread-safe."""
+    """The source of a cluster's keys. Thread-safe."""
 
     def now(self, age: float = 0.0) -> ClusterKeys:
-        """The keys as they are now, or were at most `age` seconds ago."""
+        """Return the keys as they are now, or were at most `age` seconds ago."""
 
     def key(self, key_id: str) -> bytes:
-        """The key with this id. Raises `StoreMisconfiguredError` if there is none."""
+        """Return the key with this id. Raises `StoreMisconfiguredError` if there is none."""
 
 
 def parse_keys(text: str, where: str) -> ClusterKeys:
-    """Parse keys, which messages say are from `where`. Raises `StoreMisconfiguredError`."""
+    """Parse keys; messages call their source `where`. Raises `StoreMisconfiguredError`."""
     try:
         values: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -73,11 +73,14 @@ def parse_keys(text: str, where: str) -> ClusterKeys:
     unknown = values.keys() - {"current", "plaintext", "keys"}
     if unknown:
         raise StoreMisconfiguredError(
-            f"{where}: there is no {min(unknown)!r}: write current, plaintext and [keys]"
+            f"{where} has an unknown entry {min(unknown)!r}: write only current, plaintext and "
+            "[keys]"
         )
     table, current = values.get("keys"), values.get("current")
     if not isinstance(table, dict) or not table:
-        raise StoreMisconfiguredError(f"{where} has no table [keys] with keys by their ids")
+        raise StoreMisconfiguredError(
+            f"{where} has no table [keys]: add one with keys by their ids"
+        )
     keys = {key_id: _key(key_id, value, where) for key_id, value in table.items()}
     if not isinstance(current, str) or current not in keys:
         raise StoreMisconfiguredError(
@@ -92,7 +95,8 @@ def parse_keys(text: str, where: str) -> ClusterKeys:
 def _key(key_id: str, value: object, where: str) -> bytes:
     if not _KEY_ID.match(key_id):
         raise StoreMisconfiguredError(
-            f"{where}: {key_id[:20]!r} is not the id of a key: use 1 to {MAX_KEY_ID_SIZE} letters, digits, and . _ -"
+            f"{where}: {key_id[:20]!r} is not a valid key id: use 1 to {MAX_KEY_ID_SIZE} letters, "
+            "digits, and . _ -"
         )
     try:
         key = b64decode(value, validate=True) if isinstance(value, str) else b""
@@ -100,22 +104,24 @@ def _key(key_id: str, value: object, where: str) -> bytes:
         key = b""
     if len(key) != KEY_SIZE:
         raise StoreMisconfiguredError(
-            f"{where}: key {key_id!r} is not {KEY_SIZE} bytes in base64: make one with "
-            f"`openssl rand -base64 {KEY_SIZE}`"
+            f"{where}: key {key_id!r} is not {KEY_SIZE} bytes in base64: create one with `openssl "
+            f"rand -base64 {KEY_SIZE}`"
         )
     return key
 
 
 def _is_open_to_others(file: os.stat_result) -> bool:
-    """As PostgreSQL takes it: what root owns may be for a group to read, as Kubernetes gives a pod its secrets."""
+    """Whether other users may access the file. As in PostgreSQL, a group may read root's files, as in Kubernetes
+    secrets.
+    """
     others = 0o037 if file.st_uid == 0 else 0o077
     return bool(file.st_mode & others)
 
 
 class KeyFile:
-    """The keys in a file, which is read again once it has changed.
+    """The keys in a file, which is read again after a change.
 
-    If it cannot be read again, the earlier keys are kept and a warning says why. Raises `StoreMisconfiguredError`.
+    If that fails, the earlier keys stay in use and a warning gives the reason. Raises `StoreMisconfiguredError`.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = monotonic) -> None:
@@ -127,7 +133,8 @@ class KeyFile:
         self._looked = clock()
         if os.name == "posix" and _is_open_to_others(os.stat(path)):
             log.warning(
-                "others than its owner may read or change %s, which holds the cluster's keys: chmod 600 it",
+                "other users may read or change %s, which holds the cluster's keys: run chmod "
+                "600 on it",
                 path,
             )
 
@@ -141,7 +148,7 @@ class KeyFile:
                     self._seen, self._keys = self._read()
             except StoreMisconfiguredError as error:
                 if self._seen is not None:
-                    log.warning("going on with the keys that were read before: %s", error)
+                    log.warning("the keys that were read before stay in use: %s", error)
                 self._seen = None
             return self._keys
 
@@ -176,7 +183,7 @@ class KeyFile:
 class KeyCommand:
     """The keys that a command prints.
 
-    It runs now, and again when an object names a key that is not known. Raises `StoreMisconfiguredError`.
+    It runs at once, and again when an object names an unknown key. Raises `StoreMisconfiguredError`.
     """
 
     def __init__(self, command: str, clock: Callable[[], float] = monotonic) -> None:
@@ -208,12 +215,12 @@ class KeyCommand:
             )
             printed = done.stdout.decode()
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            # Not the error itself, which names the command with its arguments, or has what it printed.
+            # Not the error itself, which contains the command's arguments or its output.
             reason = error.strerror if isinstance(error, OSError) else type(error).__name__
             raise StoreMisconfiguredError(f"{_COMMAND} could not be run: {reason}") from None
         if done.returncode:
             raise StoreMisconfiguredError(
-                f"{_COMMAND} ended with code {done.returncode}: see what it wrote to standard error"
+                f"{_COMMAND} ended with code {done.returncode}: see its standard error"
             )
         return parse_keys(printed, f"what {_COMMAND} prints")
 
@@ -225,7 +232,7 @@ def _find(keys: ClusterKeys, key_id: str, where: str) -> bytes:
 
 
 class KeyMissingError(StoreMisconfiguredError):
-    """An object is encrypted with a key that is not among the cluster's."""
+    """An object is encrypted with a key that is not among the cluster's keys."""
 
     def __init__(self, key_id: str, known: tuple[str, ...], where: str) -> None:
         super().__init__(key_id, known, where)
@@ -235,6 +242,6 @@ class KeyMissingError(StoreMisconfiguredError):
 
     def __str__(self) -> str:
         return (
-            f"an object is encrypted with key {self.key_id!r}, and {self.where} has only {', '.join(self.known)}: "
-            "put that key back, and keep it until no object needs it"
+            f"an object is encrypted with key {self.key_id!r}, but {self.where} has only "
+            f"{', '.join(self.known)}: restore that key, and keep it until no object needs it"
         )

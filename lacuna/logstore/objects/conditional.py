@@ -1,8 +1,8 @@
-"""Objects that change under a condition: created only where there is none, replaced only as they were read.
+"""Objects that change conditionally: created only if they do not exist, replaced only if they have not changed.
 
-A journal in the bucket needs both, and S3 answers both with 412 (`If-None-Match: *`, `If-Match: <ETag>`). Whoever
-repeats a request that was not answered may be refused because of its own first attempt. So a caller writes bytes that
-nobody else writes, and compares what it finds with them.
+A journal in the bucket needs both conditions, and S3 answers both failures with 412 (`If-None-Match: *`, `If-Match:
+<ETag>`). A retry of an unanswered request may be rejected because of its own first attempt. So a caller writes bytes
+that no other writer writes, and compares them with what it finds.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 
 
 class ConditionFailedError(ObjectStoreError):
-    """The object is there already, or is another than the one that was to be replaced. This request wrote nothing."""
+    """The object already exists, or differs from the one to be replaced. This request wrote nothing."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -24,9 +24,9 @@ class ConditionFailedError(ObjectStoreError):
 
 @dataclass(frozen=True, slots=True)
 class VersionedObject:
-    """A whole object, and the ETag by which the store tells it from what it was before and will be later.
+    """A whole object, and the ETag that distinguishes it from earlier and later versions.
 
-    The ETag may depend on the bytes alone: an object that is written with earlier bytes has the earlier ETag again.
+    The ETag may depend only on the bytes, so an object rewritten with earlier bytes has the earlier ETag again.
     """
 
     data: bytes
@@ -35,20 +35,20 @@ class VersionedObject:
 
 @runtime_checkable
 class ConditionalStore(ObjectStore, Protocol):
-    """A store in which some objects change. Each call is one request, as far as the store can help it.
+    """A store in which some objects change. Each call is one request, as far as the store allows it.
 
-    Every method may raise `StoreUnavailableError`, also where another request for the object was under way, and
-    `StoreMisconfiguredError`. After `StoreUnavailableError` the object may have been written, or may be later.
+    Every method may raise `StoreUnavailableError`, also if another request for the object was under way, and
+    `StoreMisconfiguredError`. After `StoreUnavailableError`, the object may have been written, or may be later.
     """
 
     def load(self, key: str) -> VersionedObject:
-        """Read the whole object, and what it was written as last. Raises `ObjectNotFoundError`."""
+        """Read the whole object and the ETag of its last write. Raises `ObjectNotFoundError`."""
 
     def create(self, key: str, data: bytes) -> str:
-        """Create the object and return its ETag. Raises `ConditionFailedError` if there is one."""
+        """Create the object and return its ETag. Raises `ConditionFailedError` if it exists."""
 
     def replace(self, key: str, data: bytes, etag: str) -> str:
-        """Replace the object that has this ETag, and return the new one.
+        """Replace the object that has this ETag, and return the new ETag.
 
-        Raises `ConditionFailedError` if it has another, and `ObjectNotFoundError` if there is no object.
+        Raises `ConditionFailedError` if it has another, and `ObjectNotFoundError` if it does not exist.
         """

@@ -1,9 +1,8 @@
-"""Create directories below a store's root so that they survive a crash.
+"""Creates directories below a store's root so that they survive a crash.
 
-A name survives a crash only if the directory that holds it was synced. So the directories of a key
-are created from the top down, and the parent of each is synced before anything is put below it. Each
-store does so once for a directory, even if it exists already: another process may have created it a
-moment ago and not synced it yet.
+A name survives a crash only if its directory was synced. So the directories of a key are created from the top down, and
+the parent of each is synced before anything is put below it. Each store does this once for a directory, even if it
+already exists, because another process may have just created it without syncing it.
 """
 
 import errno
@@ -26,9 +25,9 @@ class DurableDirectories:
         self._known: set[str] = set()
 
     def ensure_root(self) -> None:
-        """Create the store's own directory, and those missing above it. Existing ones above are taken as durable."""
+        """Create the store's own directory, and the missing ones above it. Existing ones above count as durable."""
         if self._exists(self._root):
-            # if we may not open the parent, we cannot have created the root in it
+            # if this process may not open the parent, it cannot have created the root in it
             with suppress(PermissionError):
                 self._fs.fsync_directory(os.path.dirname(self._root))
         else:
@@ -40,11 +39,11 @@ class DurableDirectories:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all directories but the root, so that `ensure` creates and syncs them again."""
+        """Forget all directories except the root, so that `ensure` creates and syncs them again."""
         self._known = {self._root}
 
     def ensure(self, path: str) -> None:
-        """Create `path` and the directories missing above it; each is synced before the next is created."""
+        """Create `path` and the missing directories above it, each synced before the next is created."""
         if path in self._known:
             return
         with self._lock:

@@ -1,12 +1,12 @@
 """Objects below one directory; the store of `lacuna up --data DIR`.
 
-An object becomes visible whole and durable, or not at all. One that is a file of its own:
+An object becomes visible whole and durable, or not at all. An object stored as a separate file:
 
     write .tmp/<name>  →  fsync it  →  link it to its key, which fails if the key is taken
                        →  fsync the key's directory  →  unlink .tmp/<name>
 
-Small objects of a store that puts many of them are in packs below `.packs` instead, many in one file
-(`pack_puts`, `pack_folder`). An object that is found in a pack is read there, even if there is a file.
+A store that puts many small objects keeps them in packs below `.packs` instead, many in one file (`pack_puts`,
+`pack_folder`). An object found in a pack is read there, even if there is a file.
 """
 
 import errno
@@ -81,7 +81,7 @@ class DirectoryStore:
         self._open()
 
     def _open(self) -> None:
-        """Open the folder for this process, or for one that was forked off it."""
+        """Open the folder for this process, or for one forked from it."""
         self._pid = os.getpid()
         self._durable = DurableDirectories(self._fs, self._root)
         with self._errors():
@@ -132,7 +132,7 @@ class DirectoryStore:
             raise ObjectExistsError(key) from None
         except OSError as error:
             if isinstance(error, FileNotFoundError):
-                self._durable.forget()  # so that the next attempt makes the directory anew
+                self._durable.forget()  # so that the next attempt creates the directory again
             raise store_error(self._root, error) from error
         self.metrics.count_put(size)
 
@@ -213,22 +213,23 @@ class DirectoryStore:
                 self._puts.close()
 
     def _check_folder(self) -> None:
-        """Raise StoreMisconfiguredError if the folder is not the one that was opened: its objects are gone."""
+        """Raise StoreMisconfiguredError if the folder is not the one that was opened, since its objects are gone."""
         with self._errors():
             is_there = self._folder.locks.are_there()
         if not is_there:
             raise StoreMisconfiguredError(
-                f"{self._root} was deleted, emptied or replaced while it was open, and nothing is put there any more: "
-                "stop all that uses it, and put back what was there, or restore a backup, before the next start"
+                f"{self._root} was deleted, emptied or replaced while it was open, and no more "
+                "objects are put there: stop everything that uses it, and restore the folder or "
+                "a backup before the next start"
             )
 
     def _use(self) -> None:
-        """After a fork the packs, locks and threads are the parent's; the child begins anew."""
+        """After a fork, the packs, locks and threads belong to the parent, so the child creates new ones."""
         if os.getpid() != self._pid:
             self._open()
 
     def _look(self, key: str, answer: Callable[[str, Place | None], T]) -> T:
-        """Answer a question about an object where the index says that it is, or else about its file."""
+        """Answer a question about an object from its place in the index, or from its file."""
         self._use()
         check_key(key)
         with self._errors():
@@ -272,7 +273,7 @@ class DirectoryStore:
             self._temporary.discard(file)
 
     def _keep_as_file(self, key: str, data: bytes) -> None:
-        """Make an object a file, unless it is one already; durable on return."""
+        """Turn an object into a file, unless it is one already. Durable on return."""
         target = self._path(check_key(key))
         directory, _, _ = target.rpartition("/")
         self._durable.ensure(directory)
@@ -296,8 +297,8 @@ class DirectoryStore:
         return f"{self._root}/{name}"
 
     def _walk(self, above: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
-        """Depth first in key order; `above` is "" or ends with a slash."""
-        # First those in packs: an object that leaves one meanwhile is a file by then.
+        """Walk depth first in key order; `above` is "" or ends with a slash."""
+        # First those in packs, since an object that leaves a pack in the meantime is a file by then.
         names = self._folder.index.names(above)
         try:
             names |= set(self._fs.names(self._path(above)))

@@ -1,4 +1,4 @@
-"""The errors of a file system, as a directory store tells them."""
+"""The errors of a file system, as a directory store reports them."""
 
 import errno
 
@@ -18,7 +18,7 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def store_error(root: str, error: OSError) -> ObjectStoreError:
-    """The error of the store at `root` that says what to do about `error`."""
+    """Return the error of the store at `root`, which says what to do about `error`."""
     if error.errno == errno.ENOTDIR:
         return StoreMisconfiguredError(
             f"{root} holds a file where a directory must be ({error}): move it away"

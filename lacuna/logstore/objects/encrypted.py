@@ -1,9 +1,9 @@
-"""A store of which the objects are encrypted, in any other store (`cells` has the format).
+"""Encrypts the objects of any other store (`cells` describes the format).
 
-A range is read as the cells that it is in, with one request, and each cell is checked before any of it is returned.
-Sizes and positions are those of what was put; `metrics` counts them too, and those of the inner store what is stored.
+A range is read as the cells that contain it, with one request, and each cell is checked before any of it is returned.
+Sizes and positions are those of the plaintext. `metrics` counts these too, whereas the inner store counts stored bytes.
 
-While the keys say that plaintext is read, each object's kind is found out with a request for its first bytes.
+While the keys allow plaintext, a request for an object's first bytes finds out whether it is encrypted.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ Inner = TypeVar("Inner", bound=ObjectStore)
 T = TypeVar("T")
 U = TypeVar("U")
 
-#: How old the keys may be by which a read decides whether plaintext is still taken.
+#: The maximum age of the keys when a read decides whether plaintext is still accepted.
 _AGE_SECONDS: Final = 1.0
 _PAGE_KEYS: Final = 1000
 _BEGINNING: Final = 8
 _KNOWN_KINDS: Final = 10_000
-#: Reads that share a cell, or whose cells are next to each other, are one request of at most so many cells.
+#: Reads that share a cell, or whose cells are adjacent, are one request of at most this many cells.
 _MOST_JOINED: Final = 128
-#: With a store that gains from so many reads at a time, they are done by threads.
+#: With a store that gains from this many concurrent reads, threads do them.
 _THREADED_FROM: Final = 4
 
 
 @dataclass(slots=True)
 class _Joined:
-    """Reads of one object, by their indexes, that are one request for the cells from `first` to `last`."""
+    """Reads of one object, by their indexes, in one request for the cells from `first` to `last`."""
 
     key: str
     first: int
@@ -72,8 +72,8 @@ class _Joined:
 class EncryptedStore(Generic[Inner]):
     """An `ObjectStore` in `inner`. Objects under the keys `plain` are not encrypted.
 
-    `random_bytes` makes salts. Methods also raise `DamagedObjectError`, and `StoreMisconfiguredError` where a key
-    is missing.
+    `random_bytes` returns salts. Methods also raise `DamagedObjectError`, and `StoreMisconfiguredError` if a key is
+    missing.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class EncryptedStore(Generic[Inner]):
         return unseal_all(key, stored, self.keys.key)
 
     def _get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        """Read `size` bytes from `position` on, or fewer where the object ends, or none at all."""
+        """Read `size` bytes from `position` on, fewer if the object ends, possibly none."""
         check_range(key, position, size)
         first = position // CELL_SIZE
         try:
@@ -208,13 +208,15 @@ class EncryptedStore(Generic[Inner]):
         data, is_end = unseal(key, first, stored, self.keys.key)
         if len(data) < count * CELL_SIZE and not is_end:
             end = first * CELL_SIZE + len(data)
-            raise DamagedObjectError(key, end, 0, "its last cells are missing: it was cut off")
+            raise DamagedObjectError(
+                key, end, 0, "its last cells are missing because it was cut off"
+            )
         return data
 
     def _hand_out(
         self, read: RangeRead, data: bytearray, position: int, buffer: WritableBuffer
     ) -> ObjectStoreError | None:
-        """Copy the parts of a read from the cells that begin at `position`; return the error if they are too few."""
+        """Copy the parts of a read from the cells that begin at `position`. Return the error if there are too few."""
         begin = read.position - position
         if (there := len(data) - begin) < read.size:
             return ShortReadError(read.key, read.position, read.size, max(there, 0))
@@ -225,7 +227,7 @@ class EncryptedStore(Generic[Inner]):
         return None
 
     def _is_plain(self, key: str) -> bool:
-        """Whether an object is not encrypted, and may be so. Raises `ObjectNotFoundError` at times."""
+        """Whether an object is unencrypted and may be. Raises `ObjectNotFoundError` if it finds no object."""
         if key in self._plain:
             return True
         if not self.keys.now(_AGE_SECONDS).reads_plaintext:
@@ -236,7 +238,7 @@ class EncryptedStore(Generic[Inner]):
             try:
                 known = not is_encrypted(self.inner.get_up_to(key, 0, _BEGINNING))
             except ShortReadError:
-                known = True  # it is empty, as no encrypted object is
+                known = True  # it is empty, which no encrypted object is
             with self._lock:
                 self._kinds[key] = known
                 if len(self._kinds) > _KNOWN_KINDS:
@@ -244,7 +246,7 @@ class EncryptedStore(Generic[Inner]):
         return known
 
     def _is_plain_if_there(self, key: str) -> bool:
-        """The same of a listed object, which may have been deleted meanwhile."""
+        """Whether a listed object is unencrypted and may be. It may have been deleted since."""
         try:
             return self._is_plain(key)
         except ObjectStoreError:
@@ -262,7 +264,7 @@ class EncryptedStore(Generic[Inner]):
 
 
 class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
-    """The same for a `ConditionalStore`. An ETag is that of what is stored."""
+    """An `EncryptedStore` for a `ConditionalStore`. An ETag is that of the stored bytes."""
 
     def load(self, key: str) -> VersionedObject:
         found = self.inner.load(key)
@@ -287,7 +289,7 @@ class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
 
 
 def _join(reads: Sequence[RangeRead]) -> Iterator[_Joined]:
-    """Reads that follow one another, of one object and of cells that are next to each other, as one request."""
+    """Join consecutive reads of one object and adjacent cells into one request."""
     joined: _Joined | None = None
     for at, read in enumerate(reads):
         first, last = read.position // CELL_SIZE, (read.position + read.size - 1) // CELL_SIZE
@@ -308,14 +310,14 @@ def _join(reads: Sequence[RangeRead]) -> Iterator[_Joined]:
 
 
 def _error_of(error: ObjectStoreError, read: RangeRead) -> ObjectStoreError:
-    """The error for a read whose cells could not be read."""
+    """Return the error for a read whose cells could not be read."""
     if isinstance(error, ShortReadError):
         return ShortReadError(read.key, read.position, read.size, 0)
     return error
 
 
 def _with_own_size(info: ObjectInfo) -> ObjectInfo:
-    """The same object with the size of what was put, if what is stored can be an encrypted object."""
+    """Return the object with its plaintext size, if the stored bytes can be an encrypted object."""
     try:
         return ObjectInfo(info.key, size_of(info.key, info.size), info.modified_ms)
     except DamagedObjectError:

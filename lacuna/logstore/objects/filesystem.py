@@ -1,8 +1,7 @@
-"""Every system call that the directory store makes, behind one Protocol.
+"""The system calls of the directory store, behind one Protocol.
 
-Tests use a file system with the same interface that forgets what was not synced, as a power cut does.
-So the interface distinguishes what POSIX distinguishes: the bytes of a file (`fsync`) and the names in
-a directory (`fsync_directory`).
+Tests use a file system with the same interface that loses unsynced data, as a power cut does. So the interface makes
+the same distinction as POSIX: the bytes of a file (`fsync`) and the names in a directory (`fsync_directory`).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRanges:
-    """Ranges of files, as `reading.read_files` takes them: paths[i] has ranges firsts[i] to firsts[i + 1] - 1.
+    """Ranges of files, in the form of `reading.read_files`: paths[i] has ranges firsts[i] to firsts[i + 1] - 1.
 
     Range k is the `sizes[k]` bytes of its file from `positions[k]` on; they go to `starts[k]` in a buffer.
     """
@@ -59,10 +58,10 @@ class FileInfo:
 
 
 class FileSystem(Protocol):
-    """A thin layer over `os`; every method raises `OSError` as `os` does."""
+    """A thin layer over `os`. Every method raises `OSError` as `os` does."""
 
     def create(self, path: str) -> int:
-        """Open a new file for writing; `FileExistsError` if the name is taken."""
+        """Open a new file for writing. Raises `FileExistsError` if the name is taken."""
 
     def open(self, path: str) -> int:
         """Open a file or a directory for reading."""
@@ -74,61 +73,61 @@ class FileSystem(Protocol):
         """Whether an open file is the one at `path`."""
 
     def lock(self, fd: int) -> bool:
-        """Take the file's advisory lock until `close`, or say at once that someone else has it."""
+        """Take the file's advisory lock until `close`, or return at once if another process has it."""
 
     def lock_byte(self, fd: int, position: int) -> None:
-        """Take the lock of one byte until `close`, however long another description of the file has it.
+        """Take the lock of one byte until `close`, after waiting as long as another description of the file has it.
 
         It is an advisory lock, independent of the file's. The file must be open for writing.
         """
 
     def try_lock_byte(self, fd: int, position: int) -> bool:
-        """Take the lock of one byte, or say at once that another description of the file has it."""
+        """Take the lock of one byte, or return at once if another description of the file has it."""
 
     def is_byte_locked(self, fd: int, position: int) -> bool:
         """Whether another description of the file has the lock of this byte."""
 
     def unlock_byte(self, fd: int, position: int) -> None:
-        """Give back the lock of one byte."""
+        """Release the lock of one byte."""
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         """Append all bytes of all parts."""
 
     def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
-        """Write all bytes of all parts from `position` on, over what is there."""
+        """Write all bytes of all parts from `position` on, over existing ones."""
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut a file at `size` bytes."""
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
-        """Read from `position` on until `buffer` is full or the file ends; return how many bytes were read."""
+        """Read from `position` on until `buffer` is full or the file ends. Return the number of bytes read."""
 
     def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-        """Read ranges of many files into `buffer`; return for each how many bytes were read, or -errno."""
+        """Read ranges of many files into `buffer`. Return for each the number of bytes read, or -errno."""
 
     def fsync(self, fd: int) -> None:
-        """Make the bytes of a file durable, not its name."""
+        """Make the bytes of a file durable, but not its name."""
 
     def fdatasync(self, fd: int) -> None:
-        """Make durable the bytes that were written over durable ones, in a file whose size has not changed."""
+        """Make durable the bytes written over durable ones, in a file whose size has not changed."""
 
     def close(self, fd: int) -> None:
-        """Close a file, which makes nothing durable."""
+        """Close a file. This makes nothing durable."""
 
     def link(self, source: str, target: str) -> None:
-        """Give a file a second name, atomically; `FileExistsError` if that is taken."""
+        """Give a file a second name, atomically. Raises `FileExistsError` if that is taken."""
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file atomically; a file at `target` is replaced."""
+        """Rename a file atomically. A file at `target` is replaced."""
 
     def unlink(self, path: str) -> None:
         """Remove one name of a file."""
 
     def make_directory(self, path: str) -> None:
-        """Create one directory; `FileExistsError` if the name is taken."""
+        """Create one directory. Raises `FileExistsError` if the name is taken."""
 
     def fsync_directory(self, path: str) -> None:
-        """Make the names in a directory durable (not those above or below it)."""
+        """Make the names in a directory durable, but not those above or below it."""
 
     def is_taken(self, path: str) -> bool:
         """Whether a file or directory has this name. Cheaper than `info`."""
@@ -140,7 +139,7 @@ class FileSystem(Protocol):
         """Describe an open file."""
 
     def names(self, path: str) -> list[tuple[str, bool]]:
-        """The names in a directory, each with whether it is a directory itself, in any order."""
+        """Return the names in a directory, each with whether it is a directory itself, in any order."""
 
 
 class OsFileSystem:
@@ -258,7 +257,7 @@ class OsFileSystem:
 def read_ranges_by_steps(
     file_system: FileSystem, ranges: FileRanges, buffer: WritableBuffer
 ) -> Sequence[int]:
-    """Do what `read_ranges` does by calling `open`, `read_into` and `close`."""
+    """Do what `read_ranges` does by calls of `open`, `read_into` and `close`."""
     view = memoryview(buffer)
     counts: list[int] = []
     for index, path in enumerate(ranges.paths):
@@ -282,12 +281,12 @@ def _info(result: os.stat_result) -> FileInfo:
 
 
 def _byte(kind: int, position: int) -> bytes:
-    """The `struct flock` of one byte: type, whence, start, length, pid."""
+    """Return the `struct flock` of one byte: type, whence, start, length, pid."""
     return _FLOCK.pack(kind, os.SEEK_SET, position, 1, 0)
 
 
 def _after(views: list[memoryview], written: int) -> list[memoryview]:
-    """`views` without their first `written` bytes."""
+    """Return `views` without their first `written` bytes."""
     first = 0
     while first < len(views) and written >= len(views[first]):
         written -= len(views[first])
@@ -298,4 +297,4 @@ def _after(views: list[memoryview], written: int) -> list[memoryview]:
     return left
 
 
-_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has none
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS does not have it

@@ -1,13 +1,13 @@
-"""The locks by which the processes that use a directory store agree: bytes of one file, `.packs/locks`.
+"""The locks that coordinate the processes using a directory store: bytes of one file, `.packs/locks`.
 
-They are open file description locks: they exclude other processes, also on other machines that mount the
-folder, and are gone when a process dies. Threads of one process are kept apart by the callers.
+They are open file description locks. They exclude other processes, also on other machines that mount the folder, and
+are released when a process dies. Callers must coordinate the threads of one process.
 
-    a directory's   held by the process that puts objects of this directory into its pack, for long
+    a directory's   held for long by the process that puts objects of this directory into its pack
     a key's         held while an object is put under this key
     the folder's    held while objects are deleted or moved, and while a dead process's pack is sealed
 
-A key and a directory have a byte by their checksum. Two of the same byte only wait for each other.
+A key and a directory have a byte by their checksum. Two with the same byte merely wait for each other.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _NOT_YET, _CLOSED = -1, -2
 
 
 def key_byte(key: str) -> int:
-    """The byte that is locked while an object is put under `key`."""
+    """Return the byte that is locked while an object is put under `key`."""
     return _KEYS + crc32c(key.encode())
 
 
 def directory_byte(directory: str) -> int:
-    """The byte that is locked by who packs objects of a directory, which is a part of their keys."""
+    """Return the byte that a process locks to pack objects of a directory, which is a part of their keys."""
     return _DIRECTORIES + crc32c(directory.encode())
 
 
 class FolderLocks:
-    """The locks of this process, by the file at `path`, which the first one creates. Thread-safe."""
+    """The locks of this process in the file at `path`, which the first lock creates. Thread-safe."""
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self._fs = file_system
@@ -47,11 +47,11 @@ class FolderLocks:
         self._opening = threading.Lock()
 
     def wait_for(self, byte: int) -> None:
-        """Lock a byte, however long another process has it."""
+        """Lock a byte, after waiting as long as another process has it."""
         self._fs.lock_byte(self._file(), byte)
 
     def take(self, byte: int) -> bool:
-        """Lock a byte, or say at once that another process has it."""
+        """Lock a byte, or return at once if another process has it."""
         return self._fs.try_lock_byte(self._file(), byte)
 
     def release(self, byte: int) -> None:
@@ -63,7 +63,7 @@ class FolderLocks:
         return self._fd < 0 or self._fs.is_at(self._fd, self._path)
 
     def close(self) -> None:
-        """Unlock everything; later calls fail."""
+        """Release all locks. Later calls fail."""
         with self._opening:
             if self._fd >= 0:
                 self._fs.close(self._fd)
@@ -82,7 +82,7 @@ class FolderLocks:
 
 
 class Turns:
-    """One holder of a byte at a time, among all threads of all processes."""
+    """Admits one holder of a byte at a time, among all threads of all processes."""
 
     def __init__(self, locks: FolderLocks) -> None:
         self._locks = locks
@@ -90,7 +90,7 @@ class Turns:
         self._taken: set[int] = set()
 
     def begin(self, byte: int) -> None:
-        """Wait until nobody else holds the byte, and hold it."""
+        """Wait until no other holder has the byte, and take it."""
         with self._changed:
             self._changed.wait_for(lambda: byte not in self._taken)
             self._taken.add(byte)
@@ -101,7 +101,7 @@ class Turns:
             raise
 
     def end(self, byte: int) -> None:
-        """Let others hold the byte."""
+        """Release the byte."""
         try:
             self._locks.release(byte)
         finally:

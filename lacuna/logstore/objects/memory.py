@@ -1,4 +1,4 @@
-"""An object store in memory: for tests, and for a cluster whose data need not outlive its process."""
+"""An object store in memory, for tests and for clusters whose data need not outlive the process."""
 
 import threading
 from bisect import bisect_left, bisect_right, insort
@@ -29,7 +29,7 @@ _PAGE_KEYS = 1000
 
 
 class MemoryStore:
-    """A `ConditionalStore` in this process's memory. `now_ms` gives the time at which an object is put."""
+    """A `ConditionalStore` in this process's memory. `now_ms` returns the time at which an object is put."""
 
     read_gap = 0
     reads_at_once = 1
@@ -42,7 +42,7 @@ class MemoryStore:
         self._keys: list[str] = []
 
     def check(self) -> None:
-        """Do nothing: memory can always be used."""
+        """Do nothing, since memory can always be used."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         check_key(key)
@@ -123,7 +123,7 @@ class MemoryStore:
             self.metrics.count_deletes(1)
 
     def close(self) -> None:
-        """Do nothing: whoever still holds the store can go on reading its objects."""
+        """Do nothing. Code that still holds the store can continue to read its objects."""
 
     def _range(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
@@ -138,7 +138,7 @@ class MemoryStore:
         return found[0]
 
     def _page(self, prefix: str, start_after: str) -> tuple[ObjectInfo, ...]:
-        """The next objects of a listing, copied so that writers need not wait for the reader."""
+        """Return the next objects of a listing, copied so that writers need not wait for the reader."""
         with self._lock:
             first = max(bisect_left(self._keys, prefix), bisect_right(self._keys, start_after))
             return tuple(
@@ -149,7 +149,7 @@ class MemoryStore:
 
 
 def _etag(payload: bytes) -> str:
-    """As on S3, an object that is written with earlier bytes has the earlier ETag again."""
+    """Return the ETag. As on S3, an object rewritten with earlier bytes has the earlier ETag again."""
     return f'"{blake2b(payload, digest_size=16).hexdigest()}"'
 
 

@@ -1,4 +1,4 @@
-"""Directories that a store has locked, so that no other store puts objects of theirs into its packs."""
+"""Directories that a store has locked, so that no other store puts their objects into its packs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MOST = 16
 
 @dataclass(eq=False, slots=True)
 class OwnedDirectory:
-    """A locked directory with `users` puts under way.
+    """A locked directory with `users` current puts.
 
-    `is_known`: the packs were read since it was locked, so the index has every object of it that is in a pack.
+    `is_known`: the packs were read since it was locked, so the index has every packed object of the directory.
     """
 
     byte: int
@@ -23,14 +23,14 @@ class OwnedDirectory:
 
 
 class OwnedDirectories:
-    """At most 16 locked directories; a new one replaces the least recently used that is idle. Not thread-safe."""
+    """At most 16 locked directories. A new one replaces the least recently used idle one. Not thread-safe."""
 
     def __init__(self, locks: FolderLocks) -> None:
         self._locks = locks
         self._owned: OrderedDict[int, OwnedDirectory] = OrderedDict()
 
     def use(self, directory: str) -> OwnedDirectory | None:
-        """Lock a directory until `leave`; None if another store has locked it, or 16 others are in use."""
+        """Lock a directory until `leave`. Return None if another store has locked it, or 16 others are in use."""
         byte = directory_byte(directory)
         owned = self._owned.get(byte)
         if owned is None:

@@ -1,13 +1,12 @@
 """The packs of a directory store, as every process that uses it sees them.
 
-The folder `.packs` has the packs of all processes. The first byte of a pack is locked while its process
-fills it. It is sealed when it is full or the store is closed. A pack that is neither sealed nor locked
-was left by a process that died: whoever finds it first syncs and seals it. Beside a pack, a file says
-which of its objects were deleted. A sealed pack is unlinked once it has no others; a process that still
-knows objects in it looks again when it finds no file.
+The folder `.packs` has the packs of all processes. The first byte of a pack is locked while its process fills it. It is
+sealed when it is full or the store is closed. A pack that is neither sealed nor locked was left by a dead process; the
+first process that finds it syncs and seals it. A file beside each pack lists its deleted objects. A sealed pack is
+unlinked once all its objects are deleted. A process that still knows objects in it looks again when it finds no file.
 
-Whoever deletes, seals what another process left, or moves objects out of a pack locks the folder
-meanwhile (`folder_locks`).
+A process locks the folder (`folder_locks`) while it deletes objects, seals another process's pack, or moves objects out
+of a pack.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ _numbers = itertools.count()
 class PackFolder:
     """The folder `.packs` of the directory store at `root`, which is created. Thread-safe.
 
-    `now_ms` gives the time. `keep` makes an object durable as a file, unless there is one. A sealed pack
-    whose last object was put more than `move_after_ms` ago and of which less than a quarter is left is
-    dissolved: its objects become files.
+    `now_ms` returns the time. `keep` makes an object durable as a file, unless there is one. A sealed pack is
+    dissolved, so that its objects become files, if its last object was put more than `move_after_ms` ago and less than
+    a quarter of it is left.
     """
 
     def __init__(
@@ -82,16 +81,16 @@ class PackFolder:
         with suppress(FileExistsError):
             self._fs.make_directory(self.path)
 
-    # What is in the packs.
+    # The contents of the packs.
 
     def refresh(self) -> None:
-        """Learn what other processes have put, sealed, deleted and unlinked.
+        """Find out what other processes have put, sealed, deleted and unlinked.
 
         Raises StoreMisconfiguredError for a pack of a newer version, and OSError.
         """
         with self._mutex:
             for _ in range(_MOST_LOOKS):
-                # A pack that is unlinked after it was listed may have left objects to a pack that was not.
+                # A pack that is unlinked after it was listed may have passed objects to a pack that was not listed.
                 with suppress(FileNotFoundError):
                     names = self._names()
                     self._forget_all_but(names)
@@ -99,10 +98,12 @@ class PackFolder:
                         if name.endswith(_PACK):
                             self._read(self._pack(name))
                     return
-        raise StoreUnavailableError(f"the packs in {self.path} change all the time: try again")
+        raise StoreUnavailableError(
+            f"the packs in {self.path} change too often to be read: try again"
+        )
 
     def look_for(self, keys: Sequence[str]) -> None:
-        """Learn where objects are that were not found: first in what others are writing, which is quick."""
+        """Search for objects that were not found, first in packs that others are writing, which is quick."""
         with self._mutex:
             if all(self.index.find(key) is None for key in keys):
                 with suppress(FileNotFoundError):
@@ -117,7 +118,7 @@ class PackFolder:
         try:
             return {name for name, _ in self._fs.names(self.path)}
         except FileNotFoundError:
-            return set()  # somebody has removed the folder
+            return set()  # the folder has been removed
 
     def _forget_all_but(self, names: set[str]) -> None:
         for name in self._packs.keys() - names:
@@ -134,7 +135,7 @@ class PackFolder:
         return pack
 
     def _read(self, pack: Pack) -> None:
-        # First the deletions: so each is of an object that is read now, or was read before.
+        # The deletions first, so that each belongs to an object that is read now, or was read before.
         deleted = self._apply_deletions(pack)
         try:
             self._read_objects(pack, deleted)
@@ -143,7 +144,7 @@ class PackFolder:
             raise
 
     def _read_objects(self, pack: Pack, deleted: set[tuple[str, int]]) -> None:
-        """Read what is new in a pack, except for what is in `deleted`."""
+        """Read the new records of a pack, except for objects in `deleted`."""
         if pack.is_sealed or pack.name in self._own:
             return
         fd = self._fs.open(pack.path)
@@ -160,7 +161,7 @@ class PackFolder:
         self.index.add(pack, (each for each in objects if (each.key, each.position) not in deleted))
 
     def _sealed(self, pack: Pack, fd: int) -> list[Packed] | None:
-        """The objects of a sealed pack that were not known before; None if it is not sealed."""
+        """Return the new objects of a sealed pack, or None if it is not sealed."""
         self._read_header(pack, fd)
         size = self._fs.info_of(fd).size
         trailer = pack_format.read_trailer(self._bytes(fd, size - TRAILER_SIZE, TRAILER_SIZE))
@@ -180,12 +181,12 @@ class PackFolder:
             pack.pack_id = pack_format.read_header(self._bytes(fd, 0, BLOCK))
         except NewerFormatError as error:
             raise StoreMisconfiguredError(
-                f"{pack.path} was written by a newer version of Lacuna (format {error}, and this version "
-                f"reads up to {pack_format.FORMAT}): use that version"
+                f"{pack.path} was written by a newer version of Lacuna (format {error}, but this "
+                f"version reads up to {pack_format.FORMAT}): use that version"
             ) from None
 
     def _tail(self, pack: Pack, fd: int) -> list[Packed]:
-        """The whole records that follow those that are known, in a pack that another process fills."""
+        """Return the whole records after the known ones, in a pack that another process fills."""
         found: list[Packed] = []
         size = _WINDOW
         while True:
@@ -200,7 +201,7 @@ class PackFolder:
                 return found
 
     def _adopt(self, pack: Pack) -> list[Packed]:
-        """Seal a pack that a dead process left; return the objects in it that were not known before."""
+        """Seal a pack that a dead process left, and return its new objects."""
         try:
             with self.locked():
                 fd = self._fs.open_for_update(pack.path)
@@ -221,14 +222,14 @@ class PackFolder:
         return objects
 
     def _recover(self, pack: Pack, fd: int, *, is_sealed: bool) -> list[Packed]:
-        """Find what counts in a pack that nobody fills any more, and seal it, or only read it."""
+        """Find the valid objects of an abandoned pack, and seal it, or only read it."""
         content = self._bytes(fd, 0, self._fs.info_of(fd).size)
         found = pack_format.read_all(content, pack.pack_id)
         damaged = [(0, BLOCK)] * (pack.pack_id is None) + list(found.damaged)
         if damaged:
             log.error(
-                "%s is damaged at bytes %s: everything else in it is served, and objects stored at those "
-                "bytes may be missing or damaged. Check the disk.",
+                "%s is damaged at bytes %s. Everything else in it is served; objects stored at "
+                "those bytes may be missing or damaged. Check the disk.",
                 pack.path,
                 ", ".join(f"{start}-{end}" for start, end in damaged),
             )
@@ -239,33 +240,35 @@ class PackFolder:
             try:
                 self._fs.fsync(
                     fd
-                )  # a process that was killed may have left objects in the page cache alone
+                )  # a process that was killed may have left objects only in the page cache
                 self._seal(fd, found.objects, found.end)
             except OSError as error:
-                log.error("%s is read as it is, because it cannot be sealed: %s", pack.path, error)
+                log.error(
+                    "%s is read without an index, because it cannot be sealed: %s", pack.path, error
+                )
         pack.is_sealed, pack.size = True, found.end
         return [each for each in found.objects if each.position >= pack.end]
 
     def _set_aside(self, pack: Pack, *, is_damaged: bool) -> None:
-        """Remove a pack without objects, or keep it under a name under which nobody looks for objects."""
+        """Remove a pack without objects, or rename it so that no process looks for objects in it."""
         if is_damaged:
             self._fs.rename(pack.path, f"{pack.path}.damaged")
         else:
             self._fs.unlink(pack.path)
 
     def _seal(self, fd: int, objects: Iterable[Packed], end: int) -> None:
-        """Write the index. It need not be synced: without it, the records are read."""
+        """Write the index. It need not be synced, since without it the records are read."""
         index = pack_format.index(objects, end)
         self._fs.write_at(fd, [index], end)
         self._fs.truncate(fd, end + len(index))
 
-    # What this process puts.
+    # The puts of this process.
 
     def create(self, size: int) -> PackWriter:
         """Create a pack of `size` bytes for this process.
 
-        It is filled with zeros and synced, so that later writes only change bytes that are there already.
-        It gets its name when it is locked and complete.
+        It is filled with zeros and synced, so that later writes only change existing bytes. It gets its name once it is
+        locked and complete.
         """
         self._directories.ensure(self.path)
         name = f"{self._now_ms():x}-{os.getpid()}-{next(_numbers)}{_PACK}"
@@ -295,7 +298,7 @@ class PackFolder:
         return writer
 
     def add(self, writer: PackWriter, packed: Packed) -> None:
-        """An object is durable in a pack of this process."""
+        """Record that an object is durable in a pack of this process."""
         self.index.add(writer.pack, [packed])
 
     def close(self, writer: PackWriter) -> None:
@@ -308,7 +311,7 @@ class PackFolder:
                 self._seal(writer.fd, objects, writer.end)
         except OSError as error:
             log.error(
-                "%s is not sealed, so each process that opens it reads all of it: %s",
+                "%s is not sealed, so each process that opens it has to read all of it: %s",
                 pack.path,
                 error,
             )
@@ -323,15 +326,15 @@ class PackFolder:
                 self._unlink([pack])
 
     def give_up(self, writer: PackWriter, packed: Packed) -> None:
-        """Say that an object is not there: it was not synced, and what others read may be in the page cache alone."""
+        """Report an object as missing: it was not synced, and others may have read it only from the page cache."""
         with suppress(OSError), self.locked():
             self._apply_deletions(writer.pack)
             self._append_deletions(writer.pack, [(packed.key, packed.position)], is_synced=False)
 
-    # What is deleted.
+    # Deletions.
 
     def delete(self, keys: Iterable[str]) -> dict[str, OSError]:
-        """Delete objects that are in packs, durably; others are passed over.
+        """Delete objects that are in packs, durably, and ignore others.
 
         Return the errors of those that are left.
         """
@@ -342,7 +345,7 @@ class PackFolder:
                 if (found := self.index.locate(key)) is not None:
                     pack, place = found
                     doomed.setdefault(pack, []).append((key, place.position))
-            # First, because it makes room on a full disk for what follows.
+            # First, because it frees space on a full disk for the next steps.
             emptied = [
                 each for each in doomed if each.is_sealed and len(doomed[each]) == each.objects
             ]
@@ -356,7 +359,7 @@ class PackFolder:
             return {key: error for pack, error in left.items() for key, _ in doomed[pack]}
 
     def _apply_deletions(self, pack: Pack) -> set[tuple[str, int]]:
-        """Read deletions that were not known before, and forget those objects."""
+        """Read new deletions, and remove those objects from the index."""
         deleted = set(self._deletions(pack, pack.deletions_end))
         for key, position in deleted:
             self.index.remove(pack, key, position)
@@ -381,7 +384,7 @@ class PackFolder:
     def _append_deletions(
         self, pack: Pack, deleted: Sequence[tuple[str, int]], *, is_synced: bool
     ) -> None:
-        """Note deletions beside the pack, behind those that are known, which must be all."""
+        """Append deletions to the file beside the pack, whose existing deletions must all be known."""
         path = pack.path + _DELETIONS
         entries = b"".join(pack_format.deletion(key, position) for key, position in deleted)
         try:
@@ -412,7 +415,7 @@ class PackFolder:
                 self._dissolve(pack)
 
     def _dissolve(self, pack: Pack) -> None:
-        """Make files of the objects that are left in a pack, and unlink it."""
+        """Turn the remaining objects of a pack into files, and unlink it."""
         try:
             fd = self._fs.open(pack.path)
             try:
@@ -429,7 +432,7 @@ class PackFolder:
             self._unlink([pack])
 
     def _unlink(self, packs: Sequence[Pack]) -> dict[Pack, OSError]:
-        """Unlink packs of which nothing is needed any more, and then what was noted of them.
+        """Unlink packs that are not needed any more, and then their deletions.
 
         Return the errors of those that cannot be unlinked.
         """
@@ -441,14 +444,12 @@ class PackFolder:
                 with suppress(FileNotFoundError):
                     self._fs.unlink(pack.path)
             except OSError as error:
-                log.warning(
-                    "%s has no objects any more and cannot be deleted: %s", pack.path, error
-                )
+                log.warning("%s has no more objects but cannot be deleted: %s", pack.path, error)
                 left[pack] = error
                 continue
             if self._packs.pop(pack.name, None) is not None:
                 self.index.drop(pack)
-        # Without what was deleted before, a pack that came back after a power cut would have all its objects.
+        # Without its deletions, a pack that came back after a power cut would have all its objects again.
         self._fs.fsync_directory(self.path)
         for pack in packs:
             if pack not in left:
@@ -472,7 +473,7 @@ class PackFolder:
                 self.locks.release(FOLDER)
 
     def _bytes(self, fd: int, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer at the end of the file."""
+        """Return up to `size` bytes, fewer at the end of the file."""
         content = bytearray(max(0, size))
         count = self._fs.read_into(fd, memoryview(content), max(0, position))
         return bytes(memoryview(content)[:count])

@@ -1,4 +1,4 @@
-"""The format of a pack: many small objects in one file, to bytes and back.
+"""The format of a pack, which holds many small objects in one file, with its encoder and decoder.
 
     header   one block: magic 8, format u16, pack id u64, CRC-32C u32 of these fields
     records  one for each object, each from the beginning of a block of 512 bytes on
@@ -12,12 +12,12 @@
     trailer  position of the index u64, its size u64, its CRC-32C u32, magic 8,
              CRC-32C u32 of these fields
 
-All numbers are little-endian. A disk writes a block whole or not at all, and no block holds bytes of
-two records, so that writing a record cannot damage one that was acknowledged.
+All numbers are little-endian. A disk writes a block whole or not at all, and no block holds bytes of two records, so
+that writing a record cannot damage one that was acknowledged.
 
-`durable` is the position up to which the pack was known to be on the disk when the record was written.
-Where no record counts before that position, the pack was damaged later; after it, a write may never have
-finished, and was then never acknowledged.
+`durable` is the position up to which the pack was known to be on the disk when the record was written. An invalid
+record before that position was damaged later. After it, a write may never have finished, and was then never
+acknowledged.
 
 Beside a pack, the file of its deletions has an entry for each object in it that was deleted:
 
@@ -66,12 +66,12 @@ class Packed(NamedTuple):
 
 
 class NewerFormatError(ValueError):
-    """A pack of a newer version of Lacuna; its format is the argument."""
+    """A pack of a newer version of Lacuna. Its format is the argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackContent:
-    """The objects of a pack, in order, where its records end, and the ranges [start, end) that are damaged."""
+    """The objects of a pack, in order, the end of its records, and the damaged ranges [start, end)."""
 
     objects: tuple[Packed, ...]
     end: int
@@ -79,12 +79,12 @@ class PackContent:
 
 
 def header(pack_id: int) -> bytes:
-    """The first bytes of a pack."""
+    """Return the first bytes of a pack."""
     return _with_crc(_HEADER.pack(_HEADER_MAGIC, FORMAT, pack_id))
 
 
 def read_header(content: bytes) -> int | None:
-    """The id of the pack that begins with `content`, or None if it is damaged or not written yet.
+    """Return the id of the pack that begins with `content`, or None if it is damaged or not written yet.
 
     Raises `NewerFormatError`.
     """
@@ -100,12 +100,12 @@ def read_header(content: bytes) -> int | None:
 
 
 def record_space(key_size: int, size: int) -> int:
-    """How many bytes the record of an object of `size` bytes takes, in whole blocks."""
+    """Return the bytes, in whole blocks, that the record of an object of `size` bytes takes."""
     return blocks(_HEAD_SIZE + key_size + size)
 
 
 def blocks(size: int) -> int:
-    """`size` rounded up to whole blocks."""
+    """Return `size` rounded up to whole blocks."""
     return (size + BLOCK - 1) & -BLOCK
 
 
@@ -118,7 +118,7 @@ def record_head(
     durable: int,
     modified_ms: int,
 ) -> bytes:
-    """The head of a record, up to and including `key`; `data` follows it in the pack."""
+    """Return the head of a record, up to and including `key`; `data` follows it in the pack."""
     fields = (crc32c(data), len(key), len(data), pack_id, position, durable, modified_ms)
     covered = _RECORD.pack(*fields) + key
     return _RECORD_MAGIC + _CRC.pack(crc32c(covered)) + covered
@@ -130,7 +130,7 @@ def is_record(content: memoryview) -> bool:
 
 
 def read_next(content: memoryview, start: int, pack_id: int | None) -> tuple[list[Packed], int]:
-    """The objects of the whole records that follow one another from `start` on, and where the last one ends.
+    """Return the objects of the consecutive whole records from `start` on, and the end of the last one.
 
     `content` begins at `start` of the pack, and may end anywhere.
     """
@@ -143,10 +143,10 @@ def read_next(content: memoryview, start: int, pack_id: int | None) -> tuple[lis
 
 
 def read_all(content: bytes, pack_id: int | None) -> PackContent:
-    """What counts in a pack that nobody writes any more. Never raises, whatever the bytes are.
+    """Return the valid content of a pack that is no longer written. Never raises, regardless of the bytes.
 
-    An object of which only the bytes are damaged is among the objects: whoever reads it has a checksum
-    of each part. Without a `pack_id` records of any pack count.
+    An object with only damaged bytes is included, since its readers check each part. Without a `pack_id`, records of
+    any pack are valid.
     """
     records = _find(memoryview(content), pack_id)
     durable = max((each.durable for each in records), default=0)
@@ -166,7 +166,7 @@ def read_all(content: bytes, pack_id: int | None) -> PackContent:
 
 
 def index(objects: Iterable[Packed], position: int) -> bytes:
-    """The index and trailer with which a pack is sealed; `position` is where they begin."""
+    """Return the index and trailer that seal a pack; `position` is where they begin."""
     entries = bytearray()
     for key, at, size, modified_ms in objects:
         name = key.encode()
@@ -177,7 +177,7 @@ def index(objects: Iterable[Packed], position: int) -> bytes:
 
 
 def read_trailer(content: bytes) -> tuple[int, int, int] | None:
-    """The position, size and checksum of the index, or None if these bytes are no trailer."""
+    """Return the position, size and checksum of the index, or None if these bytes are not a trailer."""
     if len(content) != TRAILER_SIZE or not _is_sound(content):
         return None
     position, size, crc, magic = _TRAILER.unpack(content[: _TRAILER.size])
@@ -185,7 +185,7 @@ def read_trailer(content: bytes) -> tuple[int, int, int] | None:
 
 
 def read_index(content: bytes) -> list[Packed]:
-    """The objects of a sealed pack, from an index whose checksum is right."""
+    """Return the objects of a sealed pack, from an index whose checksum is right."""
     found = []
     at = 0
     while at < len(content):
@@ -197,14 +197,14 @@ def read_index(content: bytes) -> list[Packed]:
 
 
 def deletion(key: str, position: int) -> bytes:
-    """An entry of the file of deletions."""
+    """Return an entry of the file of deletions."""
     name = key.encode()
     covered = _DELETION.pack(position, len(name)) + name
     return _CRC.pack(crc32c(covered)) + covered
 
 
 def read_deletions(content: bytes) -> tuple[list[tuple[str, int]], int]:
-    """The keys and positions of the objects that were deleted, and where the valid entries end."""
+    """Return the keys and positions of the deleted objects, and the end of the valid entries."""
     found = []
     at = 0
     while at + _CRC.size + _DELETION.size <= len(content):
@@ -228,7 +228,7 @@ class _Record(NamedTuple):
 
 
 def _find(content: memoryview, pack_id: int | None) -> list[_Record]:
-    """All records whose head is sound, whatever lies between them."""
+    """Return all records with a valid head, regardless of the bytes between them."""
     found = []
     at = BLOCK
     while at < len(content):
@@ -242,7 +242,9 @@ def _find(content: memoryview, pack_id: int | None) -> list[_Record]:
 
 
 def _parse(content: memoryview, at: int, start: int, pack_id: int | None) -> _Record | None:
-    """The record at `at` of `content`, which begins at `start` of the pack; None if no head is sound there."""
+    """Return the record at `at` of `content`, which begins at `start` of the pack, or None without a valid
+    head there.
+    """
     if content[at : at + len(_RECORD_MAGIC)] != _RECORD_MAGIC or at + _HEAD_SIZE > len(content):
         return None
     fields = _RECORD.unpack_from(content, at + _CRC_END)

@@ -1,7 +1,7 @@
-"""Where each object is that lies in a pack: the index in memory, about 200 bytes for an object.
+"""The index of packed objects in memory, about 200 bytes for each object.
 
-It holds no object of Python's that its garbage collector has to visit, since there may be hundreds of
-thousands of entries: a place is 24 packed bytes, under a directory and a name.
+It holds no Python objects that the garbage collector has to visit, since there may be hundreds of thousands of entries.
+A place is 24 packed bytes, under a directory and a name.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Place(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Pack:
-    """What is known of a pack. `objects` and `live_bytes` are of those that were not deleted.
+    """The known state of a pack. `objects` and `live_bytes` count objects that were not deleted.
 
-    Its records were read up to `end`, and the file of its deletions up to `deletions_end`.
-    `names` has the objects that were ever in it, by directory.
+    Its records were read up to `end`, and the file of its deletions up to `deletions_end`. `names` has all objects that
+    were ever in it, by directory.
     """
 
     name: str
@@ -59,7 +59,7 @@ class PackIndex:
         self._next_number = 0
 
     def new_pack(self, name: str, path: str) -> Pack:
-        """A pack of which nothing is known yet."""
+        """Add a pack with unknown content."""
         with self._lock:
             pack = Pack(name, path, self._next_number)
             self._packs[pack.number] = pack
@@ -67,7 +67,7 @@ class PackIndex:
             return pack
 
     def drop(self, pack: Pack) -> None:
-        """Forget a pack that is gone, and whatever is still said to be in it."""
+        """Remove a pack that is gone, and all entries that still point to it."""
         with self._lock:
             del self._packs[pack.number]
             for directory, names in pack.names.items():
@@ -80,9 +80,9 @@ class PackIndex:
                     self._places.pop(directory, None)
 
     def add(self, pack: Pack, objects: Iterable[Packed]) -> None:
-        """Objects that were found in a pack, or put there. Of two with one key the newer one counts.
+        """Add objects that were found in a pack, or put there. Of two with one key, the newer one is used.
 
-        There are two if a deletion was lost in a power cut, after another process put the key anew.
+        There are two if a power cut lost a deletion after another process had put the key again.
         """
         with self._lock:
             for key, position, size, modified_ms in objects:
@@ -101,7 +101,7 @@ class PackIndex:
                 pack.newest_ms = max(pack.newest_ms, modified_ms)
 
     def remove(self, pack: Pack, key: str, position: int) -> None:
-        """Forget an object, if it is at this position of this pack."""
+        """Remove an object, if it is at this position of this pack."""
         directory, _, name = key.rpartition("/")
         with self._lock:
             places = self._places.get(directory, {})
@@ -117,12 +117,12 @@ class PackIndex:
                 pack.live_bytes -= size
 
     def find(self, key: str) -> Place | None:
-        """Where the object is, if it is known to be in a pack."""
+        """Return the place of an object, if it is known to be in a pack."""
         found = self.locate(key)
         return None if found is None else found[1]
 
     def find_each(self, keys: Iterable[str]) -> list[Place | None]:
-        """The same for many keys."""
+        """Return the places of many keys, as `find` does."""
         found: list[Place | None] = []
         all_names, packs, unpack = self._places, self._packs, _PLACE.unpack
         for key in keys:
@@ -137,7 +137,7 @@ class PackIndex:
         return found
 
     def locate(self, key: str) -> tuple[Pack, Place] | None:
-        """The same with the pack."""
+        """Return the place of an object, as `find` does, with its pack."""
         directory, _, name = key.rpartition("/")
         names = self._places.get(directory)
         place = None if names is None else names.get(name)
@@ -148,7 +148,7 @@ class PackIndex:
         return None if pack is None else (pack, Place(pack.path, position, size, modified_ms))
 
     def objects(self, pack: Pack) -> list[Packed]:
-        """The objects of a pack that were not deleted, in the order of their positions."""
+        """Return the remaining objects of a pack, in the order of their positions."""
         found = {}
         with self._lock:
             for directory, names in pack.names.items():
@@ -162,7 +162,7 @@ class PackIndex:
         return [found[position] for position in sorted(found)]
 
     def names(self, above: str) -> set[tuple[str, bool]]:
-        """The names in a directory, as a file system would list them: each with whether it is a directory.
+        """Return the names in a directory, as a file system would: each with whether it is a directory.
 
         `above` is "" or ends with a slash.
         """

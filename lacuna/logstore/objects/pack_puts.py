@@ -1,13 +1,12 @@
 """The puts of a directory store: small objects into this process's pack, others as files.
 
-A put into a pack needs no file, no name and no commit of the file system: it is an append and a sync,
-which puts at the same time share. The next pack is prepared in the background once half of one is full.
-If there is none, or a pack fails, an object becomes a file, which is slower and loses nothing.
+A put into a pack needs no file, no name and no commit of the file system. It is an append and a sync, which concurrent
+puts share. The next pack is prepared in the background once a pack is half full. If there is no pack, or a pack fails,
+an object becomes a file, which is slower but loses nothing.
 
-Objects are never overwritten, so a put first looks whether its key is taken. Other processes' packs are
-looked at only once for a directory: the store locks each directory into which it puts, and only who
-has locked it puts objects of it into packs. Whoever finds it locked looks again for each put, and makes
-files.
+Objects are never overwritten, so a put first checks whether its key is taken. Other processes' packs are checked only
+once for a directory, because the store locks each directory into which it puts, and only the holder of the lock puts
+the directory's objects into packs. A store that finds it locked checks again for each put, and creates files.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _PUTS_TO_NEXT_PACK = 10_000
 class PackLimits:
     """The limits of packs; sizes in bytes.
 
-    The first `first_puts` small objects become files, since a process that writes little needs no pack;
-    with 0 a pack is created when the store is opened. `move_after_s` is how long after its last put a pack
-    of which less than a quarter is left is dissolved. `background` runs the work that no put waits for.
+    The first `first_puts` small objects become files, since a process that writes little needs no pack; with 0, a pack
+    is created when the store is opened. A pack with less than a quarter left is dissolved `move_after_s` after its last
+    put. `background` runs the work that no put waits for.
     """
 
     largest_object: int = 128 << 10
@@ -56,7 +55,7 @@ class PackLimits:
 
 
 class PackPuts:
-    """The puts of one process. `put_file` makes an object a file, or raises FileExistsError. Thread-safe."""
+    """The puts of one process. `put_file` stores an object as a file, or raises FileExistsError. Thread-safe."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class PackPuts:
     def put(self, key: str, directory: str, target: str, parts: Sequence[Part], size: int) -> None:
         """Create the object, durable on return. Raises FileExistsError if its key is taken, and OSError.
 
-        `target` is the path of the file that it becomes, in `directory`, if it does not go into a pack.
+        `target` is the path of its file, in `directory`, if it does not go into a pack.
         """
         turn = key_byte(key)
         self._turns.begin(turn)
@@ -134,7 +133,7 @@ class PackPuts:
             raise FileExistsError(target)
 
     def _put_packed(self, key: str, parts: Sequence[Part]) -> bool:
-        """Put the object into a pack; False if there is none, or if it failed."""
+        """Put the object into a pack. Return False if there is none, or if it failed."""
         data = b"".join(parts)
         while (writer := self._active) is not None:
             try:
@@ -148,7 +147,7 @@ class PackPuts:
                 finally:
                     writer.leave()
             with self._lock:
-                if self._active is writer:  # it is full
+                if self._active is writer:  # the pack is full
                     self._retire(writer)
         self._puts_until_pack -= 1
         return False
@@ -187,7 +186,7 @@ class PackPuts:
             error,
         )
 
-    # What happens in the background.
+    # Background work.
 
     def _work(self) -> None:
         self._is_woken = False
@@ -209,7 +208,8 @@ class PackPuts:
             writer = self._folder.create(self._limits.pack_size)
         except OSError as error:
             log.warning(
-                "there is no pack, so the next %d small objects become files, which is slower: %s",
+                "no pack could be created, so the next %d small objects become files, which is "
+                "slower: %s",
                 _PUTS_TO_NEXT_PACK,
                 error,
             )

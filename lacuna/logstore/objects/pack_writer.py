@@ -1,8 +1,8 @@
 """A pack that this process fills: objects are appended and synced, those of many puts with one sync.
 
-The file was filled with zeros and synced beforehand, so an append changes no metadata: a pwrite and an
-fdatasync. Records are written one after the other, without gaps, so whoever reads the pack meanwhile
-finds the end at the first record that is not whole.
+The file was filled with zeros and synced beforehand, so an append is a pwrite and an fdatasync and changes no metadata.
+Records are written one after the other, without gaps, so a concurrent reader finds the end at the first incomplete
+record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lacuna.logstore.objects.pack_index import Pack
 
 
 class _Group:
-    """Puts that wait for the same sync; the first of them does it."""
+    """Puts that wait for the same sync, which the first of them does."""
 
     __slots__ = ("ended", "is_led", "is_synced")
 
@@ -28,7 +28,7 @@ class _Group:
 class PackWriter:
     """An open pack of `size` bytes, locked by this process. Thread-safe.
 
-    `is_given_up`: it was said that it failed.
+    `is_given_up`: its failure was reported.
     """
 
     def __init__(self, file_system: FileSystem, pack: Pack, fd: int, pack_id: int, size: int):
@@ -54,7 +54,7 @@ class PackWriter:
         return 2 * self.end >= self._size
 
     def append(self, key: str, data: bytes, modified_ms: int) -> Packed | None:
-        """Write a record, not synced yet; the caller must `leave` afterwards.
+        """Write a record without syncing it. The caller must `leave` afterwards.
 
         Returns None if there is no room, or if the pack failed before. Raises OSError.
         """
@@ -82,9 +82,9 @@ class PackWriter:
         return Packed(key, start + len(head), len(data), modified_ms)
 
     def sync(self) -> None:
-        """Return when what was appended is durable. The first of those who wait syncs for all.
+        """Return when the appended records are durable. The first waiter syncs for all.
 
-        Raises OSError in each of them if the sync failed: nothing that waited for it counts as durable.
+        If the sync fails, raises OSError in each of them, and none of their records counts as durable.
         """
         with self._lock:
             group = self._group
@@ -99,14 +99,14 @@ class PackWriter:
             raise OSError(f"{self.pack.path} could not be synced")
 
     def leave(self) -> None:
-        """The object is in the index, or will never be."""
+        """Record that the object is in the index, or never will be."""
         with self._lock:
             self._users -= 1
             if not self._users:
                 self._unused.notify_all()
 
     def finish(self) -> None:
-        """Take no more objects; return when all that were appended are in the index or given up."""
+        """Accept no more objects, and return when all appended ones are in the index or given up."""
         with self._unused:
             self._is_over = True
             self._unused.wait_for(lambda: not self._users)

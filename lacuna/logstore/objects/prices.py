@@ -38,13 +38,13 @@ class Prices:
         names = [field.name for field in fields(cls)]
         if not isinstance(given, dict) or not _is_table(given, names):
             raise UserError(
-                f"{path} is not a table of prices: write a JSON object of numbers not below 0, with "
-                f"some of {', '.join(names[1:])}, and a text as source"
+                f"{path} is not a table of prices: write a JSON object with some of "
+                f"{', '.join(names[1:])} as numbers not below 0, and a text as source"
             )
         return replace(usual or AMAZON_S3, **{"source": str(path), **given})
 
     def of(self, counts: Mapping[str, int]) -> float:
-        """Dollars for these numbers of requests by kind (PUT, GET, LIST, DELETE)."""
+        """Return the cost in dollars of these numbers of requests by kind (PUT, GET, LIST, DELETE)."""
         by_kind = {
             PUT: self.put_per_1000,
             GET: self.get_per_1000,
@@ -54,7 +54,7 @@ class Prices:
         return sum(count * by_kind.get(kind, 0.0) for kind, count in counts.items()) / 1000
 
     def of_a_month(self, size: int) -> float:
-        """Dollars for storing `size` bytes for a month."""
+        """Return the cost in dollars of storing `size` bytes for a month."""
         return size / (1 << 30) * self.gib_month
 
 

@@ -1,6 +1,6 @@
 """Many reads of a directory store in one call of its file system.
 
-An object that is in a pack is a range of it, and reads of one pack that follow one another are one open.
+A packed object is a range of its pack, and consecutive reads of one pack share an open file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Outcomes: TypeAlias = list[ObjectStoreError | None]
 
 
 class RangeReads:
-    """Reads objects where the index says that they are, and others from their files below `root`."""
+    """Reads packed objects at their places in the index, and others from their files below `root`."""
 
     def __init__(
         self, file_system: FileSystem, root: str, index: PackIndex, metrics: StoreMetrics
@@ -40,7 +40,7 @@ class RangeReads:
         self._metrics = metrics
 
     def read(self, reads: Sequence[RangeRead], buffer: WritableBuffer) -> Outcomes:
-        """Do each read into `buffer`; return the error of each, or None."""
+        """Do each read into `buffer`, and return the error of each, or None."""
         asked = Reads.of(reads)
         places = self._index.find_each(asked.keys)
         short = {
@@ -63,7 +63,7 @@ class RangeReads:
     def _read(
         self, reads: Reads, places: Sequence[Place | None], buffer: WritableBuffer
     ) -> Outcomes:
-        """Do reads of which the place in a pack is known, if they are of objects in packs."""
+        """Do reads whose place in a pack is known, if they are of packed objects."""
         paths: list[str] = []
         firsts = array("q")
         shifts = array("q")
@@ -100,7 +100,9 @@ class RangeReads:
         return outcomes
 
     def _error(self, read: RangeRead, position: int, count: int) -> ObjectStoreError:
-        """The error for a part at `position` of which only `count` bytes were read; a negative one is -errno."""
+        """Return the error for a part at `position` of which only `count` bytes were read; a negative count
+        is -errno.
+        """
         if count >= 0:
             return _short(read, position + count)
         error = OSError(-count, os.strerror(-count))
@@ -110,11 +112,11 @@ class RangeReads:
 
 
 def _end(reads: Reads, at: int) -> int:
-    """Where the last part of a read ends in its object."""
+    """Return the end of a read's last part in its object."""
     last = reads.firsts[at + 1] - 1
     return reads.positions[last] + reads.sizes[last]
 
 
 def _short(read: RangeRead, end: int) -> ShortReadError:
-    """The error for a read of an object that ends at `end`."""
+    """Return the error for a read of an object that ends at `end`."""
     return ShortReadError(read.key, read.position, read.size, max(0, end - read.position))

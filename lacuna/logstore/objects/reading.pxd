@@ -1,4 +1,5 @@
-# What `reading.py` calls in its compiled form: the system calls of many reads without Python between.
+# The C functions that `reading.py` calls in its compiled form: the system calls of many reads without Python in
+# between.
 
 cdef extern from *:
     """

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Many ranges of many objects at once, from their order to their bytes: compiled by Cython, or run as Python.
 
-When compiled, it runs without the interpreter's lock. A loop in Python would wait for that lock between
-any two system calls, and with objects of ten kilobytes or so that is most of the time of a read.
+The compiled form runs without the interpreter's lock. A loop in Python would wait for that lock between any two system
+calls, which is most of the time of a read of objects of some ten kilobytes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def grow(buffer: object, size: cython.Py_ssize_t) -> object:
 def take(column: object, indexes: object) -> object:
     """Return the values of an array("q") or array("B") with these indexes, an array("q"), in their order.
 
-    Raises IndexError for an index that the column has not.
+    Raises IndexError for an index that the column does not have.
     """
     count: cython.Py_ssize_t = len(indexes)
     known: cython.Py_ssize_t = len(column)
@@ -112,7 +112,7 @@ def _merge(
     out: cython.longlong[::1],
     width: cython.Py_ssize_t,
 ) -> cython.void:
-    """Merge each two neighbouring parts of `width` indexes, which are in order, into one part of `out`."""
+    """Merge each pair of adjacent parts of `width` indexes, which are in order, into one part of `out`."""
     count: cython.Py_ssize_t = order.shape[0]
     begin: cython.Py_ssize_t = 0
     while begin < count:
@@ -137,7 +137,7 @@ def _merge(
 def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
     """Return the indexes of ranges in the order of their ids, their other ids, and their positions.
 
-    All columns are array("q"), and so is what is returned. Raises ValueError if they have different lengths.
+    All columns and the result are array("q"). Raises ValueError if they have different lengths.
     """
     count: cython.Py_ssize_t = len(positions)
     if len(ids) != count or len(more_ids) != count:
@@ -177,19 +177,19 @@ def _marks(part: object, heads: object) -> object:
     mark_of: cython.longlong[::1] = memoryview(marks)
     for i in range(len(part)):
         if index_of[i] < 0 or index_of[i] >= total or mark_of[index_of[i]] != 0:
-            raise ValueError(f"index {index_of[i]} is in no run, or is there twice")
+            raise ValueError(f"index {index_of[i]} is in no run, or appears twice")
         mark_of[index_of[i]] = 1
     return marks
 
 
 @cython.ccall
 def divide_runs(part: object, heads: object) -> object:
-    """Put a part of the indexes 0, 1, … of runs in order, and find where it is interrupted or another run begins.
+    """Sort a part of the indexes 0, 1, … of ordered runs, and find where it is interrupted or another run begins.
 
     `part` has indexes, each at most once, in any order; run i has those from heads[i] to heads[i + 1] - 1. All are
-    array("q"). Returns three: the indexes of `part` in ascending order; for each index of `part` its place there; and
-    where in that order consecutive indexes of one run begin, with the length at the end.
-    Raises ValueError if an index is in no run, or twice in `part`, or if `heads` is not in order.
+    array("q"). Returns the indexes of `part` in ascending order; for each index of `part`, its place in that order; and
+    where consecutive indexes of one run begin in that order, followed by the length. Raises ValueError if an index is
+    in no run, or twice in `part`, or if `heads` is not in order.
     """
     count: cython.Py_ssize_t = len(part)
     places = _marks(part, heads)
@@ -235,14 +235,13 @@ def group_ranges(
     most: cython.longlong,
     chunk: cython.longlong = 0x7FFFFFFFFFFFFFFF,
 ) -> object:
-    """Put ranges of objects into the order of `order`, which has their indexes, and group those to read together.
+    """Put ranges of objects into the order of the indexes in `order`, and group those to read together.
 
-    Ranges are of one object if both ids are the same. Ranges that follow each other share a group if they are of one
-    object, with 0 to `gap` bytes between them; a group spans at most `most` bytes, unless it is one range, and its
-    ranges begin in one chunk of `chunk` bytes (at least 1) of their object. All columns are array("q"). Returns five:
-    for each group where it begins, with the count of all ranges at the end; how many bytes it spans; and the positions,
-    sizes and starts in the new order.
-    Raises ValueError if a column is too short, or an index is not one.
+    Ranges belong to one object if both ids are the same. Consecutive ranges share a group if they belong to one object,
+    with 0 to `gap` bytes between them. A group spans at most `most` bytes, unless it is one range, and its ranges begin
+    in one chunk of `chunk` bytes (at least 1) of their object. All columns are array("q"). Returns five columns: where
+    each group begins, followed by the number of ranges; how many bytes each group spans; and the positions, sizes and
+    starts in the new order. Raises ValueError if a column is too short, or an index is invalid.
     """
     count: cython.Py_ssize_t = len(order)
     known: cython.Py_ssize_t = len(positions)
@@ -300,9 +299,9 @@ def group_ranges(
 
 @cython.ccall
 def shift_ranges(positions: object, firsts: object, shifts: object) -> object:
-    """Return `positions` with shifts[i] added to those with index firsts[i] to firsts[i + 1] - 1; array("q") all.
+    """Return `positions` with shifts[i] added to those with index firsts[i] to firsts[i + 1] - 1; all are array("q").
 
-    Raises ValueError if `firsts` is not in order, or has an index that `positions` has not.
+    Raises ValueError if `firsts` is not in order, or has an index that `positions` does not have.
     """
     groups: cython.Py_ssize_t = len(shifts)
     count: cython.Py_ssize_t = len(positions)
@@ -316,7 +315,7 @@ def shift_ranges(positions: object, firsts: object, shifts: object) -> object:
         raise ValueError("the columns of the shifts have different lengths")
     for i in range(groups):
         if first_of[i] < 0 or first_of[i] > first_of[i + 1] or first_of[i + 1] > count:
-            raise ValueError(f"group {i} is not of these ranges")
+            raise ValueError(f"group {i} does not belong to these ranges")
     with cython.nogil:
         for i in range(groups):
             for k in range(first_of[i], first_of[i + 1]):
@@ -335,10 +334,9 @@ def read_files(
 ) -> object:
     """Read the ranges firsts[i] to firsts[i + 1] - 1 of the file paths[i], for each i, into a writable buffer.
 
-    Range k is `sizes[k]` bytes from `positions[k]` on, and goes to starts[k] in `buffer`. All
-    arguments but the first and last are array("q"), and so is what is returned: for each range, how
-    many bytes were read, or -errno.
-    Raises ValueError for a range that does not fit the buffer.
+    Range k is `sizes[k]` bytes from `positions[k]` on, and goes to starts[k] in `buffer`. All arguments except the
+    first and last are array("q"). Returns an array("q") with the number of bytes read for each range, or -errno. Raises
+    ValueError for a range that does not fit the buffer.
     """
     count: cython.Py_ssize_t = len(positions)
     files: cython.Py_ssize_t = len(paths)

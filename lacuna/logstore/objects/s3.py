@@ -77,18 +77,18 @@ _PAGE_KEYS = 1000
 #: Without an answer for so long, a request is made again over a new connection. A journal's lease is three seconds.
 _ANSWER_S = 1.0
 _IMPATIENT_ANSWER_S = 0.5
-#: What a request may take longer for its bytes.
+#: The additional time that a request may take for its bytes.
 _SLOW_BYTES_S = 4 << 20
 _CREDENTIAL_CODES = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthFailure"}
 )
 _FORBIDDEN_CODES = _CREDENTIAL_CODES | {"AccessDenied"}
-# Temporary errors that S3 sends with a status that otherwise means that the request is wrong.
+# Temporary errors that S3 returns with a status that otherwise indicates an invalid request.
 _PASSING_CODES = frozenset(
     {"OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"}
 )
 _PASSING_STATUS = frozenset({408, 429})
-# What services answer to DeleteObjects that do not have it, or expect other headers.
+# The answers to DeleteObjects of services that do not have it, or expect other headers.
 _NOT_SO_STATUS = frozenset({400, 405, 411, 501})
 _UNREACHABLE = (
     HTTPClientError, EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError,
@@ -98,13 +98,13 @@ _STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStre
 
 @dataclass(frozen=True, slots=True)
 class ServerSideEncryption:
-    """How S3 is to encrypt what is put: one of `SSE_KINDS`, and a KMS key, or "" for the one of S3."""
+    """How S3 should encrypt objects: one of `SSE_KINDS`, and a KMS key, or "" for S3's own."""
 
     kind: str
     kms_key_id: str = ""
 
     def arguments(self) -> dict[str, str]:
-        """The arguments of a PUT."""
+        """Return the arguments of a PUT."""
         of_kms = {"SSEKMSKeyId": self.kms_key_id} if self.kms_key_id else {}
         return {"ServerSideEncryption": self.kind, **of_kms}
 
@@ -169,7 +169,7 @@ class S3Store:
         try:
             date = parsedate_to_datetime(http_response.headers["Date"])
         except (KeyError, ValueError):
-            return  # not every service says what time it is
+            return  # not every service returns its time
         self.metrics.dated(int(date.timestamp() * 1000))
 
     def check(self) -> None:
@@ -178,14 +178,14 @@ class S3Store:
         self._check_deletion()
 
     def _check_deletion(self) -> None:
-        """Delete an object that is not there, as the service judges the request and the permission all the same."""
+        """Delete an object that does not exist, since the service still checks the request and the permission."""
         try:
             self.delete([_NEVER_THERE])
         except NotDeletedError as error:
             raise error.failures[_NEVER_THERE] from error
 
     def create_bucket(self) -> None:
-        """Create the bucket unless we own it already; for tests and throw-away endpoints."""
+        """Create the bucket unless it already belongs to this account; for tests and temporary endpoints."""
         try:
             with self._errors(""):
                 self._client.create_bucket(Bucket=self._bucket)
@@ -277,7 +277,7 @@ class S3Store:
             raise NotDeletedError(failures)
 
     def _delete_some(self, names: Sequence[str]) -> dict[str, ObjectStoreError]:
-        """Delete at most `_DELETE_KEYS` objects; return the errors of those that are left."""
+        """Delete at most `_DELETE_KEYS` objects, and return the errors of the remaining ones."""
         if self._deletes_singly:
             return self._delete_singly(names)
         try:
@@ -295,7 +295,8 @@ class S3Store:
             if len(failed) < len(names):
                 self._deletes_singly = True
                 log.warning(
-                    "%s refuses DeleteObjects, so each object is deleted by a request of its own (%s)",
+                    "%s rejects DeleteObjects, so each object is deleted by a separate request "
+                    "(%s)",
                     self._where,
                     refusal,
                 )
@@ -342,7 +343,7 @@ class S3Store:
             ) from error
 
     def _not_deleted(self, name: str, code: str, message: str) -> ObjectStoreError:
-        """The error of a key that DeleteObjects reports as failed."""
+        """Return the error of a key that DeleteObjects reports as failed."""
         failed = f"{self._where} did not delete {name!r}: {message} ({code})"
         if code in _FORBIDDEN_CODES:
             return StoreMisconfiguredError(
@@ -363,8 +364,9 @@ class S3Store:
             done = answer.get("ServerSideEncryption", "none")
             if done != encryption.kind:
                 raise StoreMisconfiguredError(
-                    f"{self._where} was asked to encrypt {key!r} with {encryption.kind}, and says that its encryption "
-                    f"is {done}: use a service that can do it, or leave the option sse (--s3-sse) out"
+                    f"{self._where} was asked to encrypt {key!r} with {encryption.kind}, but "
+                    f"reports {done} as its encryption: use a service that supports it, or leave "
+                    "out the option sse (--s3-sse)"
                 )
         return answer
 
@@ -382,7 +384,7 @@ class S3Store:
         self.metrics.count_put(len(data))
         if "ETag" not in answer:
             raise StoreMisconfiguredError(
-                f"{self._where} returned no ETag for {key!r}, on which a later write could be conditional"
+                f"{self._where} returned no ETag for {key!r}, which a conditional write needs"
             )
         return str(answer["ETag"])
 
@@ -397,7 +399,7 @@ class S3Store:
         return self._read_with_etag(key, size, **arguments)[0]
 
     def _read_with_etag(self, key: str, size: int = 0, **arguments: str) -> tuple[bytearray, str]:
-        """Read an object or a range of it, of about `size` bytes if that is known.
+        """Read an object or a range of it, of about `size` bytes if the size is known.
 
         boto3 repeats failed requests, but not one whose body broke off.
         """
@@ -439,7 +441,7 @@ class S3Store:
         return ended.call.result()
 
     def _client_anew(self) -> Any:
-        """The client of second attempts, whose connections are new: those of the other one may all be dead."""
+        """Return the client of second attempts, with new connections, since those of the other one may all be dead."""
         with self._second_client_lock:
             if self._second_client is None:
                 self._second_client = self._opened_client()
@@ -447,7 +449,7 @@ class S3Store:
             return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
-        """Return if an earlier attempt of our own created the object; else raise what stands in the way."""
+        """Return if an earlier attempt of this client created the object. Otherwise, raise the error."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return
@@ -498,15 +500,17 @@ class S3Store:
             raise StoreUnavailableError(f"{self._where} failed temporarily: {error}") from error
         if code == "RequestTimeTooSkewed":
             raise StoreMisconfiguredError(
-                f"{self._where} and this machine disagree about the time: set the clock ({error})"
+                f"{self._where} and this machine disagree about the time: set the machine's clock "
+                f"({error})"
             ) from error
         if code in _CREDENTIAL_CODES or status in (401, 403):
             raise StoreMisconfiguredError(
-                f"{self._where} refuses the credentials ({code}): check AWS_ACCESS_KEY_ID, "
-                "AWS_SECRET_ACCESS_KEY and their permissions to list, get, put and delete objects there"
+                f"{self._where} rejects the credentials ({code}): check AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY and their permissions to list, get, put and delete "
+                "objects there"
             ) from error
         if 400 <= status < 500 or status == 501:
-            raise StoreMisconfiguredError(f"{self._where} refuses the request: {error}") from error
+            raise StoreMisconfiguredError(f"{self._where} rejects the request: {error}") from error
         raise StoreUnavailableError(f"{self._where} failed temporarily: {error}") from error
 
 
@@ -532,7 +536,7 @@ def _list(client: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _is_answer(error: BaseException) -> bool:
-    """Whether the service has answered, so that another attempt would be answered alike."""
+    """Whether the service has answered, so that another attempt would get the same answer."""
     if not isinstance(error, ClientError):
         return False
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -554,7 +558,7 @@ def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
 
 
 def _read_body(answer: Any) -> bytearray:
-    """The body, read into one buffer of its own size. Raises one of `_STREAM_ERRORS`."""
+    """Return the body, read into one buffer of the body's size. Raises one of `_STREAM_ERRORS`."""
     size = answer["ContentLength"]
     data = bytearray(size)
     filled = 0

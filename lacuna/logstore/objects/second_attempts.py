@@ -1,8 +1,8 @@
 """Second attempts at requests that are not answered.
 
-A front end that is replaced, or a NAT that forgets a connection, leaves connections on which nothing ever comes. TCP
-notices after many seconds, and so does a time-out that a slow request must not meet. A second attempt over another
-connection costs nothing but a request, as long as the request may be made twice.
+A front end that is replaced, or a NAT that forgets a connection, leaves connections on which nothing ever arrives. TCP
+notices only after many seconds, as does a time-out that allows for slow requests. A second attempt over another
+connection costs only a request, as long as the request may be made twice.
 """
 
 import threading
@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Second attempts at a time, and for each call. A store that is slow for everybody is not asked twice for everything.
+#: Second attempts at a time, and for each call. A store that is slow for all clients does not get every request twice.
 _BURST: Final = 10.0
 _SHARE: Final = 0.1
 
@@ -41,9 +41,10 @@ class SecondAttempts:
         after: float,
         is_answer: Callable[[BaseException], bool],
     ) -> Ended[T]:
-        """Call `first`, and also `second` if the first has not ended after so many seconds; return what ended first.
+        """Call `first`, and also `second` if the first has not ended after this many seconds. Return what ended first.
 
-        A failure is returned at once if `is_answer` says that the other call cannot end better, else once both failed.
+        A failure is returned at once if `is_answer` says that the other call cannot do better, otherwise once both have
+        failed.
         """
         attempts = {self._threads.submit(first)}
         done, _ = wait(attempts, timeout=after)
@@ -57,7 +58,7 @@ class SecondAttempts:
         return Ended(ended, were_two)
 
     def close(self) -> None:
-        """Make no more calls. One that is not answered ends by itself."""
+        """Make no more calls. A call without an answer ends by itself."""
         self._threads.shutdown(wait=False)
 
     def _is_allowed(self) -> bool:

@@ -1,10 +1,10 @@
 """The object store as the rest of Lacuna sees it: one Protocol, its errors and its counters.
 
-An object is written once, whole, and never changed. A store is synchronous and may be called from
-any number of threads at once; an agent calls it from a thread pool.
+An object is written once, whole, and never changes. A store is synchronous and may be called from any number of threads
+at once; an agent calls it from a thread pool.
 
-Keys are ``/``-separated components of ``A-Z a-z 0-9 . _ = -``; no component begins with a dot, so
-that a directory store can keep its own files beside the objects.
+Keys are ``/``-separated components of ``A-Z a-z 0-9 . _ = -``. No component begins with a dot, so that a directory
+store can keep its own files beside the objects.
 """
 
 import re
@@ -31,14 +31,14 @@ _PREFIX = re.compile(rf"(?:{_COMPONENT}/)*(?:{_COMPONENT})?\Z")
 
 
 class ObjectStoreError(Exception):
-    """Any failure of an object store. If an operator can do something about it, the message says what.
+    """Any failure of an object store. If an operator can fix it, the message says how.
 
     Subclasses keep their arguments in `args`, so that errors can be pickled between processes.
     """
 
 
 class InvalidKeyError(ObjectStoreError, ValueError):
-    """A key or prefix that not every store can hold. A bug in the caller, which no client can cause."""
+    """A key or prefix that not every store can hold, because of a bug in the caller. No client can cause it."""
 
 
 class ObjectExistsError(ObjectStoreError):
@@ -53,7 +53,7 @@ class ObjectExistsError(ObjectStoreError):
 
 
 class ObjectNotFoundError(ObjectStoreError):
-    """No object has this key: there never was one, or it was collected and the read must be planned again."""
+    """No object has this key: it never existed, or it was collected and the read must be planned again."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -64,9 +64,9 @@ class ObjectNotFoundError(ObjectStoreError):
 
 
 class ShortReadError(ObjectStoreError):
-    """The object ends before the range that was asked for.
+    """The object ends before the requested range.
 
-    `position` and `size` are the range asked for, `available` is how many of its bytes exist.
+    `position` and `size` are the requested range; `available` is the number of its bytes that exist.
     """
 
     def __init__(self, key: str, position: int, size: int, available: int) -> None:
@@ -84,7 +84,7 @@ class ShortReadError(ObjectStoreError):
 
 
 class DamagedObjectError(ObjectStoreError):
-    """Bytes of an encrypted object are not what was written under its name. None of them is returned.
+    """Bytes of an encrypted object differ from those written under its name. None of them are returned.
 
     The damage is within `size` bytes at `position` of the object; `reason` describes it.
     """
@@ -101,7 +101,7 @@ class DamagedObjectError(ObjectStoreError):
 
 
 class NotDeletedError(ObjectStoreError):
-    """Some of the objects were not deleted; all others are gone. `failures` has the error of each key that is left."""
+    """Some of the objects were not deleted; all others are gone. `failures` has the error of each remaining key."""
 
     def __init__(self, failures: Mapping[str, ObjectStoreError]) -> None:
         super().__init__(failures)
@@ -113,11 +113,11 @@ class NotDeletedError(ObjectStoreError):
 
 
 class StoreUnavailableError(ObjectStoreError):
-    """The store failed for now. Worth a retry; whether a put took place is unknown."""
+    """The store failed temporarily. A retry is worthwhile; whether a put took effect is unknown."""
 
 
 class StoreMisconfiguredError(ObjectStoreError):
-    """The store refuses us until an operator changes something; the message says what."""
+    """The store rejects requests until an operator changes something; the message says what."""
 
 
 class BucketMissingError(StoreMisconfiguredError):
@@ -134,10 +134,10 @@ class ObjectInfo:
 
 
 class RangeRead(NamedTuple):
-    """One read of an object: `size` bytes from `position` on, and the parts of them that are wanted.
+    """One read of an object: `size` bytes from `position` on, and the needed parts of them.
 
-    A part is (position in the object, size, position in the buffer). Parts lie within the range, in order
-    and without overlap. A store may read the bytes between them as well, or skip them.
+    A part is (position in the object, size, position in the buffer). Parts lie within the range, in order and without
+    overlap. A store may read or skip the bytes between them.
     """
 
     key: str
@@ -149,8 +149,8 @@ class RangeRead(NamedTuple):
 class Reads(Sequence[RangeRead]):
     """Reads of objects as columns, since there may be many small ones.
 
-    Read i is of keys[i], spans `spans[i]` bytes and has the parts with index firsts[i] to firsts[i + 1] - 1; those are
-    in `positions`, `sizes` and `starts`, as in a `RangeRead`.
+    Read i belongs to keys[i], spans `spans[i]` bytes, and has the parts with index firsts[i] to firsts[i + 1] - 1. The
+    parts are in `positions`, `sizes` and `starts`, as in a `RangeRead`.
     """
 
     __slots__ = ("firsts", "keys", "positions", "sizes", "spans", "starts")
@@ -173,7 +173,7 @@ class Reads(Sequence[RangeRead]):
 
     @classmethod
     def of(cls, reads: Sequence[RangeRead]) -> "Reads":
-        """The same reads as columns."""
+        """Return the same reads as columns."""
         if isinstance(reads, Reads):
             return reads
         parts = [part for read in reads for part in read.parts]
@@ -205,7 +205,7 @@ class Reads(Sequence[RangeRead]):
 
 
 class StoreMetrics:
-    """Counters of what a store has done since it was opened. Thread-safe.
+    """Counters of a store's operations since it was opened. Thread-safe.
 
     `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded.
     `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
@@ -245,11 +245,11 @@ class StoreMetrics:
         self._clock_ahead_ms: float | None = None
 
     def dated(self, now_ms: int) -> None:
-        """Note the time that the service has put into an answer."""
+        """Record the time in the service's answer."""
         self._clock_ahead_ms = now_ms - time.monotonic() * 1000
 
     def clock_ms(self) -> int:
-        """Return the time of the service's clock now, by its last answer; 0 if it has none."""
+        """Return the current time of the service's clock, according to its last answer; 0 if unknown."""
         ahead_ms = self._clock_ahead_ms
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
@@ -312,11 +312,11 @@ class ObjectStore(Protocol):
 
     @property
     def read_gap(self) -> int:
-        """The largest gap, in bytes, between two ranges of one object that are read by one request (S18, adr/0021)."""
+        """The largest gap, in bytes, between two ranges of one object that one request reads (S18, adr/0021)."""
 
     @property
     def reads_at_once(self) -> int:
-        """How many `get`s at the same time make reading faster; more only slow each other down."""
+        """The number of concurrent `get`s that makes reading faster; more only slow each other down."""
 
     @property
     def metrics(self) -> StoreMetrics:
@@ -328,8 +328,8 @@ class ObjectStore(Protocol):
     def put(self, key: str, parts: Sequence[Part]) -> None:
         """Create the object from the concatenated parts, all or nothing, durable on return.
 
-        Raises `ObjectExistsError` if the key is taken. After any other error the object may exist,
-        whole, or may appear later (a request that is still on its way).
+        Raises `ObjectExistsError` if the key is taken. After any other error, the whole object may exist, or may appear
+        later (from a request still on its way).
         """
 
     def get(self, key: str, position: int, size: int) -> bytearray:
@@ -339,7 +339,7 @@ class ObjectStore(Protocol):
         """
 
     def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        """Read `size` (at least 1) bytes from `position` on, or fewer where the object ends: one request.
+        """Read `size` (at least 1) bytes from `position` on, or fewer if the object ends, in one request.
 
         Raises `ObjectNotFoundError`, and `ShortReadError` if the object ends at `position` or before.
         """
@@ -347,27 +347,27 @@ class ObjectStore(Protocol):
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
-        """Do many reads into `buffer`; return the error of each, or None, so that one can fail alone.
+        """Do many reads into `buffer`. Return the error of each, or None, so that one can fail independently.
 
-        The error is what `get` would raise; the parts of that read are then undefined in the buffer.
+        The error is the one that `get` would raise. The parts of that read are then undefined in the buffer.
         """
 
     def get_all(self, key: str) -> bytearray:
         """Read the whole object, which may be empty. Raises `ObjectNotFoundError`."""
 
     def size(self, key: str) -> int:
-        """The size of the object in bytes. Raises `ObjectNotFoundError`."""
+        """Return the size of the object in bytes. Raises `ObjectNotFoundError`."""
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
-        """Objects whose key starts with `prefix` and is greater than `start_after`, in key order.
+        """Yield the objects whose key starts with `prefix` and is greater than `start_after`, in key order.
 
-        They are fetched page by page; objects created or deleted meanwhile may be listed or not.
+        They are fetched page by page. Objects created or deleted in the meantime may or may not be listed.
         """
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete the objects under `keys`; a key without an object is not an error.
+        """Delete the objects under `keys`. A key without an object is not an error.
 
-        A key that cannot be deleted costs no other: raises `NotDeletedError` once all were tried.
+        A key that cannot be deleted does not affect others. Raises `NotDeletedError` once all were tried.
         """
 
     def close(self) -> None:
@@ -377,7 +377,7 @@ class ObjectStore(Protocol):
 def get_each(
     store: ObjectStore, reads: Sequence[RangeRead], buffer: WritableBuffer
 ) -> list[ObjectStoreError | None]:
-    """Do what `get_into` does by calling `get` for one read after the other."""
+    """Do what `get_into` does by calling `get` for one read after another."""
     return [get_parts(store, read, buffer) for read in reads]
 
 
@@ -395,7 +395,7 @@ def get_parts(
 
 
 def delete_each(keys: Iterable[str], delete: Callable[[str], None]) -> None:
-    """Call `delete` for each key, and raise `NotDeletedError` for those at which it raised an `ObjectStoreError`."""
+    """Call `delete` for each key, and raise `NotDeletedError` for those that raised an `ObjectStoreError`."""
     failures: dict[str, ObjectStoreError] = {}
     for key in keys:
         try:
@@ -417,12 +417,12 @@ def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970; the default clock of stores that stamp objects themselves."""
+    """Milliseconds since 1970; the default clock of stores that timestamp objects themselves."""
     return time.time_ns() // 1_000_000
 
 
 def check_key(key: str) -> str:
-    """Return `key` if every store can hold it, else raise `InvalidKeyError`."""
+    """Return `key` if every store can hold it, otherwise raise `InvalidKeyError`."""
     if len(key) > MAX_KEY_SIZE or not _KEY.match(key):
         raise InvalidKeyError(
             f"{key!r} is not an object key: write parts of letters, digits and . _ = - with '/' between them"
@@ -431,20 +431,18 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Return `prefix` if some key can start with it, else raise `InvalidKeyError`."""
+    """Return `prefix` if a key can start with it, otherwise raise `InvalidKeyError`."""
     if not is_prefix(prefix):
         raise InvalidKeyError(f"{prefix!r} cannot be the prefix of an object key")
     return prefix
 
 
 def is_prefix(text: str) -> bool:
-    """Whether some key can start with `text`."""
+    """Whether a key can start with `text`."""
     return len(text) <= MAX_KEY_SIZE and _PREFIX.match(text) is not None
 
 
 def check_range(key: str, position: int, size: int) -> None:
     """Raise ValueError for a negative position or an empty range, which S3 cannot express."""
     if position < 0 or size < 1:
-        raise ValueError(
-            f"range of {size} bytes at position {position} of {key!r} is not a valid range"
-        )
+        raise ValueError(f"a range of {size} bytes at position {position} of {key!r} is not valid")

@@ -1,7 +1,7 @@
 """Temporary files of a directory store, which become objects or packs once they get their names.
 
-Temporary files are locked while they are written, so that a store which opens the same directory
-can tell the leftovers of a dead process (no one holds the lock) from the work of a live one.
+Temporary files are locked while they are written, so that a store that opens the same directory can distinguish the
+leftovers of a dead process (no process holds the lock) from the work of a live one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TemporaryFile:
 
 
 class TemporaryFiles:
-    """The temporary files in `folder`, which is created but never synced: none need survive a crash."""
+    """The temporary files in `folder`, which is created but never synced, since none need survive a crash."""
 
     def __init__(self, file_system: FileSystem, folder: str) -> None:
         self._fs = file_system
@@ -33,7 +33,7 @@ class TemporaryFiles:
             self._fs.make_directory(folder)
 
     def create(self) -> TemporaryFile:
-        """Create a file; it loops because processes in two containers may have the same pid."""
+        """Create a file. This loops because processes in two containers may have the same pid."""
         while True:
             path = f"{self._folder}/{os.getpid()}-{next(self._names)}"
             try:
@@ -65,6 +65,6 @@ class TemporaryFiles:
                 if self._fs.lock(fd):
                     self._fs.unlink(path)
             except FileNotFoundError:
-                pass  # another store swept it first
+                pass  # another store removed it first
             finally:
                 self._fs.close(fd)

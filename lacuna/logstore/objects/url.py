@@ -1,7 +1,7 @@
-"""Open the object store that a URL names.
+"""Opens the object store at a URL.
 
-In a URL, `encryption_keys` is the path of the file with the cluster's keys (`cluster_keys`), or `command`: they are
-printed by the command in the environment variable LACUNA_ENCRYPTION_KEY_COMMAND. A URL may come from a file in a data
+In a URL, `encryption_keys` is the path of the file with the cluster's keys (`cluster_keys`), or `command` if the
+command in the environment variable LACUNA_ENCRYPTION_KEY_COMMAND prints them. A URL may come from a file in a data
 folder, and must not be able to run a command.
 """
 
@@ -109,13 +109,13 @@ def has_keys(url: str) -> bool:
 
 
 def with_keys(url: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The URL with the keys that the environment names, if it names none itself."""
+    """Return the URL with the keys that the environment names, if it names none itself."""
     keys = keys_option(environment.get(KEYS_VARIABLE, ""), environment.get(COMMAND_VARIABLE, ""))
     return url if has_keys(url) else with_options(url, **{KEYS_OPTION: keys})
 
 
 def keys_option(path: str, command: str) -> str:
-    """What `encryption_keys` is in a URL for a file of keys, or a command, or neither."""
+    """Return the value of `encryption_keys` in a URL for a file of keys, a command, or neither."""
     return os.path.abspath(path) if path else OF_COMMAND if command else ""
 
 
@@ -129,7 +129,8 @@ def _checked(url: str) -> tuple[StoreKind, SplitResult]:
         raise _no_store(url)
     if "#" in url or ("?" in url and not _has_options(kind, parts)):
         raise StoreMisconfiguredError(
-            f"{url!r}: what follows '?' or '#' would be ignored: write %3F and %23 if they are part of a name"
+            f"{url!r}: the part after '?' or '#' would be ignored: write %3F and %23 if they are "
+            "part of a name"
         )
     return kind, parts
 
@@ -164,7 +165,7 @@ def _options(kind: StoreKind, parts: SplitResult) -> dict[str, str]:
 
 
 def _keys(options: Mapping[str, str]) -> KeySource | None:
-    """The keys that the options of a URL name."""
+    """Return the keys that the options of a URL name."""
     path = options.get(KEYS_OPTION)
     if path is None:
         return None
@@ -177,7 +178,7 @@ def _keys(options: Mapping[str, str]) -> KeySource | None:
     command = os.environ.get(COMMAND_VARIABLE)
     if not command:
         raise StoreMisconfiguredError(
-            f"the objects of this store are encrypted, and a command prints the keys: name it with {COMMAND_VARIABLE} "
-            "or --encryption-key-command"
+            "the objects of this store are encrypted, and a command prints the keys: name the "
+            f"command with {COMMAND_VARIABLE} or --encryption-key-command"
         )
     return KeyCommand(command)

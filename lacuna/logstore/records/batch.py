@@ -1,8 +1,7 @@
 """Record batches of magic 2 as values: one type for reading, another for writing (KIP-98).
 
-`BatchHeader` is the fixed part. `read_batches` yields a `RecordBatch` for each batch of a buffer; its
-`records` are decompressed and parsed when asked for. `BatchToWrite` keeps the offset deltas that it is
-given, so that holes survive a rewrite.
+`BatchHeader` is the fixed part. `read_batches` yields a `RecordBatch` for each batch of a buffer; its `records` are
+decompressed and parsed on first use. `BatchToWrite` keeps the given offset deltas, so that holes survive a rewrite.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
-# As the kernel gives them: attributes, timestamp delta, offset delta, key, value, headers.
+# As the kernel returns them: attributes, timestamp delta, offset delta, key, value, headers.
 RawRecord: TypeAlias = tuple[int, int, int, bytes | None, bytes | None, Headers]
 _OFFSET_DELTA: Final = 2
 # A varint of 32 bits has five bytes.
@@ -62,7 +61,7 @@ _MAX_SIZE_SHIFT: Final = 28
 class BatchHeader(NamedTuple):
     """The first 61 bytes of a batch; names are Kafka's, `crc` is the stored CRC-32C.
 
-    A named tuple, since one is made for every batch that is produced.
+    A named tuple, since one is created for every produced batch.
     """
 
     base_offset: int
@@ -81,10 +80,10 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def parse(cls, buffer: Buffer, position: int = 0) -> BatchHeader:
-        """The header at byte `position`.
+        """Parse the header at byte `position`.
 
-        Raises TruncatedBatchError if fewer than 61 bytes are left, CorruptBatchError for another magic
-        or a batch_length that leaves no room for the header.
+        Raises TruncatedBatchError if fewer than 61 bytes are left, and CorruptBatchError for another magic or a
+        batch_length that leaves no room for the header.
         """
         data = memoryview(buffer)
         if len(data) - position > MAGIC_AT and data[position + MAGIC_AT] != MAGIC:
@@ -102,7 +101,7 @@ class BatchHeader(NamedTuple):
         return header
 
     def pack(self) -> bytes:
-        """The 61 bytes, with the fields as they are."""
+        """Return the 61 bytes, with the fields unchanged."""
         return HEADER.pack(*self)
 
     @property
@@ -112,12 +111,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The compression codec; raises UnsupportedCodecError for 5 to 7, which stand for no codec."""
+        """The compression codec. Raises UnsupportedCodecError for 5 to 7, which are no codecs."""
         return codec_of(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose time the records carry; if LOG_APPEND_TIME, every record has the time max_timestamp."""
+        """The source of the records' time. With LOG_APPEND_TIME, every record has the time max_timestamp."""
         return TimestampType(int(self.attributes & LOG_APPEND_TIME_BIT != 0))
 
     @property
@@ -147,7 +146,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, which wraps from 2^31-1 to 0; NO_SEQUENCE if none."""
+        """The sequence of the last record, which wraps from 2^31-1 to 0; NO_SEQUENCE if there is none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_INT32
@@ -155,7 +154,7 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record that was read; `timestamp` is the append time if the batch has LOG_APPEND_TIME."""
+    """A record that was read. `timestamp` is the append time if the batch has LOG_APPEND_TIME."""
 
     offset: int
     timestamp: int
@@ -173,21 +172,21 @@ class RecordBatch:
     data: memoryview
 
     def verify(self) -> None:
-        """Raise CorruptBatchError if the stored CRC-32C is not that of the bytes."""
+        """Raise CorruptBatchError if the stored CRC-32C does not match the bytes."""
         computed = crc32c(self.data[ATTRIBUTES_AT:])
         if computed != self.header.crc:
             raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
 
     def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-        """The records section, decompressed; raises what `compression.decompress` raises.
+        """Return the records section, decompressed. Raises what `compression.decompress` raises.
 
-        `max_bytes` does not limit an uncompressed section, which is in memory already.
+        `max_bytes` does not limit an uncompressed section, which is already in memory.
         """
         codec, section = self.header.codec, self.data[HEADER_SIZE:]
         return bytes(section) if codec is Codec.NONE else decompress(codec, section, max_bytes)
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
-        """The records, in order of their offsets; `max_bytes` bounds the decompressed section.
+        """Return the records, in order of their offsets. `max_bytes` bounds the decompressed section.
 
         Raises InvalidRecordError if they contradict the header, and what `section` raises.
         """
@@ -196,7 +195,7 @@ class RecordBatch:
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """The records in lists of at most `most`, so that no more of them are Python objects at a time.
+        """Yield the records in lists of at most `most`, which bounds the Python objects in memory.
 
         As an object, a record of 7 bytes takes hundreds. Raises as `records`, at the first bad record.
         """
@@ -212,7 +211,9 @@ class RecordBatch:
     def _checked(
         self, raw_records: list[RawRecord], first: int = 0, last_delta: int = -1
     ) -> list[Record]:
-        """Check and convert records, the first of index `first`; `last_delta` is the offset delta before it."""
+        """Check and convert records, the first of which has index `first`. `last_delta` is the offset delta
+        before it.
+        """
         header = self.header
         records: list[Record] = []
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -224,13 +225,13 @@ class RecordBatch:
             time = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
             offset = header.base_offset + offset_delta
             if offset > MAX_INT64 or not -MAX_INT64 - 1 <= time <= MAX_INT64:
-                raise InvalidRecordError("its timestamp or offset is beyond 64 bits", index)
+                raise InvalidRecordError("its timestamp or offset exceeds 64 bits", index)
             records.append(Record(offset, time, key, value, headers, attributes))
         return records
 
 
 def _behind_records(section: bytes, position: int, count: int) -> int:
-    """The position after `count` records; of each, only the size is read (a zigzag varint).
+    """Return the position after `count` records, of which only the size is read (a zigzag varint).
 
     If they do not fit, it is the end of the section, so that reading them fails.
     """
@@ -253,10 +254,10 @@ def _behind_records(section: bytes, position: int, count: int) -> int:
 
 
 def read_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[RecordBatch]:
-    """The consecutive batches of `buffer`, which must end where a batch ends.
+    """Yield the consecutive batches of `buffer`, which must end at the end of a batch.
 
-    Raises TruncatedBatchError, after all whole batches, if more bytes are needed, and
-    CorruptBatchError if more would not help. `verify=False` leaves the CRC-32C unchecked.
+    Raises TruncatedBatchError, after all whole batches, if more bytes are needed, and CorruptBatchError if more would
+    not help. `verify=False` does not check the CRC-32C.
     """
     data = memoryview(buffer)
     position = 0
@@ -311,7 +312,7 @@ class BatchToWrite:
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
 
     def encode(self) -> bytes:
-        """The batch's bytes; raises ValueError for deltas out of order or out of range."""
+        """Return the batch's bytes. Raises ValueError for deltas out of order or out of range."""
         base_timestamp, max_timestamp = self._timestamps()
         section = b"".join(_encode_record(record, base_timestamp) for record in self.records)
         if self.codec is not Codec.NONE:
@@ -375,7 +376,7 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A zigzag varint of a signed int of at most 64 bits."""
+    """Return the zigzag varint of a signed int of at most 64 bits."""
     bits = (value << 1) ^ (value >> 63)
     if not 0 <= bits < 1 << 64:
         raise ValueError(f"{value} does not fit 64 bits")

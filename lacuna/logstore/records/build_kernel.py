@@ -1,7 +1,7 @@
-"""Compile the kernel in place: `python -m lacuna.logstore.records.build_kernel [--serving | MODULE ...]`.
+"""Compiles the kernel in place: `python -m lacuna.logstore.records.build_kernel [--serving | MODULE ...]`.
 
-The kernel is the modules below. Each extension module is put beside its source, and import prefers it. Without a C
-compiler this says so and exits with success: the same sources then run interpreted.
+The kernel consists of the modules below. Each extension module is put beside its source, and import prefers it. Without
+a C compiler, the script reports this and exits with success, and the same sources run interpreted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from setuptools import Extension
 
 CORES: Final = os.cpu_count() or 1
-#: Without debugging information, which takes a fifth of the compiler's time; -O3 takes another quarter of it and is no
-#: faster here.
+#: Without debugging information, which takes a fifth of the compiler's time. -O3 takes another quarter of it and
+#: produces no faster code.
 OPTIONS: Final = ("-O2", "-g0")
-#: What agents and control planes use, which is half of the C compiler's work. The Makefile reads these names.
+#: The modules of agents and control planes, which are half of the C compiler's work. The Makefile reads these names.
 SERVING: Final = (
     "lacuna.logstore.records.kernel",
     "lacuna.logstore.records.rewriting",
@@ -38,10 +38,11 @@ MODULES: Final = (
     "lacuna.logstore.records.encoding",
     "lacuna.logstore.records.legacy.kernel",
 )
-#: What Cython needs for memoryviews, in a module of its own: in each of ours it would be half of the C compiler's work.
+#: Cython's code for memoryviews, in a separate module, because in each of the modules it would be half of the C
+#: compiler's work.
 SHARED: Final = "lacuna.logstore.records._memoryviews"
 _PACKAGE: Final = Path(__file__).parents[2]
-#: What `records` modules include.
+#: The headers that `records` modules include.
 _SHARED: Final = Path(__file__).with_name("integers.pxd")
 SOURCES: Final = {
     module: _PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py") for module in MODULES
@@ -50,7 +51,7 @@ SOURCES: Final = {
 
 
 def extension_path(module: str) -> Path:
-    """The path of a compiled module, whether or not it exists."""
+    """Return the path of a compiled module, whether or not it exists."""
     source = SOURCES.get(module) or Path(__file__).with_name(f"{module.rpartition('.')[2]}.c")
     return source.with_name(f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}")
 
@@ -65,14 +66,14 @@ def is_fresh(module: str) -> bool:
 
 
 def has_compiler() -> bool:
-    """Whether the C compiler that this Python was built with, or `CC`, is installed, and Python's headers are."""
+    """Whether Python's headers are installed, and the C compiler that built this Python, or `CC`."""
     command = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
     headers = Path(sysconfig.get_path("include"), "Python.h")
     return shutil.which(command.split()[0]) is not None and headers.exists()
 
 
 def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
-    """The extensions to compile, by module and source; their C code is written to `folder`, on all cores."""
+    """Return the extensions to compile, by module and source. Their C code is written to `folder`, on all cores."""
     from Cython.Build import cythonize
     from setuptools import Extension
 
@@ -89,14 +90,14 @@ def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
         build_dir=folder,
         nthreads=CORES,
         quiet=True,
-        # Nobody pickles what the kernel makes or looks into its functions, and both are C to compile.
+        # The kernel's objects are not pickled and its functions not inspected, so neither needs compiled code.
         compiler_directives={"auto_pickle": False, "binding": False},
     )
     return made
 
 
 def build(*modules: str) -> list[Path]:
-    """Compile modules and put them in place atomically; return the paths of the extension modules."""
+    """Compile modules and put them in place atomically. Return the paths of the extension modules."""
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
@@ -125,7 +126,7 @@ def _say(line: str) -> None:
 
 
 def main(*modules: str) -> int:
-    """Compile these modules, or all; return 1 if the compiler failed, else 0, even if there is no compiler."""
+    """Compile these modules, or all. Return 1 if the compiler failed, otherwise 0, even if there is no compiler."""
     if not has_compiler():
         _say(
             "no C compiler with Python's headers (python3-dev) found: the record kernel stays interpreted"

@@ -1,8 +1,8 @@
 """Records as columns, in the layout of Apache Arrow's arrays: plain buffers, no Arrow library.
 
-Integers are in the machine's byte order. A validity bitmap has one bit for each row, the lowest
-bit of the first byte for row 0, which is set if there is a value; a column without nulls has no bitmap.
-Row i of a BinaryColumn is data[offsets[i]:offsets[i + 1]]. With pyarrow:
+Integers are in the machine's byte order. A validity bitmap has one bit for each row, which is set if there is a value.
+Row 0 has the lowest bit of the first byte. A column without nulls has no bitmap. Row i of a BinaryColumn is
+data[offsets[i]:offsets[i + 1]]. With pyarrow:
 
     validity = None if column.validity is None else pa.py_buffer(column.validity)
     buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -41,7 +41,7 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """`count` records in the order of their offsets; a column that was not asked for is None.
+    """`count` records in the order of their offsets; a column that was not requested is None.
 
     | column | rows |
     |---|---|

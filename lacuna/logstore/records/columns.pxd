@@ -1,4 +1,4 @@
-# What `columns.py` calls in its compiled form: buffers that grow without being cleared or copied.
+# The C functions that `columns.py` calls in its compiled form: buffers that grow without being cleared or copied.
 
 from libc.string cimport memcpy
 

@@ -2,9 +2,8 @@
 # cython: initializedcheck=False
 """Batches in, columns out: the records of stored batches in the layout of Arrow's arrays.
 
-One source, compiled by Cython or run by Python as it is; the types that callers see are in
-`columns.pyi`. The input is whole batches with their true offsets and verified checksums, as
-`kernel`'s walks and `pieces` leave them:
+One source, compiled by Cython or interpreted by Python; the types for callers are in `columns.pyi`. The input is whole
+batches with their true offsets and verified checksums, as after `kernel`'s walks and `pieces`:
 
     builder = ColumnBuilder(headers=True)
     for data in blocks:
@@ -54,7 +53,7 @@ _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 12)
 @cython.final
 @cython.cclass
 class _Growing:
-    """A buffer that grows at its end; when compiled, its memory is neither cleared nor copied twice."""
+    """A buffer that grows at its end. When compiled, its memory is neither cleared nor copied twice."""
 
     buffer: bytearray
     size: cython.Py_ssize_t
@@ -139,7 +138,7 @@ class _Growing:
 
     @cython.cfunc
     def take(self) -> object:
-        """The bytes so far. Later bytes go to a new buffer, which begins with room for as many."""
+        """Return the bytes so far. Later bytes go to a new buffer, which begins with room for as many."""
         taken = self.buffer
         capacity: cython.Py_ssize_t = self.size
         if cython.compiled:
@@ -154,7 +153,7 @@ class _Growing:
 @cython.final
 @cython.cclass
 class _BinaryBuilder:
-    """A BinaryColumn that is being filled."""
+    """A BinaryColumn under construction."""
 
     validity: _Growing
     offsets: _Growing
@@ -184,7 +183,7 @@ class _BinaryBuilder:
         at: cython.Py_ssize_t,
         length: cython.longlong,
     ) -> cython.int:
-        """Add data[at:at + length], or null where `length` is negative."""
+        """Add data[at:at + length], or null if `length` is negative."""
         if self.count & 7 == 0:
             self.validity.put_byte(0)
         if length < 0:
@@ -210,7 +209,7 @@ class _BinaryBuilder:
 @cython.final
 @cython.cclass
 class _Scan:
-    """A position in a buffer of batches, and in the records section of the batch that is being read."""
+    """A position in a buffer of batches, and in the records section of the current batch."""
 
     raw: object
     data: cython.const[cython.uchar][::1]
@@ -221,7 +220,7 @@ class _Scan:
     min_timestamp: cython.longlong
     max_timestamp: cython.longlong
     max_decompressed_bytes: cython.Py_ssize_t
-    # The batch: its section is body[body_start:body_end], of which `position` is reached.
+    # The batch: its section is body[body_start:body_end], read up to `position`.
     owner: object
     body: cython.const[cython.uchar][::1]
     body_start: cython.Py_ssize_t
@@ -235,7 +234,7 @@ class _Scan:
     last_delta: cython.longlong
     base_timestamp: cython.longlong
     append_time: cython.longlong
-    # The record: where it ends, and its key and value (a length of -1: null).
+    # The record: its end, and its key and value (a length of -1 means null).
     record_end: cython.Py_ssize_t
     timestamp: cython.longlong
     delta: cython.longlong
@@ -268,7 +267,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_batch(self) -> cython.int:
-        """Enter the next batch that may hold wanted records; return 0 if there is none, else 1."""
+        """Enter the next batch that may hold wanted records. Return 0 if there is none, otherwise 1."""
         at: cython.Py_ssize_t
         size: cython.longlong
         while self.at < self.end:
@@ -342,7 +341,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(check=False)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """A zigzag varint of at most `max_bits` bits that ends within the record."""
+        """Read a zigzag varint of at most `max_bits` bits that ends within the record."""
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
@@ -365,7 +364,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(check=False)
     def sized(self, nullable: cython.bint) -> cython.longlong:
-        """Skip a length and that many bytes; return the length, -1 for null."""
+        """Skip a length and that many bytes. Return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < (-1 if nullable else 0) or length > self.record_end - self.position:
             self.is_bad = True
@@ -377,7 +376,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_record(self) -> cython.int:
-        """Read the next record up to its offset delta; return 0 if the batch has no more, else 1."""
+        """Read the next record up to its offset delta. Return 0 if the batch has no more, otherwise 1."""
         size: cython.longlong
         if self.index == self.count:
             if self.position != self.body_end:
@@ -403,7 +402,7 @@ class _Scan:
             if self.timestamp >= 0
             else self.base_timestamp < -_MAX_INT64 - 1 - self.timestamp
         ):
-            raise InvalidRecordError("its timestamp is beyond 64 bits", self.index)
+            raise InvalidRecordError("its timestamp exceeds 64 bits", self.index)
         else:
             self.timestamp += self.base_timestamp
         self.index += 1
@@ -412,7 +411,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_wanted(self) -> cython.int:
-        """Find the next record of the wanted offsets and timestamps; return 0 if there is none, else 1."""
+        """Find the next record of the wanted offsets and timestamps. Return 0 if there is none, otherwise 1."""
         offset: cython.longlong
         while True:
             while self.next_record():
@@ -464,10 +463,10 @@ class _Scan:
 @cython.final
 @cython.cclass
 class ColumnBuilder:
-    """Gathers the records of batches as columns; the caller chooses which columns.
+    """Gathers the records of batches as columns chosen by the caller.
 
-    `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one
-    RecordColumns, unless a single record is larger. `max_decompressed_bytes` bounds a batch.
+    `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one RecordColumns, unless a
+    single record is larger. `max_decompressed_bytes` bounds a batch.
     """
 
     max_bytes: cython.Py_ssize_t
@@ -583,7 +582,7 @@ class ColumnBuilder:
     @cython.cfunc
     @cython.exceptval(check=False)
     def size_of(self, scan: _Scan) -> cython.longlong:
-        """How many of the bytes that max_bytes limits the record would take."""
+        """Return the bytes of the record that max_bytes limits."""
         size: cython.longlong = 0
         if self.has_keys:
             size += max(scan.key_length, 0)
@@ -628,7 +627,7 @@ class ColumnBuilder:
         return 0
 
     def take(self) -> object:
-        """Return the records gathered so far as RecordColumns, None if there are none, and start again empty."""
+        """Return the records gathered so far as RecordColumns, or None if there are none, and start again empty."""
         if self.count == 0:
             return None
         headers = None
@@ -659,10 +658,10 @@ def scan_keys(
     max_bytes: int = MAX_BYTES,
     max_records: int = MAX_RECORDS,
 ) -> object:
-    """Read what cleaning by key needs of batches: offsets, timestamps, keys, tombstones, horizons.
+    """Read the fields of batches that cleaning by key needs: offsets, timestamps, keys, tombstones, horizons.
 
-    Values are not copied. Yields RecordColumns, each within `max_bytes` of keys and `max_records`;
-    reads and raises as `ColumnBuilder.read`.
+    Values are not copied. Yields RecordColumns, each within `max_bytes` of keys and `max_records`. Reads and raises as
+    `ColumnBuilder.read`.
     """
     builder = ColumnBuilder(
         values=False,

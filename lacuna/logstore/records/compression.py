@@ -1,10 +1,9 @@
 """Compression of a batch's records section, byte-compatible with Kafka's clients.
 
-Framings, as the Java client writes them: gzip members; snappy in xerial blocks; an LZ4 frame with
-independent blocks (the Java reader refuses linked ones); a zstd frame. Also read, as by the Java
-client: raw snappy (some clients write it); concatenated gzip members, xerial streams and zstd frames;
-and zstd frames that do not state the size of their content. Bytes after a gzip member that are not
-another member (padding) are ignored.
+Framings, as the Java client writes them: gzip members; snappy in xerial blocks; an LZ4 frame with independent blocks
+(the Java reader rejects linked ones); a zstd frame. Also read, as by the Java client: raw snappy (some clients write
+it); concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state the size of their
+content. Bytes after a gzip member that are not another member (padding) are ignored.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _INT32: Final = struct.Struct(">i")
 _ZSTD_LEVEL: Final = 3
-# The most bytes that one byte of an LZ4 block decompresses to; a frame only adds bytes to its blocks.
+# The most bytes that one byte of an LZ4 block decompresses to. A frame only adds bytes to its blocks.
 _LZ4_MAX_EXPANSION: Final = 255
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_FLAGS_END: Final = 5
-# Independent blocks, and neither a dictionary nor the reserved bit: all that Kafka's Java reader takes.
+# Independent blocks, no dictionary and no reserved bit: the only form that Kafka's Java reader accepts.
 _LZ4_JAVA_MASK: Final = 0x23
 _LZ4_JAVA_FLAGS: Final = 0x20
 _LEVELS: Final[Mapping[Codec, range]] = {
@@ -64,20 +63,22 @@ _KAFKA_NAMES: Final[Mapping[str, Codec]] = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-# lz4 has its slow, better compression from level 3 on; Kafka's default, 9, is its name for the fast one.
+# lz4 has its slow, better compression from level 3 on; Kafka's default, 9, stands for the fast one.
 _SLOW_LZ4_LEVELS: Final = range(3, 13)
 
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """A codec and its level as `compress` takes them, None for the codec's default."""
+    """A codec and its level as `compress` expects them, None for the codec's default."""
 
     codec: Codec
     level: int | None = None
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """From Kafka's configs; a level that our library lacks becomes the nearest one that it has."""
+        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest
+        available one.
+        """
         codec = _KAFKA_NAMES[name]
         if level is not None:
             levels = _SLOW_LZ4_LEVELS if codec is Codec.LZ4 else _LEVELS[codec]
@@ -86,7 +87,7 @@ class Compression:
 
 
 def codec_of(number: int) -> Codec:
-    """The codec of attribute bits `number`; raises UnsupportedCodecError for 5 to 7, which stand for no codec."""
+    """Return the codec of attribute bits `number`. Raises UnsupportedCodecError for 5 to 7, which are no codecs."""
     try:
         return Codec(number)
     except ValueError:
@@ -96,10 +97,10 @@ def codec_of(number: int) -> Codec:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` (an uncompressed records section) in the framing of `codec`.
+    """Return `data`, an uncompressed records section, in the framing of `codec`.
 
-    `level` is the codec's own (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22), None for its default.
-    Raises ValueError for a level that the codec does not have; snappy and no compression have none.
+    `level` is the codec's own (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22), or None for its default. Raises ValueError for
+    a level that the codec does not have; snappy and no compression have none.
     """
     check_level(codec, level)
     return _COMPRESSORS[codec_of(codec)](memoryview(data), level)
@@ -116,9 +117,8 @@ def check_level(codec: int, level: int | None) -> None:
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
     """Decompress `data`, a records section, to at most `max_bytes`.
 
-    Raises DecompressedTooLargeError beyond `max_bytes` (before several times as much memory is taken),
-    CorruptRecordsError if the codec cannot read the bytes, and UnsupportedCodecError if there is no
-    such codec.
+    Raises DecompressedTooLargeError beyond `max_bytes` (before using several times as much memory), CorruptRecordsError
+    if the codec cannot read the bytes, and UnsupportedCodecError for an unknown codec.
     """
     return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)
 
@@ -126,7 +126,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
 def check_for_java(codec: int, data: Buffer) -> None:
     """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has read before.
 
-    They cannot read LZ4 frames with linked blocks or a dictionary, and a Kafka broker refuses those too.
+    They cannot read LZ4 frames with linked blocks or a dictionary, and a Kafka broker rejects those too.
     """
     if codec != Codec.LZ4:
         return
@@ -199,7 +199,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
             piece_bytes *= 2
         if bytes(data[position : position + len(_GZIP_MAGIC)]) != _GZIP_MAGIC:
             return b"".join(parts)
-        # What a member leaves of a piece is copied: many small members in one large piece take quadratic time.
+        # The rest of a piece after a member is copied: many small members in one large piece take quadratic time.
         piece_bytes = _GZIP_PIECE_BYTES
 
 
@@ -237,8 +237,8 @@ def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int) -> by
 
 
 def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
-    # One call is several times faster for a small frame. It is safe only if the content cannot pass the
-    # limit and the frame states no size, which the library would trust before reading the frame.
+    # One call is several times faster for a small frame. It is safe only if the content cannot exceed the limit and the
+    # frame states no size, which the library would trust before reading the frame.
     may_be_large = len(data) * _LZ4_MAX_EXPANSION > max_bytes
     if may_be_large or len(data) < _LZ4_FLAGS_END or data[_LZ4_FLAGS_END - 1] & _LZ4_HAS_SIZE:
         return _decompress_lz4_stepwise(data, max_bytes)

@@ -1,8 +1,8 @@
 """Control records, and the filler that closes a hole (seeds 000_, 003_ and 004_; S17, S25).
 
-A control record's key is int16 version, int16 type. The value of an end-of-transaction marker is
-int16 version, int32 coordinator epoch. Newer versions may append fields: the known ones are read and
-the rest is ignored. Unknown types are kept as numbers, so that readers can skip them.
+A control record's key is int16 version, int16 type. The value of an end-of-transaction marker is int16 version, int32
+coordinator epoch. Newer versions may append fields; the known ones are read and the rest is ignored. Unknown types are
+kept as numbers, so that readers can skip them.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class ControlType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndTxnMarker:
-    """How a transaction ended: COMMIT or ABORT, and the epoch of the coordinator that wrote it."""
+    """The end of a transaction: COMMIT or ABORT, and the epoch of the coordinator that wrote it."""
 
     control_type: ControlType
     coordinator_epoch: int
     version: int = END_TXN_MARKER_VERSION
 
     def key(self) -> bytes:
-        """The control record's key."""
+        """Return the control record's key."""
         return _KEY.pack(CONTROL_KEY_VERSION, self.control_type)
 
     def value(self) -> bytes:
-        """The control record's value."""
+        """Return the control record's value."""
         return _END_TXN_MARKER.pack(self.version, self.coordinator_epoch)
 
 
@@ -74,10 +74,10 @@ class ControlRecord:
 
 
 def read_control_record(record: Record) -> ControlRecord:
-    """The control record in `record`, which came in a batch with the control bit.
+    """Return the control record in `record`, which came in a batch with the control bit.
 
-    Raises InvalidRecordError if the key is null or shorter than four bytes, a version is
-    negative, or an end-of-transaction marker's value is shorter than six.
+    Raises InvalidRecordError if the key is null or shorter than four bytes, a version is negative, or an
+    end-of-transaction marker's value is shorter than six.
     """
     key = record.key
     if key is None or len(key) < _KEY.size:
@@ -109,12 +109,11 @@ def _read_marker(record: Record, control_type: ControlType) -> EndTxnMarker:
 
 
 def filler(asked_offset: int, end_offset: int) -> bytes:
-    """A batch that moves a client from `asked_offset` to `end_offset` and shows it nothing (S17).
+    """Return a batch that moves a client from `asked_offset` to `end_offset` and contains no visible record (S17).
 
-    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of
-    producer id 0, which never exists, so that every client skips it. The batch begins at
-    `asked_offset`, or later if that would need a last_offset_delta above 2^31-1. Raises ValueError for
-    an empty range.
+    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0, which never
+    exists, so that every client skips it. The batch begins at `asked_offset`, or later if that would need a
+    last_offset_delta above 2^31-1. Raises ValueError for an empty range.
     """
     if not 0 <= asked_offset < end_offset:
         raise ValueError(f"there is nothing to fill in [{asked_offset}, {end_offset})")

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
-    """The CRC-32C of `data`, going on from `value`: an unsigned 32-bit int."""
+    """Return the CRC-32C of `data`, continued from `value`: an unsigned 32-bit int."""
     return _crc32c(data, value)

@@ -1,3 +1,3 @@
-# What `encoding.py` calls in its compiled form.
+# The C functions that `encoding.py` calls in its compiled form.
 
 from lacuna.logstore.records.integers cimport copy, is_far, put_varint, varint_size

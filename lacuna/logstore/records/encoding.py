@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Columns in, batches out: rows in the layout of Arrow's arrays as a producer would send them.
+"""Columns in, batches out: rows in the layout of Arrow's arrays in the form that a producer would send.
 
-One source, compiled by Cython or run by Python as it is; the types that callers see are in
-`encoding.pyi`. Buffers are not copied; every index is compared with their length before it is used.
+One source, compiled by Cython or interpreted by Python; the types for callers are in `encoding.pyi`. Buffers are not
+copied. Every index is compared with their length before it is used.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Binary:
     data: cython.const[cython.uchar][::1]
     row_count: cython.Py_ssize_t
     size: cython.Py_ssize_t
-    # The row that `find` found last: data[at:at + length], null where `length` is -1.
+    # The row that `find` found last: data[at:at + length], null if `length` is -1.
     at: cython.Py_ssize_t
     length: cython.longlong
 
@@ -88,7 +88,7 @@ class _Binary:
         self.at = self.offsets[row]
         self.length = self.offsets[row + 1] - self.at
         if self.at < 0 or self.length < 0 or self.at + self.length > self.size:
-            raise ValueError(f"row {row} does not lie in its column's data")
+            raise ValueError(f"row {row} lies outside its column's data")
         return 0
 
 
@@ -119,7 +119,7 @@ class _Headers:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.longlong:
-        """Set `first` and `end` to the headers of a row; return the most bytes that they can take."""
+        """Set `first` and `end` to the headers of a row. Return the most bytes that they can take."""
         size: cython.longlong = 0
         i: cython.longlong
         self.first = self.end = 0
@@ -143,7 +143,7 @@ class _Headers:
 @cython.final
 @cython.cclass
 class _Encoder:
-    """Writes batches: holds the one being written, and those that are finished."""
+    """Writes batches: holds the current one, and the finished ones."""
 
     keys: _Binary
     values: _Binary
@@ -211,7 +211,7 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def record_size(self, timestamp: cython.longlong) -> cython.longlong:
-        """The record's size field: how many bytes follow it."""
+        """Return the record's size field: the number of bytes that follow it."""
         size: cython.longlong = 1
         i: cython.longlong
         size += varint_size(timestamp - self.base_timestamp) + varint_size(self.count)
@@ -307,16 +307,16 @@ def encode_batches(
     max_message_bytes: int = MAX_MESSAGE_BYTES,
     compression_level: int | None = None,
 ) -> list:
-    """The rows of one partition, in the order of `rows`, as batches that Produce takes (S11).
+    """Return the rows of one partition, in the order of `rows`, as batches that Produce accepts (S11).
 
-    `keys`, `values` are BinaryColumns and `headers` a HeaderColumn, None for nothing but nulls or no
-    headers; `timestamps` is an int64 buffer, ms; `rows` an array("q") of indexes into all of them (for
-    a slice of an Arrow array, add its offset). Each batch begins at offset 0, has no producer id, and
-    ends before `max_batch_bytes` (uncompressed) is passed, though one record may pass it alone.
+    `keys` and `values` are BinaryColumns and `headers` a HeaderColumn, None for only nulls or no headers; `timestamps`
+    is an int64 buffer, ms; `rows` is an array("q") of indexes into all of them (for a slice of an Arrow array, add its
+    offset). Each batch begins at offset 0, has no producer id, and ends before `max_batch_bytes` (uncompressed) is
+    exceeded, though a single record may exceed it.
 
-    Raises BatchTooLargeError for a record whose batch, compressed, is larger than
-    `max_message_bytes`, InvalidRecordError for a header without a key, IndexError for a row that is
-    not there, ValueError for a column whose offsets do not lie in its data.
+    Raises BatchTooLargeError for a record whose compressed batch is larger than `max_message_bytes`, InvalidRecordError
+    for a header without a key, IndexError for a row that does not exist, and ValueError for a column whose offsets lie
+    outside its data.
     """
     encoder: _Encoder = _Encoder(keys, values, headers)
     times: cython.const[cython.longlong][::1] = memoryview(timestamps).cast("B").cast("q")
@@ -327,7 +327,7 @@ def encode_batches(
     encoder.codec = codec
     encoder.level = compression_level
     encoder.max_message_bytes = max_message_bytes
-    # What cannot be compressed grows by its framing.
+    # Incompressible data grows by its framing.
     encoder.max_batch_bytes = min(
         max_batch_bytes, max_message_bytes - (max_message_bytes >> 8) - 64
     )
@@ -345,7 +345,7 @@ def encode_batches(
 def _murmur2(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, length: cython.Py_ssize_t
 ) -> cython.ulonglong:
-    """The 32-bit MurmurHash2 of data[at:at + length] with the seed of Kafka's clients."""
+    """Return the 32-bit MurmurHash2 of data[at:at + length] with the seed of Kafka's clients."""
     result: cython.ulonglong = _MURMUR2_SEED ^ length
     word: cython.ulonglong
     end: cython.Py_ssize_t = at + length
@@ -369,10 +369,10 @@ def _murmur2(
 
 
 def murmur2_partitions(keys: object, row_count: int, partition_count: int) -> object:
-    """The partition of each of `row_count` rows by its key, as the Java client chooses it; array("i").
+    """Return the partition of each of `row_count` rows by its key, as the Java client chooses it; array("i").
 
-    That is (murmur2(key) & 0x7FFFFFFF) % partition_count, and -1 for a null key, whose partition is
-    the caller's choice. `keys` None: all are null. Raises as `encode_batches` for a bad column.
+    That is (murmur2(key) & 0x7FFFFFFF) % partition_count, and -1 for a null key, whose partition is the caller's
+    choice. If `keys` is None, all are null. Raises as `encode_batches` for a bad column.
     """
     column: _Binary = _Binary(keys)
     partitions = array("i", bytes(4 * row_count))

@@ -1,4 +1,4 @@
-"""What can be wrong with records; each error names the Kafka error that a client gets for it."""
+"""The errors of records; each names the Kafka error that a client gets for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class KafkaErrorName(StrEnum):
 
 
 class RecordsError(Exception):
-    """Records that cannot be taken as they are; `kafka_error` is what a producer is told."""
+    """Records that cannot be accepted unchanged; `kafka_error` is the producer's error."""
 
     kafka_error: ClassVar[KafkaErrorName] = KafkaErrorName.CORRUPT_MESSAGE
 
@@ -37,7 +37,7 @@ class TruncatedBatchError(RecordsError):
 
 
 class CorruptBatchError(RecordsError):
-    """A batch whose bytes are wrong, so that reading more would not help; `position` is in bytes."""
+    """A batch with wrong bytes, so that reading more would not help; `position` is in bytes."""
 
     def __init__(self, reason: str, position: int = 0) -> None:
         super().__init__(f"corrupt batch at byte {position}: {reason}")
@@ -78,7 +78,7 @@ class CorruptRecordsError(InvalidRecordError):
 
 
 class UnsupportedCodecError(RecordsError):
-    """A compression codec that does not exist, or that the request's version may not carry."""
+    """A compression codec that does not exist, or that the request's version may not use."""
 
     kafka_error = KafkaErrorName.UNSUPPORTED_COMPRESSION_TYPE
 
@@ -95,7 +95,7 @@ class BatchTooLargeError(RecordsError):
 
 
 class DecompressedTooLargeError(RecordsError):
-    """Records that decompress to more than `limit` bytes; a Java producer splits such a batch."""
+    """Records that decompress to more than `limit` bytes. A Java producer splits such a batch."""
 
     kafka_error = KafkaErrorName.MESSAGE_TOO_LARGE
 

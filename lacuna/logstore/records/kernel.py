@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""The loops over batches and records: one source, compiled by Cython or run by Python as it is.
+"""The loops over batches and records: one source, compiled by Cython or interpreted by Python.
 
-Compiled (`python -m lacuna.logstore.records.build_kernel`) the types below are C's and the indexing is
-unchecked, so every position is compared with its end before it is used; interpreted they are hints.
-The types that callers see are in `kernel.pyi`. Constants repeat those of `layout` as C integers.
+When compiled (`python -m lacuna.logstore.records.build_kernel`), the types below are C's and the indexing is unchecked,
+so every position is compared with its end before it is used. When interpreted, they are hints. The types for callers
+are in `kernel.pyi`. Constants repeat those of `layout` as C integers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _RECORDS_A_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
-# Of the attributes: what only another codec, another timestamp type or a control batch has.
+# The attributes that only another codec, another timestamp type or a control batch has.
 _EXTRAORDINARY = cython.declare(cython.int, 0x07 | 0x08 | 0x20)
 _TRANSACTIONAL_BIT = cython.declare(cython.int, 0x10)
 
@@ -63,7 +63,7 @@ class _Cursor:
     end: cython.Py_ssize_t
     # The record being read, for errors.
     index: cython.Py_ssize_t
-    # What `layout.RecordTimes` says.
+    # The fields of `layout.RecordTimes`.
     highest: cython.longlong
     highest_index: cython.Py_ssize_t
     lowest: cython.longlong
@@ -80,14 +80,14 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """A zigzag varint of at most `max_bits` bits."""
+        """Read a zigzag varint of at most `max_bits` bits."""
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
         while self.position < self.end:
             byte = self.data[self.position]
             self.position += 1
-            # Only what is left of max_bits may be set in the last byte.
+            # The last byte may only set the remaining bits of max_bits.
             if shift + 7 > max_bits and (byte >> (max_bits - shift)) != 0:
                 break
             bits |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
@@ -103,10 +103,10 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def skip_bytes(self, nullable: cython.bint) -> cython.longlong:
-        """Skip a length and that many bytes; return the length in bytes, -1 for null."""
+        """Skip a length and that many bytes. Return the length in bytes, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < 0:
-            # Kafka reads every negative length as null; a writer has only -1 for it.
+            # Kafka reads every negative length as null, but writes only -1 for it.
             if length != -1 or not nullable:
                 raise InvalidRecordError(f"the length of a field is {length}", self.index)
             return length
@@ -141,7 +141,7 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def skip_rest(self) -> cython.int:
-        """Skip what follows the key, up to the record's end."""
+        """Skip the fields after the key, up to the record's end."""
         self.skip_bytes(True)
         headers: cython.longlong = self.header_count()
         while headers > 0:
@@ -163,7 +163,7 @@ class _Cursor:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _let_others_run() -> cython.void:
-    """Let another thread have its turn: a batch may have millions of records."""
+    """Let another thread run, since a batch may have millions of records."""
     with cython.nogil:
         pass
 
@@ -188,7 +188,7 @@ def _read_times(
             raise InvalidRecordError("its timestamp is beyond 64 bits", i)
         timestamp += base_timestamp
         if cursor.varint(32) != i:
-            raise InvalidRecordError("its offset delta is not its place in the batch", i)
+            raise InvalidRecordError("its offset delta is not its index in the batch", i)
         if cursor.skip_bytes(True) < 0 and keys:
             raise InvalidRecordError("a compacted topic needs a key in every record", i)
         cursor.skip_rest()
@@ -229,8 +229,8 @@ def summarize(
 ) -> object:
     """Return layout.BatchSummary of an uncompressed batch that a producer may send, or None.
 
-    None says that the batch is compressed, or that `validate.validate_produced` has an error for it: it takes
-    a batch of at most `max_bytes` with timestamps (ms) from `earliest` to `latest`.
+    None means that the batch is compressed, or that `validate.validate_produced` has an error for it. Accepts a batch
+    of at most `max_bytes` with timestamps (ms) from `earliest` to `latest`.
     """
     raw = memoryview(buffer)
     data: cython.const[cython.uchar][::1] = raw
@@ -288,9 +288,8 @@ def find_faults(
 ) -> object:
     """Find every bad record of a section; `validate_records` stops at the first.
 
-    A timestamp (ms) must lie from `earliest` to `latest`, or be -1. A record is listed once, by the first
-    thing that is wrong with it. Returns layout.RecordFaults; raises InvalidRecordError if a record cannot
-    be read.
+    A timestamp (ms) must lie from `earliest` to `latest`, or be -1. A record is listed once, by its first fault.
+    Returns layout.RecordFaults; raises InvalidRecordError if a record cannot be read.
     """
     cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
@@ -336,10 +335,10 @@ def _read_bytes(cursor: _Cursor, section: bytes, nullable: cython.bint) -> objec
 
 @cython.ccall
 def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
-    """The records of an uncompressed section as tuples, in order; raises InvalidRecordError.
+    """Return the records of an uncompressed section as tuples, in order. Raises InvalidRecordError.
 
-    Each is (attributes, timestamp_delta, offset_delta, key, value, headers); headers is a tuple of
-    (key, value). Offset deltas may have holes, as compaction leaves them.
+    Each is (attributes, timestamp_delta, offset_delta, key, value, headers); headers is a tuple of (key, value). Offset
+    deltas may have holes, as compaction leaves them.
     """
     cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
@@ -368,22 +367,21 @@ def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
 
 @cython.ccall
 def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
-    """Check contiguous batches as producers sent them and give them their offsets, in place.
+    """Check contiguous batches as producers sent them, and set their offsets in place.
 
-    The first batch gets `base_offset`, every next one the last offset of the one before, plus one;
-    partition_leader_epoch becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises
-    CorruptBatchError or TruncatedBatchError with the position in `buffer`; `verify=False` leaves
-    the CRC-32C unchecked.
+    The first batch gets `base_offset`, and each later one the offset after the previous one. partition_leader_epoch
+    becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises CorruptBatchError or TruncatedBatchError with the position
+    in `buffer`; `verify=False` does not check the CRC-32C.
     """
     return _walk(buffer, base_offset, True, verify)
 
 
 @cython.ccall
 def walk_stored(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
-    """Check contiguous batches that carry their own offsets, with holes or without.
+    """Check contiguous batches that have their own offsets, with or without holes.
 
-    They must start at or after `base_offset` and increase strictly; only partition_leader_epoch is
-    patched, to 0. Returns and raises as `walk_and_patch`.
+    They must start at or after `base_offset` and increase strictly. Only partition_leader_epoch is patched, to 0.
+    Returns and raises as `walk_and_patch`.
     """
     return _walk(buffer, base_offset, False, verify)
 
@@ -446,5 +444,7 @@ def _verify(
     stored: cython.longlong = int32_at(data, at + 17) & 0xFFFFFFFF
     computed: cython.longlong = crc32c(raw[at + 21 : end])
     if computed != stored:
-        raise CorruptBatchError(f"its CRC-32C is {stored:08x}, its bytes give {computed:08x}", at)
+        raise CorruptBatchError(
+            f"its CRC-32C is {stored:08x}, but its bytes give {computed:08x}", at
+        )
     return 0

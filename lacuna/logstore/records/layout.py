@@ -1,7 +1,7 @@
 """The layout of a record batch of magic 2: header fields, their positions, attribute bits.
 
 All integers are big-endian. The CRC-32C covers everything from `attributes` on, so base_offset and
-partition_leader_epoch may be patched in a stored batch without touching it (KIP-98).
+partition_leader_epoch may be patched in a stored batch without changing it (KIP-98).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAGIC: Final = 2
 # base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
-# base_offset and batch_length come before the bytes that batch_length counts.
+# base_offset and batch_length precede the bytes that batch_length counts.
 LOG_OVERHEAD: Final = 12
 
 BATCH_LENGTH_AT: Final = 8
@@ -64,7 +64,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Whose time the records carry: the producer's, or that of the append."""
+    """The source of the records' time: the producer, or the append."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -74,8 +74,8 @@ class TimestampType(IntEnum):
 class WalkedBatches:
     """Contiguous batches that were checked: columns with one entry for each batch (`positions` has one more).
 
-    Batch i is bytes positions[i]:positions[i + 1] of the buffer that was walked, so that batches
-    i to j - 1 are served as the one slice positions[i]:positions[j]. Offsets are inclusive.
+    Batch i is bytes positions[i]:positions[i + 1] of the walked buffer, so that batches i to j - 1 are served as the
+    slice positions[i]:positions[j]. Offsets are inclusive.
     """
 
     positions: array[int]
@@ -91,10 +91,10 @@ class WalkedBatches:
 class WalkedPieces:
     """The batches of several checked pieces, in the same columns as in `WalkedBatches`.
 
-    Piece i has the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one entry more than there are
-    pieces). `errors` has the error of each bad piece, by its index. A bad piece has at least one entry
-    in the columns, of which only the first position means anything: the bad piece begins there, and the
-    piece before it ends there. Positions count from the beginning of the buffer.
+    Piece i has the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one entry more than there are pieces). `errors`
+    has the error of each bad piece, by its index. A bad piece has at least one entry in the columns, of which only the
+    first position is meaningful: the bad piece begins there, and the previous piece ends there. Positions count from
+    the beginning of the buffer.
     """
 
     positions: array[int]
@@ -109,8 +109,8 @@ class WalkedPieces:
 class RecordTimes:
     """The largest and smallest timestamp of a batch's records, and the records they belong to.
 
-    An index is that of the first record with that timestamp. The smallest leaves out records without a
-    timestamp (-1), and is -1 if no record has one.
+    An index is that of the first record with the timestamp. The smallest timestamp ignores records without one (-1),
+    and is -1 if no record has one.
     """
 
     max_timestamp: int
@@ -120,9 +120,9 @@ class RecordTimes:
 
 
 class BatchSummary(NamedTuple):
-    """All that a commit needs to know of a valid batch from a producer.
+    """The properties of a valid produced batch that a commit needs.
 
-    `max_timestamp` is the largest of the records (ms, -1 without timestamps), whatever the header says
+    `max_timestamp` is the largest of the records (ms, -1 without timestamps), regardless of the header
     (`declared_max_timestamp`).
     """
 
@@ -138,10 +138,10 @@ class BatchSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordFaults:
-    """The indexes of a batch's bad records, by what is wrong with them; ascending, and no index in two columns.
+    """The indexes of a batch's bad records by their fault, ascending, with no index in two columns.
 
-    `misplaced`: the offset delta is not the index. `keyless`: there is no key. `untimely`: the timestamp,
-    which is at the same place in `timestamps` (ms), is out of range.
+    `misplaced`: the offset delta is not the index. `keyless`: there is no key. `untimely`: the timestamp, which is at
+    the same place in `timestamps` (ms), is out of range.
     """
 
     misplaced: array[int]

@@ -1,4 +1,4 @@
-# What `pieces.py` calls in its compiled form: CRC-32C without a Python call for each batch.
+# The C functions that `pieces.py` calls in its compiled form: CRC-32C without a Python call for each batch.
 
 from lacuna.logstore.records.integers cimport int64_at, uint32_at
 

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Many pieces of segments, checked and given their offsets in one call, without holding Python's lock.
+"""Checks many pieces of segments and sets their offsets in one call, without holding Python's lock.
 
-One source, compiled by Cython or run by Python as it is. It finds what `kernel`'s walks find; a bad
-piece is walked again by those, which raise the error.
+One source, compiled by Cython or interpreted by Python. It finds the same faults as `kernel`'s walks, which walk a bad
+piece again to raise the error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _has_right_crc(
 def _count_batches(
     data: cython.uchar[::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """How many batches of magic 2 make up data[at:end]; 0 if it is anything else."""
+    """Return how many batches of magic 2 make up data[at:end], or 0 if it is anything else."""
     count: cython.Py_ssize_t = 0
     size: cython.longlong
     while at < end:
@@ -82,7 +82,7 @@ def _patch(
     last_offsets: cython.longlong[::1],
     max_timestamps: cython.longlong[::1],
 ) -> cython.bint:
-    """Check and patch the batches of a piece, whose columns begin at `index`; return False if it is bad."""
+    """Check and patch the batches of a piece, whose columns begin at `index`. Return False if it is bad."""
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     delta: cython.longlong
@@ -110,7 +110,7 @@ def _patch(
         next_offset += delta + 1
         index += 1
         at = end
-    # Assigned offsets must reach the end of the piece; with true offsets the last ones may be a hole.
+    # Assigned offsets must reach the end of the piece. With true offsets, the last ones may be a hole.
     return has_true_offsets or next_offset == end_offset
 
 
@@ -123,12 +123,12 @@ def walk_pieces(
     true_offsets: object,
     verify: bool,
 ) -> object:
-    """Check the batches of consecutive pieces, and give them their offsets.
+    """Check the batches of consecutive pieces, and set their offsets.
 
-    Piece i is buffer[starts[i]:starts[i + 1]] and holds the offsets from base_offsets[i] to below
-    next_offsets[i]. If true_offsets[i] is not 0, its batches carry their own offsets, as in `walk_stored`;
-    else they have all of these offsets, and get them as in `walk_and_patch`. The columns are array("q").
-    Returns layout.WalkedPieces; a bad piece has an error there, and at least one entry in the columns.
+    Piece i is buffer[starts[i]:starts[i + 1]] and holds the offsets from base_offsets[i] to below next_offsets[i]. If
+    true_offsets[i] is not 0, its batches have their own offsets, as in `walk_stored`. Otherwise, they have all of these
+    offsets, and get them as in `walk_and_patch`. The columns are array("q"). Returns layout.WalkedPieces, where a bad
+    piece has an error and at least one entry in the columns.
     """
     raw = memoryview(buffer)
     count: cython.Py_ssize_t = len(base_offsets)
@@ -150,13 +150,13 @@ def walk_pieces(
         raise ValueError("the columns of the pieces have different lengths")
     for i in range(count):
         if start_of[i] < 0 or start_of[i + 1] < start_of[i] or start_of[i + 1] > size:
-            raise ValueError(f"piece {i} does not lie in the buffer")
+            raise ValueError(f"piece {i} lies outside the buffer")
     with cython.nogil:
         for i in range(count):
             first_of[i] = total
             batches = _count_batches(data, start_of[i], start_of[i + 1])
             is_bad[i] = batches == 0
-            # A bad piece has an entry too: it says where the batches of the piece before end.
+            # A bad piece has an entry too, which marks the end of the previous piece's batches.
             total += batches + is_bad[i]
         first_of[count] = total
     columns = [array("q", bytes(8 * n)) for n in (total + 1, total, total, total)]
@@ -195,7 +195,7 @@ def walk_pieces(
 def _error_of(
     piece: object, base_offset: cython.longlong, has_true_offsets: cython.bint, verify: bool
 ) -> object:
-    """The error that the walk of this piece alone raises."""
+    """Return the error that the walk of this piece alone raises."""
     walk = walk_stored if has_true_offsets else walk_and_patch
     try:
         walk(piece, base_offset, verify)

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Batches in, other batches with the same records out: coalesced, recompressed, some records left out.
+"""Batches in, other batches with the same records out: coalesced, recompressed, or with some records dropped.
 
-One source, compiled by Cython or run by Python as it is; the types that callers see are in
-`rewriting.pyi`. Checksums are not verified here: the input was checked when it was read.
+One source, compiled by Cython or interpreted by Python; the types for callers are in `rewriting.pyi`. Checksums are not
+verified here, since the input was checked when it was read.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
 _NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 # size (5), attributes (1), timestamp delta (10), offset delta (5)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
-# Clearing memory that is not used would cost more than to grow.
+# Clearing unused memory would cost more than growing.
 _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
-# Shorter bodies are copied faster by a loop than by a call.
+# A loop copies shorter bodies faster than a call.
 _SHORT = cython.declare(cython.Py_ssize_t, 16)
 _NOTHING = array("q")
 
@@ -55,7 +55,7 @@ _NOTHING = array("q")
 def batch_size(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """The size in bytes of the batch at `at`, which ends at or before `end` and has magic 2."""
+    """Return the size in bytes of the batch at `at`, which ends at or before `end` and has magic 2."""
     size: cython.longlong
     if end - at < _LOG_OVERHEAD:
         raise TruncatedBatchError(at, _HEADER_SIZE)
@@ -74,7 +74,7 @@ def batch_size(
 @cython.final
 @cython.cclass
 class _Section:
-    """The records of one batch, uncompressed, and the one that is being read."""
+    """The records of one batch, uncompressed, and the current record."""
 
     data: cython.const[cython.uchar][::1]
     position: cython.Py_ssize_t
@@ -113,7 +113,7 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """A zigzag varint of at most `max_bits` bits that ends at or before `end`."""
+        """Read a zigzag varint of at most `max_bits` bits that ends at or before `end`."""
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
@@ -150,7 +150,7 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_tombstone(self) -> cython.int:
-        """Whether the record, whose head was read, has a null value; 0 or 1."""
+        """Return whether the record, whose head was read, has a null value: 0 or 1."""
         start: cython.Py_ssize_t = self.position
         length: cython.longlong = self.varint(32)
         if length > self.end - self.position:
@@ -178,18 +178,17 @@ class _Section:
 class Rewriter:
     """Writes the records of stored batches into as few batches as possible (S19).
 
-    Batches come in the order of their offsets, with true offsets, their checksums verified. Holes
-    stay holes: a batch begins at its first record and ends at its last. Keys, values, headers and
-    timestamps stay as they are; producer ids and the transactional bit are dropped. A new batch begins where
-    the timestamp type (or the append time) changes, where a delta would not fit, and before
-    `max_bytes` (uncompressed, header included) is passed, though one record may pass it alone.
-    With `codec` -1, a batch gets the codec of the batch that its first record comes from. A batch larger
-    than `max_decompressed_bytes` stays uncompressed, since readers would refuse to decompress it.
+    Batches come in the order of their offsets, with true offsets, their checksums verified. Holes stay holes: a batch
+    begins at its first record and ends at its last. Keys, values, headers and timestamps stay unchanged; producer ids
+    and the transactional bit are dropped. A new batch begins when the timestamp type (or the append time) changes, when
+    a delta would not fit, and before `max_bytes` (uncompressed, including the header) is exceeded, though a single
+    record may exceed it. With `codec` -1, a batch gets the codec of the batch that its first record comes from. A batch
+    larger than `max_decompressed_bytes` stays uncompressed, since readers would refuse to decompress it.
 
-    `keeps_horizons` is for cleaning by key (KIP-534): a tombstone (a null value) keeps the delete horizon
-    of its batch, or gets `delete_horizon` (ms, -1 for none) if its batch has none. The horizon is the
-    batch's base_timestamp, so tombstones with different horizons go to different batches, and other
-    records to either. Without `keeps_horizons`, no batch gets a horizon.
+    `keeps_horizons` is for cleaning by key (KIP-534): a tombstone (a null value) keeps the delete horizon of its batch,
+    or gets `delete_horizon` (ms, -1 for none) if its batch has none. The horizon is the batch's base_timestamp, so
+    tombstones with different horizons go to different batches, and other records to either. Without `keeps_horizons`,
+    no batch gets a horizon.
     """
 
     buffer: object
@@ -206,12 +205,12 @@ class Rewriter:
     takes_first_codec: cython.bint
     keeps_horizons: cython.bint
     delete_horizon: cython.longlong
-    # What the records that come in have in common.
+    # The common properties of the incoming records.
     source_codec: cython.int
     source_horizon: cython.longlong
     timestamp_bit: cython.int
     append_time: cython.longlong
-    # The batch that is being written.
+    # The batch being written.
     count: cython.longlong
     base_offset: cython.longlong
     last_offset: cython.longlong
@@ -279,7 +278,7 @@ class Rewriter:
             at = end
 
     def take(self) -> list:
-        """The finished batches, as bytes; each is returned once."""
+        """Return the finished batches, as bytes. Each is returned once."""
         done = self.done
         self.done = []
         return done
@@ -325,7 +324,7 @@ class Rewriter:
             if overflows(base_timestamp, section.timestamp_delta) or overflows(
                 base_offset, section.offset_delta
             ):
-                raise InvalidRecordError("its timestamp or offset is beyond 64 bits", section.index)
+                raise InvalidRecordError("its timestamp or offset exceeds 64 bits", section.index)
             offset = base_offset + section.offset_delta
             while i < gone_count and gone[i] < offset:
                 i += 1
@@ -359,8 +358,8 @@ class Rewriter:
             self.begin_batch(offset, timestamp)
         if self.size + _MAX_RECORD_HEAD + length > self.capacity:
             self.grow(self.size + _MAX_RECORD_HEAD + length)
-        # The head goes where it would if the size took its longest form; then the size, whose
-        # length is known only now, is put first and the head moved up to it.
+        # The head goes where it would if the size took its longest form. Then the size, whose length is known only now,
+        # is put first and the head moved up to it.
         at = self.size + 5
         self.out[at] = section.attributes
         head = put_varint(self.out, at + 1, timestamp - self.base_timestamp)
@@ -393,7 +392,7 @@ class Rewriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def meet_tombstone(self, timestamp: cython.longlong) -> cython.int:
-        """Make sure that the batch has the horizon of the tombstone that comes next."""
+        """Make sure that the batch has the horizon of the next tombstone."""
         horizon: cython.longlong = self.source_horizon
         if horizon >= 0 and is_far(horizon, timestamp):
             horizon = -1
@@ -457,7 +456,7 @@ class Rewriter:
 def _first_at(
     offsets: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, offset: cython.longlong
 ) -> cython.Py_ssize_t:
-    """The index of the first of the ascending `offsets` that is not below `offset`."""
+    """Return the index of the first of the ascending `offsets` that is not below `offset`."""
     low: cython.Py_ssize_t = 0
     middle: cython.Py_ssize_t
     while low < count:
@@ -477,8 +476,8 @@ def coalesce(
 ) -> list:
     """Merge batches of any producers into as few as possible (S19); return a list of batches as bytes.
 
-    `chunks` are buffers of one or more whole batches each. See Rewriter for what is kept and where a batch
-    ends. The delete-horizon bit is dropped. `codec` -1 means the codec of the first batch. Raises as
+    `chunks` are buffers of one or more whole batches each. Rewriter describes which properties are kept and where a
+    batch ends. The delete-horizon bit is dropped. `codec` -1 means the codec of the first batch. Raises as
     `Rewriter.add`.
     """
     rewriter: Rewriter = Rewriter(
@@ -494,7 +493,7 @@ def coalesce(
 def has_tombstones(
     batch: object, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> bool:
-    """Whether a record of `batch`, one whole batch, has a null value; raises as `Rewriter.add`."""
+    """Return whether a record of `batch`, one whole batch, has a null value; raises as `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
     size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
     section: _Section = _Section()

@@ -1,15 +1,15 @@
-"""Check what a producer sent before it enters the log (S11), with the errors that Kafka 4.1 gives.
+"""Checks produced batches before they enter the log (S11), with Kafka 4.1's errors.
 
 | what is wrong | error |
 |---|---|
 | no batch, more than one, a cut-off one, magic 0 or 1 in Produce v3+ | INVALID_RECORD |
 | another magic, an impossible batch_length, a wrong CRC-32C | CORRUPT_MESSAGE |
-| larger than max.message.bytes; decompresses beyond the bound | MESSAGE_TOO_LARGE |
+| larger than max.message.bytes, or decompresses beyond the bound | MESSAGE_TOO_LARGE |
 | a codec that does not exist; zstd below Produce v7 | UNSUPPORTED_COMPRESSION_TYPE |
 | base_offset not 0, count and last_offset_delta at odds, a control batch, a negative sequence or
   epoch with a producer id, a transaction without one, records that do not fit, a null key on a
   compacted topic | INVALID_RECORD |
-| what cannot be decompressed, an LZ4 frame with linked blocks or a dictionary (in Kafka
+| undecompressible data, an LZ4 frame with linked blocks or a dictionary (in Kafka
   UNKNOWN_SERVER_ERROR, which says nothing) | INVALID_RECORD |
 | a timestamp out of the topic's range, LogAppendTime set by the producer | INVALID_TIMESTAMP |
 """
@@ -52,17 +52,17 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _INT64_SIZE: Final = 8
-_MISPLACED: Final = "its offset delta is not its place in the batch"
+_MISPLACED: Final = "its offset delta is not its index in the batch"
 _KEYLESS: Final = "a compacted topic needs a key in every record"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRules:
-    """What a topic and a request's version demand of a batch; sizes in bytes, timestamps in ms.
+    """The requirements of a topic and a request's version for a batch; sizes in bytes, timestamps in ms.
 
-    `max_message_bytes` counts the whole batch as sent (003_). A timestamp may lie `max_before_ms` before
-    the time of arrival and `max_after_ms` after it; None means no bound, as on topics with LogAppendTime.
-    `max_decompressed_bytes` bounds what a compressed batch may take in memory.
+    `max_message_bytes` counts the whole batch as sent (003_). A timestamp may lie `max_before_ms` before the time of
+    arrival and `max_after_ms` after it; None means no bound, as on topics with LogAppendTime. `max_decompressed_bytes`
+    bounds what a compressed batch may take in memory.
     """
 
     max_message_bytes: int
@@ -76,7 +76,8 @@ class ProduceRules:
 def validate_produced(
     buffer: Buffer, rules: ProduceRules, now_ms: int, max_decompressed_bytes: int | None = None
 ) -> BatchSummary:
-    """Check the records of one partition of a Produce request (v3+), which arrived at `now_ms`; return their summary.
+    """Check the records of one partition of a Produce request (v3+), which arrived at `now_ms`, and return their
+    summary.
 
     `max_decompressed_bytes`, if given, is a lower bound than that of the rules. Raises a RecordsError whose
     `kafka_error` is the error to send to the producer.
@@ -107,10 +108,9 @@ def validate_produced(
 
 
 def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
-    """A copy of `batch` whose records all have the time `now_ms` (message.timestamp.type).
+    """Return a copy of `batch` whose records all have the time `now_ms` (message.timestamp.type).
 
-    Sets the timestamp type and max_timestamp and computes the CRC-32C anew; the records keep their
-    bytes.
+    Sets the timestamp type and max_timestamp and recomputes the CRC-32C; the records keep their bytes.
     """
     return _with_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
 
@@ -133,7 +133,7 @@ def _with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timest
 
 
 def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
-    """Read the header; raise unless `data` is exactly one batch of magic 2, not larger than the topic allows."""
+    """Read the header. Raise unless `data` is exactly one batch of magic 2, within the topic's size limit."""
     if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
         raise InvalidRecordError(f"Produce v3 and above carries magic 2, not {data[MAGIC_AT]}")
     if len(data) < HEADER_SIZE:
@@ -185,7 +185,9 @@ def _check_producer(header: BatchHeader) -> None:
 def _check_records(
     section: Buffer, header: BatchHeader, rules: ProduceRules, earliest: int, latest: int
 ) -> RecordTimes:
-    """The times of the records if all are valid; else raise an error that names every bad one, as Kafka does."""
+    """Return the times of the records if all are valid. Otherwise, raise an error that lists every bad one, as Kafka
+    does.
+    """
     asked = (section, header.record_count, header.base_timestamp, rules.require_keys)
     try:
         times = kernel.validate_records(*asked)
@@ -199,7 +201,7 @@ def _check_records(
 
 
 def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
-    """The earliest and the latest timestamp that a record may have, in ms."""
+    """Return the earliest and the latest timestamp that a record may have, in ms."""
     before, after = rules.max_before_ms, rules.max_after_ms
     earliest = MIN_INT64 if before is None else max(now_ms - before, MIN_INT64)
     latest = MAX_INT64 if after is None else min(now_ms + after, MAX_INT64)
@@ -207,7 +209,7 @@ def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 
 
 def _refuse(found: RecordFaults, earliest: int, latest: int) -> None:
-    """Raise the error for bad records; a single timestamp out of range makes it INVALID_TIMESTAMP, as in Kafka."""
+    """Raise the error for bad records. A single timestamp out of range makes it INVALID_TIMESTAMP, as in Kafka."""
     faults = _Faults(found, earliest, latest)
     if found.untimely:
         raise InvalidTimestampError(faults.untimely(found.timestamps[0]), found.untimely[0], faults)
@@ -217,7 +219,7 @@ def _refuse(found: RecordFaults, earliest: int, latest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Faults(Collection[tuple[int, str]]):
-    """All bad records with their reasons, which are built only when iterated: there may be millions."""
+    """All bad records with their reasons, which are built only when iterated, since there may be millions."""
 
     found: RecordFaults
     earliest: int
@@ -238,7 +240,12 @@ class _Faults(Collection[tuple[int, str]]):
         )
 
     def untimely(self, timestamp: int) -> str:
-        """The reason why a timestamp is refused."""
+        """Return the reason why a timestamp is rejected."""
         if timestamp < self.earliest:
-            return f"timestamp {timestamp} is before {self.earliest}, the earliest that the topic takes now"
-        return f"timestamp {timestamp} is after {self.latest}, the latest that the topic takes now"
+            return (
+                f"timestamp {timestamp} is before {self.earliest}, the earliest that the topic "
+                "accepts now"
+            )
+        return (
+            f"timestamp {timestamp} is after {self.latest}, the latest that the topic accepts now"
+        )

@@ -1,13 +1,13 @@
-"""Check every byte of a segment, in bounded memory, and say where the damage is.
+"""Checks every byte of a segment, in bounded memory, and locates damage.
 
-A reader stops at the first thing that is wrong. An audit goes on after it, so that it finds everything
-that is still whole: batches are returned as they are found, whatever is wrong elsewhere.
+A reader stops at the first fault. An audit continues after it, so that it finds everything that is still intact:
+batches are returned as they are found, regardless of damage elsewhere.
 
     for part in audit_segment(store, key, object_size):
-        part.damages            # what is wrong within the bytes [part.position, part.position + part.size)
+        part.damages            # the damage within the bytes [part.position, part.position + part.size)
         part.batches            # the undamaged batches of the part
 
-Where the footer cannot be read, `audit_batches` checks ranges that are known from elsewhere.
+If the footer cannot be read, `audit_batches` checks ranges known from elsewhere.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _Batches: TypeAlias = list[tuple[int, BatchHeader]]
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Damage that lies within `size` bytes at `position` of the object, and `reason`, which describes it."""
+    """Damage within `size` bytes at `position` of the object; `reason` describes it."""
 
     position: int
     size: int
@@ -65,10 +65,10 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class AuditedPart:
-    """What was found in a range of bytes. `found` is the slice it belongs to, None outside the slices.
+    """The findings in a range of bytes. `found` is the slice that the range belongs to, or None outside the slices.
 
-    `batches` are the undamaged ones, as (position, header). `footer` is set in the first part of a
-    segment whose footer can be read.
+    `batches` are the undamaged ones, as (position, header). `footer` is set in the first part of a segment with a
+    readable footer.
     """
 
     position: int
@@ -88,11 +88,10 @@ def audit_segment(
     read_bytes: int = READ_BYTES,
     whole: bytearray | None = None,
 ) -> Iterator[AuditedPart]:
-    """Audit a segment part by part, in order; the first part is its header and its end.
+    """Audit a segment part by part, in order. The first part is its header and its end.
 
-    If the end cannot be read, that is the only part, without `footer`. Without `reads_records` the records
-    are not decompressed and parsed. `whole` is the object, if it was read before. Raises what the store
-    raises.
+    If the end cannot be read, that is the only part, without `footer`. Without `reads_records`, the records are not
+    decompressed and parsed. `whole` is the object, if it was read before. Raises the store's errors.
     """
     source = _Source(store, key, object_size, read_bytes, whole)
     footer, damages = _read_end(source, key, object_size)
@@ -112,10 +111,10 @@ def audit_segment(
 def audit_batches(
     store: ObjectStore, key: str, position: int, size: int, *, reads_records: bool = True
 ) -> AuditedPart:
-    """Audit a range that begins with a batch, by the batches' own checksums alone.
+    """Audit a range that begins with a batch, using only the batches' own checksums.
 
-    Those do not cover a batch's base_offset and partition_leader_epoch. Raises what the store raises,
-    and so ShortReadError if the object ends before the range does.
+    These do not cover a batch's base_offset and partition_leader_epoch. Raises the store's errors, including
+    ShortReadError if the object ends before the range does.
     """
     data = memoryview(store.get(key, position, size))
     batches, damages = _walk(position, data, reads_records)
@@ -123,7 +122,7 @@ def audit_batches(
 
 
 class _Source:
-    """Reads ranges of one object; an object of at most `read_bytes` is read once, whole."""
+    """Reads ranges of one object. An object of at most `read_bytes` is read once, whole."""
 
     def __init__(
         self,
@@ -138,7 +137,7 @@ class _Source:
         if whole is None and 0 < object_size <= read_bytes:
             try:
                 self._whole = store.get(key, 0, object_size)
-            except ShortReadError:  # the object is shorter: reading its end will show that
+            except ShortReadError:  # the object is shorter, as reading its end will show
                 self._whole = None
 
     def get(self, key: str, position: int, size: int) -> bytearray | memoryview:
@@ -166,7 +165,7 @@ class _Source:
 
 
 def _possible_identities(key: str) -> list[SegmentIdentity]:
-    """The identities that the header of a segment with this key may have."""
+    """Return the identities that the header of a segment with this key may have."""
     cluster_id, segment_id = parse_segment_key(key)
     return [
         SegmentIdentity(cluster_id, segment_id, has_true_offsets)
@@ -177,7 +176,7 @@ def _possible_identities(key: str) -> list[SegmentIdentity]:
 def _header_damages(
     source: _Source, key: str, identities: Sequence[SegmentIdentity]
 ) -> list[Damage]:
-    """What is wrong with the header, which must be that of one of `identities`."""
+    """Return the damage of the header, which must have one of `identities`."""
     candidates = [encode_header(identity) for identity in identities]
     size = len(candidates[0])
     try:
@@ -202,7 +201,7 @@ def _header_damages(
 def _read_end(
     source: _Source, key: str, object_size: int
 ) -> tuple[SegmentFooter | None, list[Damage]]:
-    """The footer, even if a single byte of it or of the trailer is wrong, and what is wrong."""
+    """Return the footer, even if a single byte of it or of the trailer is wrong, and the damage."""
     tail_size = min(object_size, TAIL_SIZE)
     try:
         tail = bytes(source.get(key, object_size - tail_size, tail_size)) if tail_size else b""
@@ -240,7 +239,7 @@ def _read_footer(
             Damage(
                 object_size - TRAILER_SIZE,
                 TRAILER_SIZE,
-                "the trailer says that the footer is empty",
+                "according to the trailer, the footer is empty",
             )
         ]
     data = bytes(source.get(key, position, size))
@@ -280,7 +279,7 @@ class _SliceChecker:
         self._next_offset: int | None = found.block_offsets[0]
 
     def check(self, position: int, data: bytearray | memoryview) -> AuditedPart:
-        """Check the blocks in `data`, which follow those of the call before and begin at `position`."""
+        """Check the blocks in `data`, which follow those of the previous call and begin at `position`."""
         view = memoryview(data)
         part = AuditedPart(position, len(view), self._found, [], [])
         edges = self._found.block_positions
@@ -301,12 +300,14 @@ class _SliceChecker:
         elif not damages:
             damages = self._index_damages(position, block, batches)
         if damages:
-            self._next_offset = None  # only the footer says at which offset the next block begins
+            self._next_offset = (
+                None  # only the footer has the offset at which the next block begins
+            )
         part.batches.extend(batches)
         part.damages.extend(damages)
 
     def _index_damages(self, position: int, block: memoryview, batches: _Batches) -> list[Damage]:
-        """How the batches of an undamaged block contradict the footer."""
+        """Return how the batches of an undamaged block contradict the footer."""
         found, index = self._found, self._block
         first_offset = found.block_offsets[index]
         reasons = []
@@ -334,13 +335,13 @@ class _SliceChecker:
         if next_offset != found.block_offsets[index + 1] and (
             is_last or not self._has_true_offsets
         ):
-            reasons.append("it does not end at the offset that the footer says")
+            reasons.append("it does not end at the offset given in the footer")
         self._next_offset = next_offset
         return [Damage(position, len(block), f"block: {reason}") for reason in reasons]
 
 
 def _ascend(batches: _Batches) -> tuple[int, bool]:
-    """The offset after batches with true offsets, and whether each follows the one before it."""
+    """Return the offset after batches with true offsets, and whether each follows the previous one."""
     next_offset = -1
     for _, header in batches:
         if header.base_offset < next_offset:
@@ -352,10 +353,10 @@ def _ascend(batches: _Batches) -> tuple[int, bool]:
 def _block_damage(
     position: int, block: memoryview, expected_crc: int, batches: _Batches, damages: list[Damage]
 ) -> tuple[Damage, _Batches]:
-    """The damage in a block whose checksum does not match, and the undamaged batches.
+    """Return the damage in a block whose checksum does not match, and the undamaged batches.
 
-    The damage is a single byte if one is found and the checksums of the batches confirm it. Else it is
-    the whole block, since the batches' checksums do not cover all of it.
+    The damage is a single byte if one is found and the batches' checksums confirm it. Otherwise, it is the whole block,
+    since the batches' checksums do not cover all of it.
     """
     reason = "the checksum of the block does not match"
     wrong = find_wrong_byte(block, expected_crc) if len(block) <= _SEARCHED_BYTES else None
@@ -374,7 +375,7 @@ def _block_damage(
 
 
 def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batches, list[Damage]]:
-    """The whole batches of a range, and what is wrong with the others."""
+    """Return the whole batches of a range, and the faults of the others."""
     batches: _Batches = []
     damages: list[Damage] = []
     at = 0
@@ -384,7 +385,9 @@ def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batche
             if at + header.size > len(data):
                 raise TruncatedBatchError(at, header.size)
         except (CorruptBatchError, TruncatedBatchError):
-            damages.append(Damage(position + at, len(data) - at, "no batch begins where one must"))
+            damages.append(
+                Damage(position + at, len(data) - at, "no batch begins where one is expected")
+            )
             break
         reason = _fault_of(RecordBatch(header, data[at : at + header.size]), reads_records)
         if reason:
@@ -396,7 +399,7 @@ def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batche
 
 
 def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
-    """What is wrong with one batch; empty if nothing is."""
+    """Return the fault of one batch, or an empty string if there is none."""
     header = batch.header
     try:
         batch.verify()
@@ -415,7 +418,7 @@ def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
 
 
 def _fault_of_records(batch: RecordBatch) -> str:
-    """What is wrong with the records, compared with the header's count, order and times; "" if nothing is."""
+    """Return the fault of the records, compared with the header's count, order and times; "" if there is none."""
     header = batch.header
     if header.record_count == header.last_offset_delta + 1:
         section = batch.section() if header.codec else batch.data[HEADER_SIZE:]
@@ -428,11 +431,13 @@ def _fault_of_records(batch: RecordBatch) -> str:
         is_right = newest <= header.max_timestamp
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME or is_right:
         return ""
-    return f"batch: its max_timestamp is {header.max_timestamp}, that of its records {newest}"
+    return (
+        f"batch: its max_timestamp is {header.max_timestamp}, but that of its records is {newest}"
+    )
 
 
 def _read_sparse(batch: RecordBatch) -> tuple[int, int]:
-    """The number of records and the largest timestamp of a batch whose offsets have holes."""
+    """Return the number of records and the largest timestamp of a batch whose offsets have holes."""
     builder = ColumnBuilder(
         keys=False, values=False, max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES
     )

@@ -1,9 +1,9 @@
-"""Find segments that were written after the journal ends, which shows that its end is lost.
+"""Finds segments written after the journal's end, which show that its end is lost.
 
-A lease is written to the journal before its holder gets it, so an object under a lease that the journal
-does not have proves that the journal was longer. And each segment says how far its writer knew the
-journal to be durable. Only the newest objects are examined: for each lease in the journal, those after
-the last segment that the journal knows, and those of the next few lease ids.
+A lease is written to the journal before its holder gets it. So an object under a lease that the journal does not have
+proves that the journal was longer. Each segment also has the position up to which its writer knew the journal to be
+durable. Only the newest objects are examined: those after the last segment that the journal knows of each lease, and
+those of the next few lease ids.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ from lacuna.logstore.segments.paths import (
 )
 from lacuna.logstore.segments.reader import open_segment
 
-#: How many lease ids after the last one are examined. So many leases in a row may have written nothing.
+#: The number of lease ids after the last one that are examined. That many leases in a row may have written nothing.
 _LEASES_AHEAD: Final = 16
-#: For each lease, at most one page is listed, and the last few segments on it are read.
+#: At most one page is listed for each lease, and the last few segments on it are read.
 _MOST_LISTED: Final = 1000
 _MOST_READ: Final = 3
 _AT_ONCE: Final = 8
@@ -35,7 +35,7 @@ _AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LaterSegment:
-    """A segment written after the journal's end; the journal had reached `journal_position` then (0: unknown)."""
+    """A segment written after the journal's end, when the journal had reached `journal_position` (0: unknown)."""
 
     key: str
     segment_id: SegmentId
@@ -44,7 +44,7 @@ class LaterSegment:
 
 @dataclass(frozen=True, slots=True)
 class JournalEnd:
-    """Where a journal ends: its position, the next lease, and the last sequence of each lease it has."""
+    """The end of a journal: its position, the next lease, and the last sequence of each of its leases."""
 
     position: int
     next_lease_id: int
@@ -59,9 +59,9 @@ class JournalEnd:
 
 
 def find_later(store: ObjectStore, cluster_id: str, end: JournalEnd) -> LaterSegment | None:
-    """The newest segment found that is later than `end`, or None. Raises what the store raises.
+    """Return the newest segment found that is later than `end`, or None. Raises the store's errors.
 
-    Takes one listing for each lease, of at most a page, and a few reads.
+    Makes one listing for each lease, of at most a page, and a few reads.
     """
     ahead = range(end.next_lease_id, min(end.next_lease_id + _LEASES_AHEAD, MAX_LEASE_ID))
     asked = {**end.last_sequences, **dict.fromkeys(ahead, 0)}
@@ -82,7 +82,7 @@ def _age(found: LaterSegment) -> tuple[int, SegmentId]:
 def _newest(
     store: ObjectStore, cluster_id: str, lease_id: int, after: int
 ) -> Iterator[LaterSegment]:
-    """The last few segments of a lease whose sequence is above `after`."""
+    """Return the last few segments of a lease whose sequence is above `after`."""
     listed = store.list(
         lease_prefix(cluster_id, lease_id), segment_key(cluster_id, SegmentId(lease_id, after))
     )

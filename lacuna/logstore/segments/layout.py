@@ -1,4 +1,4 @@
-"""Encode and decode the parts of a segment that are not batches; all integers are big-endian.
+"""Encodes and decodes the parts of a segment that are not batches. All integers are big-endian.
 
     header     magic 8, version u16, flags u16, lease_id u64, sequence u64,
                cluster_id (u8 size, bytes), CRC-32C u32 of all before it
@@ -7,9 +7,8 @@
     trailer    footer position u64, footer size u32, its size decompressed u32, its CRC-32C u32,
                version u16, flags u16, magic 8, CRC-32C u32 of all before it: 36 bytes
 
-Every byte is covered by one of the checksums: header, blocks (in the footer), footer, trailer. A
-reader begins at the end, since only the trailer has a known place. So it reads nothing of an object
-whose end is missing.
+Every byte is covered by one of the checksums: header, blocks (in the footer), footer, trailer. A reader begins at the
+end, since only the trailer's place is known. So it reads nothing of an object whose end is missing.
 
 Flags: bit 0: the batches carry true offsets.
 """
@@ -41,7 +40,7 @@ _MAX_FOOTER_SIZE = 256 * 1024 * 1024
 
 
 class CorruptSegmentError(Exception):
-    """An object's bytes are not what was written; `position` and `size` say which bytes."""
+    """An object's bytes differ from those written; `position` and `size` locate the damage."""
 
     def __init__(self, key: str, position: int, size: int, reason: str) -> None:
         super().__init__(key, position, size, reason)  # as args, so that it can be pickled
@@ -59,7 +58,7 @@ class CorruptSegmentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIdentity:
-    """What both the header and the footer say about the whole segment."""
+    """The values about the whole segment that both the header and the footer contain."""
 
     cluster_id: str
     segment_id: SegmentId
@@ -68,7 +67,7 @@ class SegmentIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """Where the footer is: positions and sizes in bytes."""
+    """The place of the footer: positions and sizes in bytes."""
 
     footer_position: int
     footer_size: int
@@ -78,12 +77,12 @@ class Trailer:
 
 
 def header_size(cluster_id: str) -> int:
-    """The size of the header in bytes, which is also the position of the first slice."""
+    """Return the size of the header in bytes, which is also the position of the first slice."""
     return _HEADER.size + len(cluster_id) + _CRC.size
 
 
 def encode_header(identity: SegmentIdentity) -> bytes:
-    """The bytes of a segment's header."""
+    """Return the bytes of a segment's header."""
     cluster_id = check_cluster_id(identity.cluster_id).encode()
     fields = _HEADER.pack(
         _MAGIC,
@@ -99,7 +98,7 @@ def encode_header(identity: SegmentIdentity) -> bytes:
 def encode_footer(
     identity: SegmentIdentity, slices: Sequence[segment_pb2.Slice], journal_position: int = 0
 ) -> bytes:
-    """The footer, uncompressed. The writer knows the journal to be durable up to `journal_position`."""
+    """Return the footer, uncompressed. The writer knows the journal to be durable up to `journal_position`."""
     return segment_pb2.Footer(
         journal_position=journal_position,
         cluster_id=identity.cluster_id,
@@ -113,7 +112,7 @@ def encode_footer(
 def encode_end(
     footer: bytes, footer_position: int, *, has_true_offsets: bool
 ) -> tuple[bytes, bytes]:
-    """The compressed footer and the trailer after it."""
+    """Return the compressed footer and the trailer after it."""
     compressed = lz4.block.compress(footer, store_size=False)
     trailer = _TRAILER.pack(
         footer_position,
@@ -128,7 +127,7 @@ def encode_end(
 
 
 def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryview) -> Trailer:
-    """The trailer from the last `TRAILER_SIZE` bytes of an object. Raises `CorruptSegmentError`."""
+    """Return the trailer in the last `TRAILER_SIZE` bytes of an object. Raises `CorruptSegmentError`."""
     position = object_size - TRAILER_SIZE
     if len(data) != TRAILER_SIZE or position < 0:
         raise CorruptSegmentError(key, 0, object_size, "the object is too short for a segment")
@@ -138,7 +137,7 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
 
     footer_position, size, raw_size, crc, version, flags, magic = _TRAILER.unpack_from(data)
     if magic != _END_MAGIC:
-        raise corrupt("the object does not end like a segment: it is truncated or damaged")
+        raise corrupt("the object does not end like a segment, so it is truncated or damaged")
     if crc32c(data[: _TRAILER.size]) != _CRC.unpack_from(data, _TRAILER.size)[0]:
         raise corrupt("the checksum of the trailer does not match")
     if version != VERSION or flags & ~HAS_TRUE_OFFSETS:
@@ -153,7 +152,7 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
 def decode_footer(
     key: str, trailer: Trailer, data: bytes | bytearray | memoryview
 ) -> tuple[SegmentIdentity, segment_pb2.Footer]:
-    """The footer from the bytes that the trailer points to. Raises `CorruptSegmentError`."""
+    """Return the footer in the bytes that the trailer points to. Raises `CorruptSegmentError`."""
 
     def corrupt(reason: str) -> CorruptSegmentError:
         return CorruptSegmentError(key, trailer.footer_position, trailer.footer_size, reason)

@@ -1,10 +1,10 @@
-"""The marker object that says which cluster a bucket prefix belongs to.
+"""The marker object, which names the cluster of a bucket prefix.
 
-A journal names its cluster too. Control planes and agents compare the two when they start, so that a
-journal is never used with the bucket of another cluster.
+A journal names its cluster too. Control planes and agents compare the two when they start, so that a journal is never
+used with the bucket of another cluster.
 
-The marker itself is never encrypted. If other objects are, an object for each key says so: whoever comes without the
-keys, or with others, learns it at once, and not from bytes that look damaged.
+The marker itself is never encrypted. If other objects are, an object for each key shows this, so that a process without
+the right keys learns it at once, rather than from bytes that look damaged.
 """
 
 import json
@@ -39,7 +39,7 @@ class ForeignStoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMarker:
-    """The cluster to which a bucket prefix belongs, and the version of the key layout in `paths`."""
+    """The cluster that a bucket prefix belongs to, and the version of the key layout in `paths`."""
 
     cluster_id: str
     version: int = MARKER_VERSION
@@ -49,7 +49,7 @@ class ClusterMarker:
 
 
 def read_marker(store: ObjectStore) -> ClusterMarker | None:
-    """The marker of the prefix, or None if there is none yet.
+    """Return the marker of the prefix, or None if there is none yet.
 
     Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store is opened without the keys, or with others.
     """
@@ -64,14 +64,14 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
 
 
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
-    """Claim the prefix for `cluster_id` unless it is claimed already; return its marker.
+    """Claim the prefix for `cluster_id` unless it is already claimed, and return its marker.
 
     If two clusters claim it at once, one succeeds. Raises `ForeignStoreError` if another cluster has it.
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)
     if isinstance(store, EncryptedStore) and found in (None, own):
-        # Before the marker: a prefix that has only that was in use before its objects were encrypted.
+        # Before the marker, since a prefix with only a marker was in use before its objects were encrypted.
         with suppress(ObjectExistsError):
             store.put(f"{ENCRYPTION_PREFIX}{store.keys.now().current}", [_ENCRYPTION_TEXT])
     if found is None:
@@ -89,20 +89,20 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
     """Raise `ForeignStoreError` unless a marker was found and names `cluster_id`."""
     if found is None:
         raise ForeignStoreError(
-            f"the bucket prefix has no {CLUSTER_MARKER_KEY}: it is empty or was wiped, and "
-            f"the journal of cluster {cluster_id} expects its data there: name the right prefix, "
-            "or start with a new journal"
+            f"the bucket prefix has no {CLUSTER_MARKER_KEY}, so it is empty or was wiped, but the "
+            f"journal of cluster {cluster_id} expects its data there: name the right prefix, or "
+            "start with a new journal"
         )
     if found.cluster_id != cluster_id:
         raise ForeignStoreError(
-            f"the bucket prefix belongs to cluster {found.cluster_id}, the journal to "
-            f"{cluster_id}: name the prefix that goes with this journal, or an empty one with a "
+            f"the bucket prefix belongs to cluster {found.cluster_id}, but the journal to "
+            f"{cluster_id}: name the prefix that belongs to this journal, or an empty one with a "
             "new journal"
         )
 
 
 def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
-    """Raise `StoreMisconfiguredError` unless the store has the keys that are needed, and none that are not.
+    """Raise `StoreMisconfiguredError` unless the store has all needed keys and no others.
 
     `is_new` says that the prefix has no marker.
     """
@@ -118,16 +118,18 @@ def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
     keys = store.keys.now()
     if not key_ids and not is_new and not keys.reads_plaintext:
         raise StoreMisconfiguredError(
-            'the objects of this cluster are not encrypted: to encrypt those to come, write plaintext = "read" into '
-            "the file with the keys until no unencrypted object is left; or leave the keys out"
+            "the objects of this cluster are not encrypted: to encrypt new ones, write plaintext "
+            '= "read" into the file with the keys until no unencrypted object is left; or leave '
+            "out the keys"
         )
     for key_id in keys.keys.keys() & set(key_ids):
         try:
             store.get_all(f"{ENCRYPTION_PREFIX}{key_id}")
         except DamagedObjectError as error:
             raise StoreMisconfiguredError(
-                f"key {key_id!r} is not the one with which objects of this cluster were encrypted: was it made anew? "
-                f"Take the earlier one, and give a new key another id ({error})"
+                f"key {key_id!r} is not the one with which objects of this cluster were "
+                "encrypted, and may have been created again under the same id: use the earlier "
+                f"key, and give a new key another id ({error})"
             ) from error
 
 
@@ -140,15 +142,16 @@ def decode_marker(text: bytes) -> ClusterMarker:
         raise _not_ours(repr(error)) from error
     if marker.version != MARKER_VERSION:
         raise ForeignStoreError(
-            f"the bucket prefix was written with key layout {marker.version}, this program knows "
-            f"{MARKER_VERSION}: use the version of lacuna that wrote it"
+            f"the bucket prefix was written with key layout {marker.version}, but this program "
+            f"knows {MARKER_VERSION}: use the version of lacuna that wrote it"
         )
     return marker
 
 
 def _not_ours(reason: str) -> ForeignStoreError:
     return ForeignStoreError(
-        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's ({reason}), so nothing was changed: "
-        "start again if this prefix is Lacuna's, since the store may have answered wrongly once; restore the "
-        "object from a backup if that does not help; name another prefix if it is not"
+        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's ({reason}), so "
+        "nothing was changed. If this prefix is Lacuna's, start again, since the store may have "
+        "returned a wrong answer once; if that does not help, restore the object from a backup. "
+        "Otherwise, name another prefix"
     )

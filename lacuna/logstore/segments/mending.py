@@ -1,10 +1,9 @@
-"""Find the single wrong byte of some bytes from their CRC-32C alone.
+"""Finds the single wrong byte of some bytes from only their CRC-32C.
 
-The CRC-32C is linear: the difference of two checksums depends on the difference of the bytes only.
-A wrong byte with n bytes after it changes the checksum by its own table entry, moved on by n zero bytes.
-These steps can be reversed, so one pass from the end finds the byte. In up to 2^31 bits there is never a
-second answer. But if several bytes are wrong, an answer is found by chance in about `len(data)` of 2^24
-cases, so let another checksum confirm it.
+The CRC-32C is linear: the difference of two checksums depends only on the difference of the bytes. A wrong byte with n
+bytes after it changes the checksum by its own table entry, advanced by n zero bytes. These steps can be reversed, so
+one pass from the end finds the byte. In up to 2^31 bits, there is never a second answer. But if several bytes are
+wrong, an answer appears by chance in about `len(data)` of 2^24 cases, so confirm it with another checksum.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ class WrongByte(NamedTuple):
     expected: int
 
     def __str__(self) -> str:
-        return f"one byte is {self.found:#04x} where {self.expected:#04x} was written"
+        return f"one byte is {self.found:#04x} instead of {self.expected:#04x}"
 
 
 def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
-    """The one byte that makes the CRC-32C of `data` differ from `expected_crc`.
+    """Return the single byte that makes the CRC-32C of `data` differ from `expected_crc`.
 
     None if the checksum is right or more than one byte is wrong. Takes about 0.2 µs for each byte.
     """
@@ -51,7 +50,7 @@ def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
 
 
 def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
-    """Like `find_wrong_byte`, for bytes that end with their own CRC-32C; the wrong byte may be in that too."""
+    """Do what `find_wrong_byte` does, for bytes that end with their own CRC-32C, which may contain the wrong byte."""
     view = memoryview(data)
     stored = int.from_bytes(view[-_CRC_SIZE:], "big")
     wrong = find_wrong_byte(view[:-_CRC_SIZE], stored)
@@ -66,7 +65,7 @@ def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
 
 
 def mend(data: Buffer, wrong: WrongByte) -> bytes:
-    """A copy of `data` with the wrong byte corrected."""
+    """Return a copy of `data` with the wrong byte corrected."""
     mended = bytearray(data)
     mended[wrong.position] = wrong.expected
     return bytes(mended)

@@ -1,14 +1,12 @@
-"""Merge the live batches of one partition into fewer, larger ones with true offsets.
+"""Merges the live batches of one partition into fewer, larger ones with true offsets.
 
-Pure: ranges of bytes in, runs of batches out, one run at a time, so that memory is bounded by one range
-and one run, however large the partition is. The caller leaves out what must not be kept (aborted,
-expired), or names single records (`LiveRange.dropped`); these offsets become holes. All other records
-are kept (S14, S19).
+Pure: ranges of bytes in, runs of batches out, one run at a time, so that one range and one run bound the memory,
+however large the partition is. The caller omits ranges that must not be kept (aborted, expired), or names single
+records (`LiveRange.dropped`); these offsets become holes. All other records are kept (S14, S19).
 
-A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except base_offset
-(S20). Others are coalesced with their neighbours and lose producer id and transactional bit, which
-nobody needs below the last stable offset. The runs of a partition, in order, are one
-slice of a segment that has true offsets:
+A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except base_offset (S20). Others are
+coalesced with their neighbours and lose the producer id and transactional bit, which are not needed below the last
+stable offset. The runs of a partition, in order, are one slice of a segment that has true offsets:
 
     runs = list(merge_ranges(ranges, end_offset))
     batches = [batch for run in runs for batch in run.batches]
@@ -44,10 +42,9 @@ PASS_THROUGH_SIZE = 64 * 1024
 class LiveRange:
     """Whole batches of one extent, as read from `position` of the object `key`.
 
-    `data` is writable and is patched in place. The offsets are those of the extent: without
-    `has_true_offsets` the batches take exactly [base_offset, next_offset), with it they lie within.
-    `dropped` are the offsets of records to leave out, ascending; offsets that no record has, or that
-    lie outside the range, are ignored.
+    `data` is writable and is patched in place. The offsets are those of the extent: without `has_true_offsets`, the
+    batches take exactly [base_offset, next_offset); with it, they lie within that range. `dropped` has the offsets of
+    records to drop, ascending; offsets without a record, or outside the range, are ignored.
     """
 
     key: str
@@ -81,14 +78,13 @@ class MergedRun:
 class MergeOptions:
     """How batches are written; sizes in bytes.
 
-    `batch_size` limits the uncompressed size of a batch that is written, unless one record is larger; a
-    block holds as many whole batches as fit MAX_BLOCK_SIZE, or one. All merged batches get `codec`,
-    except a batch of one record that is too large for readers to decompress. With None each batch keeps
-    its codec, and a coalesced batch gets that of its first record. `compression_level` is the codec's own.
+    `batch_size` limits the uncompressed size of a batch that is written, unless one record is larger; a block holds as
+    many whole batches as fit MAX_BLOCK_SIZE, or one. All merged batches get `codec`, except a batch of one record that
+    is too large for readers to decompress. With None, each batch keeps its codec, and a coalesced batch gets that of
+    its first record. `compression_level` is the codec's own.
 
-    Tombstones keep the delete horizon of their batch (KIP-534). With `delete_horizon` (ms: the time of
-    the cleaning plus delete.retention.ms) those that have none get this one, and every batch is searched
-    for them.
+    Tombstones keep the delete horizon of their batch (KIP-534). With `delete_horizon` (ms: the time of the cleaning
+    plus delete.retention.ms), those without one get this one, and every batch is searched for them.
     """
 
     run_size: int = RUN_SIZE
@@ -102,7 +98,7 @@ class MergeOptions:
         if not 0 < self.batch_size <= DEFAULT_MAX_DECOMPRESSED_BYTES:
             raise ValueError(
                 f"batch_size {self.batch_size} does not lie in [1, "
-                f"{DEFAULT_MAX_DECOMPRESSED_BYTES}], which is what readers decompress"
+                f"{DEFAULT_MAX_DECOMPRESSED_BYTES}], the bound of what readers decompress"
             )
         if self.compression_level is not None:
             if self.codec is None:
@@ -116,10 +112,10 @@ DEFAULT_OPTIONS = MergeOptions()
 def merge_ranges(
     ranges: Iterable[LiveRange], end_offset: int, options: MergeOptions = DEFAULT_OPTIONS
 ) -> Iterator[MergedRun]:
-    """The runs that replace `ranges`, which are in order and end at or below `end_offset`.
+    """Yield the runs that replace `ranges`, which are in order and end at or below `end_offset`.
 
-    There is no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches
-    of their range, ValueError for ranges that are out of order.
+    There is no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches of their
+    range, and ValueError for ranges that are out of order.
     """
     position = 0
     ready: _Run | None = None
@@ -153,7 +149,7 @@ def _merged_batches(
 
 
 class _StoredBatch(NamedTuple):
-    """A batch of a range, and where it begins in the range's data."""
+    """A batch of a range, and its position in the range's data."""
 
     live: LiveRange
     start: int
@@ -166,7 +162,7 @@ class _StoredBatch(NamedTuple):
 
 
 def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
-    """The batches of a range, checked, with their offsets patched in."""
+    """Yield the batches of a range, checked, with their offsets patched in."""
     walk = walk_stored if live.has_true_offsets else walk_and_patch
     try:
         walked = walk(live.data, live.base_offset)
@@ -181,7 +177,7 @@ def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
 
 
 class _Rewrite:
-    """Rewrites the small batches, and passes through the batches that can stay as they are."""
+    """Rewrites small batches, and passes through those that can stay unchanged."""
 
     def __init__(self, options: MergeOptions) -> None:
         self._options = options
@@ -193,11 +189,11 @@ class _Rewrite:
             delete_horizon=options.delete_horizon,
         )
         self._is_writing = False
-        # A small batch that waits for a neighbour; without one it stays as it is.
+        # A small batch that waits for a neighbour; without one, it stays unchanged.
         self._lonely: _StoredBatch | None = None
 
     def add(self, batch: _StoredBatch) -> list[Part]:
-        """Add a batch; return the batches that are finished."""
+        """Add a batch, and return the finished batches."""
         is_large = len(batch.data) >= self._options.pass_through_size
         is_first = not self._is_writing and self._lonely is None
         if (is_large or is_first) and self._may_stay(batch):
@@ -212,7 +208,7 @@ class _Rewrite:
         return [*self._writer.take()]
 
     def finish(self) -> list[Part]:
-        """End the batch being written; return the batches that are left."""
+        """End the batch being written, and return the remaining batches."""
         if self._lonely is not None:
             batch = self._lonely
             self._lonely = None
@@ -229,7 +225,7 @@ class _Rewrite:
             raise batch.corrupt(error) from error
 
     def _may_stay(self, batch: _StoredBatch) -> bool:
-        """Whether the batch can stay as it is: no record is dropped, and codec and horizon are right."""
+        """Whether the batch can stay unchanged: no record is dropped, and codec and horizon are right."""
         header = BatchHeader.parse(batch.data)
         dropped = batch.live.dropped
         if dropped is not None:

@@ -1,22 +1,21 @@
-"""Every object key of Lacuna. No other module builds or takes apart a key.
+"""All object keys of Lacuna. No other module builds or parses a key.
 
-    cluster.json                                          the marker: to which cluster the prefix belongs
-    encryption/<key id>                                   says that objects are encrypted; written with this key
+    cluster.json                                          the marker, which names the prefix's cluster
+    encryption/<key id>                                   shows that objects are encrypted; written with this key
     <cluster_id>/segments/<lease>/<sequence>.seg          one segment
     <cluster_id>/metadata/<from>-<until>/index            a metadata snapshot, for readers without a server
-    <cluster_id>/metadata/<from>-<until>/part-<number>    a part of it, to which the index points
-    journal/manifest                                      who leads the journal that is in the bucket, if it is there
+    <cluster_id>/metadata/<from>-<until>/part-<number>    a part of it, which the index points to
+    journal/manifest                                      the leader of a journal in the bucket
     journal/appends/<number>                              one append to it
     journal/snapshots/<position>-<id>/index               a snapshot of the control plane's state, written last
     journal/snapshots/<position>-<id>/part-<number>       a part of it
-    journal/probe-<id>                                    is created and deleted to see what the bucket honours
+    journal/probe-<id>                                    created and deleted to test conditional writes
 
-`<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count
-upwards, so the leases that are written and read at the same time differ in the first digit, which
-is where S3 splits its key space under load. All objects of one lease still have one prefix, so that the
-collector finds what an ended lease left behind with one listing and never lists the
-bucket. `<sequence>` is 12 digits, most significant first: a lease's segments are listed in the
-order of writing.
+`<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count upwards, so leases that
+are written and read at the same time differ in the first digit, where S3 splits its key space under load. All objects
+of one lease still have one prefix, so that the collector finds an ended lease's remains with one listing and never
+lists the bucket. `<sequence>` is 12 digits, most significant first, so a lease's segments are listed in the order of
+writing.
 """
 
 import re
@@ -44,7 +43,7 @@ _SNAPSHOT_KEY = re.compile(
 
 CLUSTER_MARKER_KEY = "cluster.json"
 ENCRYPTION_PREFIX = "encryption/"
-# Outside the cluster's own prefix: a control plane learns its cluster's id from its journal.
+# Outside the cluster's own prefix, since a control plane learns its cluster's id from its journal.
 JOURNAL_PREFIX = "journal/"
 JOURNAL_MANIFEST_KEY = f"{JOURNAL_PREFIX}manifest"
 JOURNAL_APPENDS_PREFIX = f"{JOURNAL_PREFIX}appends/"
@@ -52,7 +51,7 @@ JOURNAL_SNAPSHOTS_PREFIX = f"{JOURNAL_PREFIX}snapshots/"
 
 
 class InvalidPathError(ValueError):
-    """A string that is not a key, or an id for which there can be no key."""
+    """A string that is not a key, or an id that has no key."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,7 +75,7 @@ class SegmentId:
 
     @classmethod
     def parse(cls, text: str) -> "SegmentId":
-        """Parse what `str` returns. Raises `InvalidPathError`."""
+        """Parse the output of `str`. Raises `InvalidPathError`."""
         match = _SEGMENT_ID.match(text)
         if match is None:
             raise InvalidPathError(f"{text!r} is not a segment id: a segment id looks like 1f-2a")
@@ -84,7 +83,7 @@ class SegmentId:
 
 
 def check_cluster_id(cluster_id: str) -> str:
-    """Return `cluster_id` if it can be part of a key, else raise `InvalidPathError`."""
+    """Return `cluster_id` if it can be part of a key, otherwise raise `InvalidPathError`."""
     if not _CLUSTER_ID.match(cluster_id):
         raise InvalidPathError(
             f"{cluster_id!r} is not a cluster id: use 1 to 64 letters, digits, - and _"
@@ -93,30 +92,32 @@ def check_cluster_id(cluster_id: str) -> str:
 
 
 def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
-    """The key of a segment."""
+    """Return the key of a segment."""
     return key_in_lease(cluster_id, segment_id.lease_id, segment_id.sequence)
 
 
 def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
-    """The key of a segment by the parts of its id, which are valid: a SegmentId would take most of the time."""
+    """Return the key of a segment from the valid parts of its id, since creating a SegmentId would take most of the
+    time.
+    """
     return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
 @lru_cache(maxsize=256)
 def lease_prefix(cluster_id: str, lease_id: int) -> str:
-    """The prefix of the keys of all segments of a lease, and of no other key."""
+    """Return the prefix of the keys of all segments of a lease, and of no other key."""
     if not 0 <= lease_id <= MAX_LEASE_ID:
         raise InvalidPathError(f"not a lease id: {lease_id}")
     return segments_prefix(cluster_id) + f"{lease_id:016x}"[::-1] + "/"
 
 
 def segments_prefix(cluster_id: str) -> str:
-    """The prefix of the keys of all segments of a cluster; for audits, which list everything."""
+    """Return the prefix of the keys of all segments of a cluster, for audits, which list everything."""
     return f"{check_cluster_id(cluster_id)}/segments/"
 
 
 def parse_segment_key(key: str) -> tuple[str, SegmentId]:
-    """The cluster id and segment id of a segment's key. Raises `InvalidPathError` for any other key."""
+    """Return the cluster id and segment id of a segment's key. Raises `InvalidPathError` for any other key."""
     match = _SEGMENT_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a segment")
@@ -126,17 +127,17 @@ def parse_segment_key(key: str) -> tuple[str, SegmentId]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetadataName:
-    """The name of a metadata snapshot: when it was published, and until when the objects in it are kept; ms."""
+    """The name of a metadata snapshot: its time of publication, and until when its objects are kept; ms."""
 
     published_ms: int
     valid_until_ms: int
 
     def index_key(self, cluster_id: str) -> str:
-        """The key of its index, which is written last."""
+        """Return the key of its index, which is written last."""
         return f"{self._prefix(cluster_id)}index"
 
     def part_key(self, cluster_id: str, number: int) -> str:
-        """The key of a part."""
+        """Return the key of a part."""
         return f"{self._prefix(cluster_id)}part-{number:06d}"
 
     def _prefix(self, cluster_id: str) -> str:
@@ -145,12 +146,14 @@ class MetadataName:
 
 
 def metadata_prefix(cluster_id: str) -> str:
-    """The prefix of the keys of all metadata snapshots of a cluster; a listing has the oldest first."""
+    """Return the prefix of the keys of a cluster's metadata snapshots. A listing has the oldest first."""
     return f"{check_cluster_id(cluster_id)}/metadata/"
 
 
 def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
-    """The cluster id, the name, and whether it is the index's key. Raises `InvalidPathError` for any other key."""
+    """Return the cluster id, the name, and whether it is the index's key. Raises `InvalidPathError` for any
+    other key.
+    """
     match = _METADATA_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a metadata snapshot")
@@ -159,7 +162,7 @@ def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
 
 
 def is_encryption_key(key: str) -> bool:
-    """Whether this is the key of an object that says that objects are encrypted."""
+    """Whether this is the key of an object that marks the objects as encrypted."""
     return key.startswith(ENCRYPTION_PREFIX) and key.count("/") == 1
 
 
@@ -169,14 +172,14 @@ def is_journal_key(key: str) -> bool:
 
 
 def journal_append_key(number: int) -> str:
-    """The key of an append to the journal; a listing has them in the order of writing."""
+    """Return the key of an append to the journal. A listing has them in the order of writing."""
     if not 0 <= number <= MAX_SEQUENCE:
         raise InvalidPathError(f"not the number of an append: {number}")
     return f"{JOURNAL_APPENDS_PREFIX}{number:012x}"
 
 
 def parse_journal_append_key(key: str) -> int:
-    """The number of an append. Raises `InvalidPathError` for any other key."""
+    """Return the number of an append. Raises `InvalidPathError` for any other key."""
     match = _APPEND_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of an append")
@@ -184,7 +187,7 @@ def parse_journal_append_key(key: str) -> int:
 
 
 def journal_probe_key(probe_id: bytes) -> str:
-    """The key of an object that is created only to be deleted."""
+    """Return the key of an object that is created only to be deleted."""
     return f"{JOURNAL_PREFIX}probe-{probe_id.hex()}"
 
 
@@ -196,11 +199,11 @@ class JournalSnapshotName:
     snapshot_id: int
 
     def index_key(self) -> str:
-        """The key of its index, without which it does not count."""
+        """Return the key of its index, without which it does not count."""
         return f"{self._prefix()}index"
 
     def part_key(self, number: int) -> str:
-        """The key of a part."""
+        """Return the key of a part."""
         return f"{self._prefix()}part-{number:06d}"
 
     def _prefix(self) -> str:
@@ -208,7 +211,9 @@ class JournalSnapshotName:
 
 
 def parse_journal_snapshot_key(key: str) -> tuple[JournalSnapshotName, bool]:
-    """The name of a snapshot, and whether this is its index's key. Raises `InvalidPathError` for any other key."""
+    """Return the name of a snapshot, and whether this is its index's key. Raises `InvalidPathError` for any
+    other key.
+    """
     match = _SNAPSHOT_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a snapshot of the control plane's state")

@@ -1,6 +1,6 @@
 """Reads the footer of a segment: its identity, its slices, and the blocks of each.
 
-Only `open_segment` does I/O; callers of the other functions read the bytes themselves.
+Only `open_segment` does I/O. Callers of the other functions read the bytes themselves.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ TAIL_SIZE = 64 * 1024
 class SegmentSlice:
     """The blocks of one partition in an object; positions are in bytes from the object's beginning.
 
-    `block_positions` and `block_offsets` have one entry more than there are blocks: the end. Offsets are
-    true ones if the segment has true offsets; else they count from 0 at the slice's first record.
+    `block_positions` and `block_offsets` have one entry more than there are blocks: the end. Offsets are true ones if
+    the segment has true offsets; otherwise, they count from 0 at the slice's first record.
     """
 
     key: str
@@ -52,7 +52,7 @@ class SegmentSlice:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFooter:
-    """What a segment holds. `slices` are in the order of their positions.
+    """The contents of a segment. `slices` are in the order of their positions.
 
     The journal was durable up to `journal_position` when the segment was written; 0 means unknown.
     """
@@ -67,7 +67,7 @@ class SegmentFooter:
 def open_segment(store: ObjectStore, key: str, object_size: int | None = None) -> SegmentFooter:
     """Read and check the end of a segment: usually one GET, after a HEAD if `object_size` is None.
 
-    Raises `CorruptSegmentError`, and what the store raises.
+    Raises `CorruptSegmentError` and the store's errors.
     """
     try:
         return _open(store, key, store.size(key) if object_size is None else object_size)
@@ -96,7 +96,7 @@ def _open(store: ObjectStore, key: str, size: int) -> SegmentFooter:
 def parse_end(key: str, object_size: int, end: bytes | bytearray | memoryview) -> SegmentFooter:
     """Parse the footer from an object's last bytes, which begin with the footer and end with the trailer.
 
-    Raises `CorruptSegmentError`, also if the object is not the one that its key names.
+    Raises `CorruptSegmentError`, also if the object is not the one named by its key.
     """
     trailer = decode_trailer(key, object_size, end[-TRAILER_SIZE:])
     identity, footer = decode_footer(key, trailer, end[:-TRAILER_SIZE])
@@ -105,7 +105,7 @@ def parse_end(key: str, object_size: int, end: bytes | bytearray | memoryview) -
         raise CorruptSegmentError(
             key,
             *at_footer,
-            f"it is segment {identity.segment_id} of cluster {identity.cluster_id}, copied here",
+            f"it is a copy of segment {identity.segment_id} of cluster {identity.cluster_id}",
         )
     if identity.has_true_offsets != trailer.has_true_offsets:
         raise CorruptSegmentError(key, *at_footer, "footer and trailer contradict each other")
@@ -138,7 +138,7 @@ def _parse_slice(
         )
     except OverflowError as error:
         raise CorruptSegmentError(
-            key, *at_footer, "the offsets of a slice are beyond 64 bits"
+            key, *at_footer, "the offsets of a slice exceed 64 bits"
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""Write a segment: turn the batches of many partitions into the parts of one object.
+"""Writes a segment: turns the batches of many partitions into the parts of one object.
 
-No payload is copied: the parts are the caller's own buffers, with a header before them and a footer
-and trailer after them.
+No payload is copied: the parts are the caller's own buffers, with a header before them and a footer and trailer after
+them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ class SliceInput(NamedTuple):
 
 
 class WrittenSlice(NamedTuple):
-    """Where a slice and each of its batches lie in the object, in bytes."""
+    """The positions of a slice and each of its batches in the object, in bytes."""
 
     topic_id: bytes
     partition: int
@@ -47,7 +47,7 @@ class WrittenSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenSegment:
-    """A segment to put: `parts` are for `ObjectStore.put`, `size` is their size together, in bytes.
+    """A segment to put: `parts` are for `ObjectStore.put`, and `size` is their total size in bytes.
 
     `slices` are in the order of the input.
     """
@@ -66,11 +66,11 @@ def write_segment(
     has_true_offsets: bool = False,
     journal_position: int = 0,
 ) -> WrittenSegment:
-    """Lay out one segment. With `has_true_offsets` the base_offset of every batch is its offset in
-    the log. The writer knows the journal to be durable up to `journal_position`.
+    """Lay out one segment. With `has_true_offsets`, the base_offset of every batch is its offset in the log. The writer
+    knows the journal to be durable up to `journal_position`.
 
-    Raises ValueError for bad input: no slices, a slice without batches, a partition twice, a buffer that is
-    not one batch, true offsets that do not ascend.
+    Raises ValueError for bad input: no slices, a slice without batches, a partition twice, a buffer that is not one
+    batch, true offsets that do not ascend.
     """
     identity = SegmentIdentity(cluster_id, segment_id, has_true_offsets)
     header = encode_header(identity)
@@ -161,7 +161,9 @@ class _SliceBuilder:
         )
 
     def _place(self, base_offset: int) -> int:
-        """The offset at which the next batch begins: `base_offset` if offsets are true ones, else a count from 0."""
+        """Return the offset at which the next batch begins: `base_offset` if offsets are true ones, otherwise a count
+        from 0.
+        """
         if not self._has_true_offsets:
             return self._next_offset
         if base_offset < self._next_offset:

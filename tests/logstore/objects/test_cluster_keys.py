@@ -69,7 +69,7 @@ def test_a_file_is_read_again_once_it_has_changed(
     assert [file.now().current for _ in range(3)] == ["k3"] * 3
     path.unlink()
     assert file.key("k2") == made_up("k2")
-    assert caplog.text.count("going on with the keys that were read before") == 1
+    assert caplog.text.count("the keys that were read before stay in use") == 1
     write_keys(path, ["k1"])
     assert file.now().current == "k1"
 
@@ -97,7 +97,7 @@ def test_a_file_that_others_can_read_is_warned_of(
         os.chown(path, 12345, -1)
     with caplog.at_level(logging.WARNING):
         KeyFile(str(path))
-    assert f"others than its owner may read or change {path}" in caplog.text
+    assert f"other users may read or change {path}" in caplog.text
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -384,7 +384,7 @@ def test_packs_that_change_all_the_time_are_an_error_after_ten_looks() -> None:
     writer, reader = opened(files), opened(files, FILES)
     put_all(writer, "a")
     files.is_restless = True
-    with pytest.raises(StoreUnavailableError, match="change all the time"):
+    with pytest.raises(StoreUnavailableError, match="change too often to be read"):
         list(reader.list())
 
 

@@ -229,10 +229,10 @@ def test_a_server_that_ignores_ranges_is_found_out(scripted: S3Store, script: Sc
     [
         (error(403, "InvalidAccessKeyId"), StoreMisconfiguredError, "AWS_ACCESS_KEY_ID"),
         (error(403, "AccessDenied"), StoreMisconfiguredError, "permissions to list, get, put"),
-        (error(400, "ExpiredToken"), StoreMisconfiguredError, "refuses the credentials"),
+        (error(400, "ExpiredToken"), StoreMisconfiguredError, "rejects the credentials"),
         (error(404, "NoSuchBucket"), StoreMisconfiguredError, "create it, or name another"),
         (error(404, "NoSuchKey"), ObjectNotFoundError, "'k' does not exist"),
-        (error(400, "Whatever"), StoreMisconfiguredError, "refuses the request"),
+        (error(400, "Whatever"), StoreMisconfiguredError, "rejects the request"),
         (error(403, "RequestTimeTooSkewed"), StoreMisconfiguredError, "set the clock"),
         (error(416, "InvalidRange"), ShortReadError, "holds only 0 of the 5 bytes"),
     ],
@@ -407,7 +407,7 @@ def test_a_bucket_that_is_missing_is_said_to_be(open_s3: Callable[..., S3Store])
 def test_a_bucket_that_is_somebody_elses(scripted: S3Store, script: Script) -> None:
     script.answers = [error(409, "BucketAlreadyOwnedByYou"), error(409, "BucketAlreadyExists")]
     scripted.create_bucket()
-    with pytest.raises(StoreMisconfiguredError, match="refuses the request"):
+    with pytest.raises(StoreMisconfiguredError, match="rejects the request"):
         scripted.create_bucket()
 
 
@@ -450,7 +450,7 @@ def test_a_service_that_does_not_encrypt_is_noticed(script: Script, scripted: S3
     script.answers = [Answer(200)]
     with pytest.raises(
         StoreMisconfiguredError,
-        match="encrypt 'k' with aws:kms, and says that its encryption is none",
+        match="encrypt 'k' with aws:kms, but reports none as its encryption",
     ):
         scripted.put("k", [b"x"])
     assert script.requests[0][2]["x-amz-server-side-encryption"] == "aws:kms"

@@ -286,7 +286,7 @@ def test_records_beyond_64_bits_are_invalid(
         record_count=1,
         attributes=0,
     )
-    with pytest.raises(InvalidRecordError, match="beyond 64 bits"):
+    with pytest.raises(InvalidRecordError, match="exceeds 64 bits"):
         RecordBatch(header, memoryview(header.pack() + section)).records()
 
 

@@ -241,8 +241,8 @@ def forged(data: bytes, **fields: int) -> bytes:
         ({"record_count": 1}, "follow the last"),
         ({"record_count": 3}, "end inside"),
         ({"record_count": -1}, "follow the last"),
-        ({"base_timestamp": 2**63 - 1}, "beyond 64 bits"),
-        ({"base_offset": 2**63 - 1}, "beyond 64 bits"),
+        ({"base_timestamp": 2**63 - 1}, "exceeds 64 bits"),
+        ({"base_offset": 2**63 - 1}, "exceeds 64 bits"),
     ],
 )
 def test_headers_at_odds_with_their_records(

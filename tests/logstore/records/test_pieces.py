@@ -289,7 +289,7 @@ def test_ranges_are_shifted_alike(reading: ModuleType) -> None:
     with pytest.raises(ValueError, match="different lengths"):
         reading.shift_ranges(positions, array("q", (0,)), array("q", (1,)))
     for firsts in ((0, 4), (-1, 2), (2, 1)):
-        with pytest.raises(ValueError, match="group 0 is not of these ranges"):
+        with pytest.raises(ValueError, match="group 0 does not belong to these ranges"):
             reading.shift_ranges(positions, array("q", firsts), array("q", (1,)))
 
 
@@ -331,7 +331,7 @@ def test_what_is_no_order_is_refused_alike(reading: ModuleType) -> None:
         with pytest.raises(ValueError, match="the runs do not begin at 0, or are not in order"):
             reading.divide_runs(array("q"), array("q", heads))
     for part in ((2,), (-1,), (0, 0)):
-        with pytest.raises(ValueError, match=f"index {part[0]} is in no run, or is there twice"):
+        with pytest.raises(ValueError, match=f"index {part[0]} is in no run, or appears twice"):
             reading.divide_runs(array("q", part), array("q", (0, 2)))
     for index in (-1, 1):
         with pytest.raises(IndexError, match=f"there is no value {index}"):

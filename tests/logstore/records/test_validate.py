@@ -190,10 +190,10 @@ REFUSED: dict[str, tuple[Callable[[], bytes], KafkaErrorName, str]] = {
         INVALID,
         "or a dictionary",
     ),
-    "a timestamp beyond 64 bits": (
+    "a timestamp exceeds 64 bits": (
         lambda: forged(base_timestamp=2**63 - 1),
         INVALID,
-        "beyond 64 bits",
+        "exceeds 64 bits",
     ),
 }
 
@@ -285,8 +285,8 @@ def test_s11_one_time_out_of_range_makes_it_an_invalid_timestamp() -> None:
     assert named == [0, 1, 3, 4]
     assert error.kafka_error is TIME
     assert error.record_index == 1
-    late = f"timestamp {NOW + 11} is after {NOW + 10}, the latest that the topic takes now"
-    early = f"timestamp {NOW - 21} is before {NOW - 20}, the earliest that the topic takes now"
+    late = f"timestamp {NOW + 11} is after {NOW + 10}, the latest that the topic accepts now"
+    early = f"timestamp {NOW - 21} is before {NOW - 20}, the earliest that the topic accepts now"
     assert [reason for _, reason in error.faults] == [KEYLESS, late, early, KEYLESS]
     assert late in str(error)
 

@@ -32,7 +32,9 @@ def test_an_empty_prefix_is_claimed_once() -> None:
 def test_another_clusters_prefix_is_refused() -> None:
     store = MemoryStore()
     claim_store(store, "theirs")
-    with pytest.raises(ForeignStoreError, match="belongs to cluster theirs, the journal to ours"):
+    with pytest.raises(
+        ForeignStoreError, match="belongs to cluster theirs, but the journal to ours"
+    ):
         claim_store(store, "ours")
 
 
@@ -80,7 +82,7 @@ def test_a_marker_of_somebody_else_is_refused(text: bytes) -> None:
 def test_a_newer_layout_is_refused() -> None:
     store = MemoryStore()
     store.put("cluster.json", [ClusterMarker("ours", 2).encode()])
-    with pytest.raises(ForeignStoreError, match="key layout 2, this program knows 1"):
+    with pytest.raises(ForeignStoreError, match="key layout 2, but this program knows 1"):
         claim_store(store, "ours")
 
 

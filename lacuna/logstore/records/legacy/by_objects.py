@@ -1,8 +1,7 @@
-"""Convert record by record, each a Python object: slower than the kernel, but with exact errors.
+"""Converts record by record, each a Python object: slower than the kernel, but with exact errors.
 
-`conversion` calls these functions for what the kernel refuses. They raise the error, or else return a
-result that is as good as the kernel's. A record takes a few hundred bytes of memory; of a batch, at most
-MAX_WRAPPER_RECORDS are in memory at once.
+`conversion` calls these functions for input that the kernel rejects. They raise the error, or return the same result as
+the kernel. A record takes a few hundred bytes of memory; at most MAX_WRAPPER_RECORDS of a batch are in memory at once.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
 def message_sets(
     batch: RecordBatch, magic: int, first_offset: int, max_decompressed_bytes: int
 ) -> Iterator[bytes]:
-    """The message sets of a batch that may not be divided further; raises as `conversion.from_batches`."""
+    """Return the message sets of a batch that may not be divided further; raises as `conversion.from_batches`."""
     for records in batch.record_groups(MAX_WRAPPER_RECORDS, max_decompressed_bytes):
         if not records or records[-1].offset < first_offset:
             continue

@@ -1,4 +1,4 @@
-"""Compression of a wrapper's inner set: Kafka's framings, as old clients know them."""
+"""Compression of a wrapper's inner set, in Kafka's framings for old clients."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lacuna.logstore.records.legacy.lz4_header import with_old_checksum, with_ri
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-# Every client that reads message sets has gzip; lz4 and snappy need libraries that it may lack.
+# Every client that reads message sets has gzip, whereas lz4 and snappy need libraries that it may lack.
 _INSTEAD_OF_ZSTD: Final = Codec.GZIP
 
 
 def legacy_codec(number: int) -> Codec:
-    """The codec of attribute bits `number`; raises UnsupportedCodecError if message sets cannot have it.
+    """Return the codec of attribute bits `number`. Raises UnsupportedCodecError if message sets cannot have it.
 
     zstd came with magic 2 (KIP-110); no reader of message sets knows it.
     """
@@ -29,12 +29,12 @@ def legacy_codec(number: int) -> Codec:
 
 
 def codec_for(codec: Codec) -> Codec:
-    """The codec of the wrapper that a batch of `codec` becomes."""
+    """Return the codec of the wrapper for a batch of `codec`."""
     return _INSTEAD_OF_ZSTD if codec is Codec.ZSTD else codec
 
 
 def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
-    """`inner`, a whole message set, as the value of a wrapper of `magic`."""
+    """Return `inner`, a whole message set, as the value of a wrapper of `magic`."""
     compressed = compress(legacy_codec(codec), inner)
     if codec is Codec.LZ4 and magic == MAGIC_0:
         return with_old_checksum(compressed)
@@ -42,7 +42,7 @@ def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
 
 
 def decompress_set(codec: Codec, value: Buffer, magic: int, max_bytes: int) -> bytes:
-    """The message set in a wrapper's `value`, at most `max_bytes` long; raises as `decompress`."""
+    """Return the message set in a wrapper's `value`, at most `max_bytes` long; raises as `decompress`."""
     if codec is Codec.LZ4 and magic == MAGIC_0:
         value = with_right_checksum(value)
     return decompress(legacy_codec(codec), value, max_bytes)

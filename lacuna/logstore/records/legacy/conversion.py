@@ -24,15 +24,14 @@ if TYPE_CHECKING:
 
 
 def to_batch(message_set: Buffer, *, max_bytes: int, requires_key: bool, magic: int) -> bytes:
-    """The records of a produced message set as one batch of magic 2 that is valid by S11.
+    """Return the records of a produced message set as one batch of magic 2 that is valid by S11.
 
-    Offsets begin at 0, whatever the set's were. The timestamp type is CreateTime; messages of magic 0 get
-    NO_TIMESTAMP. There is no producer id. The codec is the first wrapper's. A message that is cut off at
-    the end is left out, as in Kafka; without any whole message EmptyMessageSetError is raised. `max_bytes`
-    limits what all wrappers together decompress to. `requires_key` is for compacted topics. `magic` is the
-    highest allowed: 1 for Produce v0 to v2, all of which allow 0 and 1 in Kafka (and 2, which
-    `validate.validate_produced` checks). Raises a RecordsError as in the table of `validation`;
-    max.message.bytes is checked when the batch is validated.
+    Offsets begin at 0, regardless of the set's. The timestamp type is CreateTime; messages of magic 0 get NO_TIMESTAMP.
+    There is no producer id. The codec is the first wrapper's. A message that is cut off at the end is dropped, as in
+    Kafka; without a whole message, EmptyMessageSetError is raised. `max_bytes` limits the decompressed size of all
+    wrappers together. `requires_key` is for compacted topics. `magic` is the highest allowed: 1 for Produce v0 to v2,
+    all of which allow 0 and 1 in Kafka (and 2, which `validate.validate_produced` checks). Raises a RecordsError as in
+    the table of `validation`; max.message.bytes is checked when the batch is validated.
     """
     rules = MessageSetRules(
         max_decompressed_bytes=max_bytes, require_keys=requires_key, max_magic=magic
@@ -50,18 +49,17 @@ def from_batches(
     first_offset: int,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> bytes:
-    """The records of `batches` (buffers of whole batches of magic 2) as a message set of `magic`.
+    """Return the records of `batches` (buffers of whole batches of magic 2) as a message set of `magic`.
 
-    Offsets stay, and so do holes; timestamps stay in magic 1. Headers, producers and control batches are
-    dropped. A compressed batch becomes one wrapper of its codec, or several if it has more than
-    MAX_WRAPPER_RECORDS records. Records below `first_offset` are left out, except those in a wrapper
-    with others (clients skip them).
-    zstd becomes gzip, which every client can read and which is about as small. Kafka answers
-    UNSUPPORTED_COMPRESSION_TYPE instead, an error that clients of these versions do not know.
+    Offsets and holes are kept, and timestamps in magic 1. Headers, producers and control batches are dropped. A
+    compressed batch becomes one wrapper of its codec, or several if it has more than MAX_WRAPPER_RECORDS records.
+    Records below `first_offset` are dropped, except those in a wrapper with others (clients skip them). zstd becomes
+    gzip, which every client can read and which is about as small. Kafka returns UNSUPPORTED_COMPRESSION_TYPE instead,
+    an error that clients of these versions do not know.
 
-    The result has at most `max_bytes`, in whole messages, but always the first message. `batches` is not
-    read beyond that. Raises as `read_batches` and `RecordBatch.records`;
-    `max_decompressed_bytes` bounds each batch. ValueError for another magic.
+    The result has at most `max_bytes`, in whole messages, but always includes the first message. `batches` is not read
+    beyond that. Raises as `read_batches` and `RecordBatch.records`; `max_decompressed_bytes` bounds each batch.
+    ValueError for another magic.
     """
     if magic not in (MAGIC_0, MAGIC_1):
         raise ValueError(f"a message set has magic 0 or 1, not {magic}")
@@ -103,7 +101,7 @@ def _to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
 
 
 class _Converted:
-    """The message set that batches become, in parts, up to a bound in bytes."""
+    """The message set built from batches, in parts, up to a bound in bytes."""
 
     def __init__(self, magic: int, first_offset: int, max_bytes: int) -> None:
         self._magic = magic
@@ -112,7 +110,7 @@ class _Converted:
         self._parts: list[Buffer] = []
 
     def add(self, batch: RecordBatch, max_decompressed_bytes: int) -> bool:
-        """Add the records of a batch; return whether there may be room for more."""
+        """Add the records of a batch, and return whether there may be room for more."""
         header = batch.header
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         try:
@@ -137,7 +135,7 @@ class _Converted:
         return (not len(part) or self._take(part)) and not reader.is_cut
 
     def message_set(self) -> bytes:
-        """The message set of all records that were added."""
+        """Return the message set of all added records."""
         return b"".join(self._parts)
 
     def _add_wrappers(self, reader: kernel.RecordReader, attributes: int, codec: Codec) -> bool:
@@ -152,7 +150,7 @@ class _Converted:
         return True
 
     def _take(self, part: Buffer) -> bool:
-        """Add a part that must stay whole, if there is room; the first always is. Return whether it was added."""
+        """Add a part that must stay whole, if there is room or it is the first one. Return whether it was added."""
         size = memoryview(part).nbytes
         if self._parts and size > self._left:
             return False

@@ -1,4 +1,4 @@
-"""What can be wrong with a message set, in addition to what can be wrong with any records."""
+"""The errors of a message set, in addition to those of any records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lacuna.logstore.records.errors import InvalidRecordError, RecordsError
 
 
 class CorruptMessageError(RecordsError):
-    """A message whose bytes are wrong; `position` is that of its entry in its set, in bytes."""
+    """A message with wrong bytes; `position` is that of its entry in its set, in bytes."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(f"corrupt message at byte {position} of its set: {reason}; send it again")

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Convert messages of magic 0 and 1 to records, and records to such messages.
+"""Converts messages of magic 0 and 1 to records, and records to such messages.
 
-One source, compiled by Cython or run by Python as it is; the types that callers see are in `kernel.pyi`.
-When compiled, the loops run without the interpreter's lock. Their errors say only that something is wrong:
-`by_objects`, which is tens of times slower, then finds out what it is.
+One source, compiled by Cython or interpreted by Python; the types for callers are in `kernel.pyi`. When compiled, the
+loops run without the interpreter's lock. Their errors only say that something is wrong, and `by_objects`, which is tens
+of times slower, then finds the cause.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if not cython.compiled:
         varint_size,
     )
 
-# What `look` finds an entry to be.
+# The kinds of entries that `look` finds.
 _PLAIN = cython.declare(cython.int, 0)
 _WRAPPER = cython.declare(cython.int, 1)
 _CUT_OFF = cython.declare(cython.int, 2)
 _BAD = cython.declare(cython.int, 3)
 _ENTRY_SIZE = cython.declare(cython.Py_ssize_t, 12)
-# Positions in an entry, which has its offset and its size before the message.
+# Positions in an entry, whose offset and size precede the message.
 _CRC_AT = cython.declare(cython.Py_ssize_t, 12)
 _CRC_END = cython.declare(cython.Py_ssize_t, 16)
 _ATTRIBUTES_AT = cython.declare(cython.Py_ssize_t, 17)
@@ -71,9 +71,9 @@ def _crc32(
 class SectionWriter:
     """Writes messages as the records section of one batch of magic 2 (Produce v0 to v2, S24).
 
-    Offset deltas count from 0, whatever the messages' offsets were; `base_timestamp` is the
-    timestamp of the first message and `max_timestamp` the largest (ms, -1 in magic 0). `magic` is the
-    highest that is allowed; with `requires_key` no key may be null.
+    Offset deltas count from 0, regardless of the messages' offsets; `base_timestamp` is the timestamp of the first
+    message and `max_timestamp` the largest (ms, -1 in magic 0). `magic` is the highest that is allowed; with
+    `requires_key` no key may be null.
     """
 
     count = cython.declare(cython.longlong, visibility="readonly")
@@ -101,11 +101,11 @@ class SectionWriter:
         self.size = 0
 
     def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
-        """Add the messages from byte `position` on; return where that ended, and whether at a wrapper.
+        """Add the messages from byte `position` on. Return the position where that ended, and whether at a wrapper.
 
-        If so, the caller must add the wrapper's inner set, which has no wrappers (`is_inner`), and then go on
-        after the wrapper. Else the set has ended, and a message that is cut off there was left out. Raises
-        InvalidRecordError if anything is wrong, whatever it is; the writer cannot be used after that.
+        If so, the caller must add the wrapper's inner set, which has no wrappers (`is_inner`), and then continue after
+        the wrapper. Otherwise, the set has ended, and a message that is cut off there was dropped. Raises
+        InvalidRecordError for any fault; the writer cannot be used after that.
         """
         data: cython.const[cython.uchar][::1] = message_set
         length: cython.Py_ssize_t = len(message_set)
@@ -129,16 +129,16 @@ class SectionWriter:
         return at, found == _WRAPPER
 
     def section(self) -> memoryview:
-        """A view of the records written so far. Nothing can be added while the view exists."""
+        """Return a view of the records written so far. Nothing can be added while the view exists."""
         return memoryview(self.buffer)[: self.size]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, needed: cython.Py_ssize_t) -> cython.int:
-        """Make room for `needed` more bytes, which is enough for the records of that many bytes of messages.
+        """Make room for `needed` more bytes, which suffices for the records of that many bytes of messages.
 
-        Besides key and value, a message of magic 0 has 26 bytes and its record at most 23, because all
-        timestamps are the same; in magic 1 it is 34 and 32.
+        Besides key and value, a message of magic 0 has 26 bytes and its record at most 23, because all timestamps are
+        the same; in magic 1 it is 34 and 32.
         """
         if self.size + needed > self.capacity:
             self.capacity = max(self.size + needed, 2 * self.capacity)
@@ -158,7 +158,7 @@ class SectionWriter:
         length: cython.Py_ssize_t,
         inside: cython.bint,
     ) -> cython.int:
-        """Check the entry at `at`; return its kind. `inside`: it is in a wrapper."""
+        """Check the entry at `at`, and return its kind. `inside`: it is in a wrapper."""
         size: cython.longlong
         magic: cython.int
         attributes: cython.int
@@ -250,12 +250,11 @@ class SectionWriter:
 @cython.final
 @cython.cclass
 class RecordReader:
-    """The records of one batch, checked, and written as messages of a set (Fetch v0 to v3, S24).
+    """Checks the records of one batch, and writes them as messages of a set (Fetch v0 to v3, S24).
 
-    `section` is not compressed. The other arguments are from the batch's header; `append_time` (ms) is None
-    if the records have their own timestamps. `left` is how many records are still to be written, `is_cut`
-    is whether `plain` stopped at one for which there was no room. Raises InvalidRecordError if the records
-    contradict the header in any way.
+    `section` is not compressed. The other arguments are from the batch's header; `append_time` (ms) is None if the
+    records have their own timestamps. `left` is the number of records still to be written; `is_cut` is whether `plain`
+    stopped at a record without room. Raises InvalidRecordError if the records contradict the header in any way.
     """
 
     left = cython.declare(cython.longlong, visibility="readonly")
@@ -267,7 +266,7 @@ class RecordReader:
     base_timestamp: cython.longlong
     append_time: cython.longlong
     is_append_time: cython.bint
-    # The record that was read last: where it ends, its fields, whether they could be read.
+    # The last record read: its end, its fields, and whether they could be read.
     end: cython.Py_ssize_t
     is_bad: cython.bint
     offset_delta: cython.longlong
@@ -306,7 +305,7 @@ class RecordReader:
     ) -> memoryview:
         """Write the remaining records, except those below `first_offset`, as entries of at most `room` bytes.
 
-        With `may_exceed` the first one is written whatever its size.
+        With `may_exceed`, the first one is written regardless of its size.
         """
         start: cython.Py_ssize_t = self.position
         count: cython.longlong = self.left
@@ -479,7 +478,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def length(self, nullable: cython.bint) -> cython.longlong:
-        """Skip a length and that many bytes; return the length, -1 for null."""
+        """Skip a length and that many bytes. Return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
             self.fail()
@@ -491,14 +490,14 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """A zigzag varint of at most `max_bits` bits that ends at or before `end`."""
+        """Read a zigzag varint of at most `max_bits` bits that ends at or before `end`."""
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
         while self.position < self.end:
             byte = self.data[self.position]
             self.position += 1
-            # Only what is left of max_bits may be set in the last byte.
+            # The last byte may only set the remaining bits of max_bits.
             if shift + 7 > max_bits and (byte >> (max_bits - shift)) != 0:
                 break
             bits |= cython.cast(cython.ulonglong, byte & 0x7F) << shift

@@ -21,7 +21,7 @@ OFFSET: Final = struct.Struct(">q")
 SIZE: Final = struct.Struct(">i")
 CRC: Final = struct.Struct(">I")
 
-# Positions within a message; the CRC-32 covers everything from the magic on.
+# Positions within a message. The CRC-32 covers everything from the magic on.
 CRC_END: Final = 4
 MAGIC_AT: Final = 4
 ATTRIBUTES_AT: Final = 5
@@ -32,6 +32,6 @@ HEAD: Final = (struct.Struct(">bb"), struct.Struct(">bbq"))
 KEY_AT: Final = (6, 14)
 MIN_MESSAGE_BYTES: Final = (14, 22)
 
-# A batch of 1 MiB may hold more than a million records; many clients cannot take a wrapper of that many.
+# A batch of 1 MiB may hold more than a million records, but many clients cannot process a wrapper with that many.
 # Producers send far fewer: librdkafka ends a batch at 10,000.
 MAX_WRAPPER_RECORDS: Final = 1 << 14

@@ -1,4 +1,4 @@
-"""Read message sets: entry by entry (shallow), or with the records inside wrappers (deep) (002_, S22)."""
+"""Reads message sets: entry by entry (shallow), or with the records inside wrappers (deep) (002_, S22)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class Message(NamedTuple):
     """A record of a message set, in a wrapper or not; `offset` is absolute, `timestamp` in ms.
 
-    With LogAppendTime the timestamp is the append time, which for a record in a wrapper is the wrapper's.
-    Magic 0 has no timestamps: they are NO_TIMESTAMP, of type CreateTime. Like `Entry` this is a named
-    tuple, since one is made for every record.
+    With LogAppendTime the timestamp is the append time, which for a record in a wrapper is the wrapper's. Magic 0 has
+    no timestamps: they are NO_TIMESTAMP, of type CreateTime. Like `Entry`, this is a named tuple, since one is created
+    for every record.
     """
 
     offset: int
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of the entry, including its offset and size: what max.message.bytes limits."""
+        """The bytes of the entry, including its offset and size, which max.message.bytes limits."""
         return ENTRY_SIZE + len(self.data)
 
     @property
@@ -82,18 +82,18 @@ class Entry(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The codec; raises UnsupportedCodecError for one that message sets do not have."""
+        """The codec. Raises UnsupportedCodecError for one that message sets do not have."""
         return legacy_codec(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose time `timestamp` is; CreateTime in magic 0, which has no timestamps."""
+        """The source of `timestamp`; CreateTime in magic 0, which has no timestamps."""
         if self.magic < MAGIC_1 or not self.attributes & LOG_APPEND_TIME_BIT:
             return TimestampType.CREATE_TIME
         return TimestampType.LOG_APPEND_TIME
 
     def verify(self) -> None:
-        """Raise CorruptMessageError if the stored CRC-32 is not that of the bytes."""
+        """Raise CorruptMessageError if the stored CRC-32 does not match the bytes."""
         stored, computed = CRC.unpack_from(self.data)[0], crc32(self.data[CRC_END:])
         if stored != computed:
             raise CorruptMessageError(
@@ -101,7 +101,7 @@ class Entry(NamedTuple):
             )
 
     def key_and_value(self) -> tuple[memoryview | None, memoryview | None]:
-        """Views of both, None for null; raises InvalidRecordError if their lengths do not fit the message."""
+        """Return views of both, None for null. Raises InvalidRecordError if their lengths do not fit the message."""
         key, at = self._sized(KEY_AT[self.magic])
         value, at = self._sized(at)
         if at != len(self.data):
@@ -125,10 +125,10 @@ class Entry(NamedTuple):
 
 
 def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]:
-    """The entries of `message_set` in order, wrappers as they are; a cut-off last entry is left out.
+    """Yield the entries of `message_set` in order, with wrappers unchanged and without a cut-off last entry.
 
-    Raises CorruptMessageError for a size that is too small and, with `verify`, a wrong CRC-32;
-    InvalidRecordError for a magic that is neither 0 nor 1.
+    Raises CorruptMessageError for a size that is too small and, with `verify`, a wrong CRC-32; InvalidRecordError for a
+    magic that is neither 0 nor 1.
     """
     data = memoryview(message_set)
     for position, offset, end in _framed(data):
@@ -146,12 +146,12 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
 
 
 def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -> Iterator[Message]:
-    """The records of `message_set` in order, including those in wrappers, with absolute offsets.
+    """Yield the records of `message_set` in order, including those in wrappers, with absolute offsets.
 
-    All wrappers together may decompress to `max_bytes`; one at a time is in memory. Raises as
-    `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot
-    read a wrapper; InvalidRecordError for a wrapper that has no value, has no whole message, is inside
-    another wrapper, or holds messages of another magic; UnsupportedCodecError.
+    All wrappers together may decompress to `max_bytes`; one at a time is in memory. Raises as `read_entries`;
+    DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a wrapper;
+    InvalidRecordError for a wrapper that has no value, has no whole message, is inside another wrapper, or holds
+    messages of another magic; UnsupportedCodecError.
     """
     left = max_bytes
     for entry in read_entries(message_set, verify=verify):
@@ -164,7 +164,7 @@ def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -
 
 
 def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
-    """The inner message set of `wrapper`, its offsets as they were written.
+    """Return the inner message set of `wrapper`, with its offsets as written.
 
     It may have `left` bytes, the rest of `max_bytes`, which the error names. Raises as `read_messages`.
     """
@@ -178,7 +178,7 @@ def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
 
 
 def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Iterator[Entry]:
-    """The entries of `inner`; raises as `read_messages` unless all are plain and of the wrapper's magic."""
+    """Yield the entries of `inner`. Raises as `read_messages` unless all are plain and of the wrapper's magic."""
     entry = None
     for entry in read_entries(inner, verify=verify):
         if entry.magic != wrapper.magic:
@@ -197,12 +197,11 @@ def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Itera
 
 
 def absolute_base(wrapper_offset: int, last_inner_offset: int) -> int:
-    """What to add to the inner offsets of a wrapper of magic 1 (002_).
+    """Return the number to add to the inner offsets of a wrapper of magic 1 (002_).
 
-    A relative offset is the inner offset minus the last inner offset; an absolute offset is the wrapper's
-    offset plus the relative one. But a wrapper of offset 0 comes from a producer (librdkafka,
-    kafka-python), which knows no offset yet: its inner offsets are used as they are, as in Kafka, since
-    they would become negative.
+    A relative offset is the inner offset minus the last inner offset; an absolute offset is the wrapper's offset plus
+    the relative one. But a wrapper of offset 0 comes from a producer (librdkafka, kafka-python), which knows no offset
+    yet. Its inner offsets are used unchanged, as in Kafka, since they would become negative.
     """
     if wrapper_offset == 0:
         return 0
@@ -234,7 +233,7 @@ def _message(entry: Entry, offset: int, append_time: int | None) -> Message:
 
 
 def _last_offset(message_set: bytes) -> int:
-    """The offset of the last whole entry, 0 if there is none; the messages are not read."""
+    """Return the offset of the last whole entry, or 0 if there is none. The messages are not read."""
     last = 0
     for _, offset, _ in _framed(memoryview(message_set)):
         last = offset
@@ -242,7 +241,7 @@ def _last_offset(message_set: bytes) -> int:
 
 
 def _framed(data: memoryview) -> Iterator[tuple[int, int, int]]:
-    """Position, offset and end of each whole entry."""
+    """Yield the position, offset and end of each whole entry."""
     position, length = 0, len(data)
     while length - position >= ENTRY_SIZE:
         offset, size = ENTRY.unpack_from(data, position)

@@ -11,9 +11,9 @@ The errors are those of Kafka 3.9 for Produce v0 to v2:
   wrapper in a wrapper, without a value or unreadable; a null key on a compacted topic | INVALID_RECORD |
 | LogAppendTime set by the producer | INVALID_TIMESTAMP |
 
-Kafka 3.9 differs in this: it answers INVALID_RECORD to a set with several wrappers, or with messages beside
-a wrapper, which are accepted here, as by brokers up to 0.10; to a set without a whole message it answers
-NONE and offset -1, and keeps nothing; to zstd INVALID_RECORD; to an unreadable wrapper UNKNOWN_SERVER_ERROR.
+Kafka 3.9 differs as follows. It returns INVALID_RECORD for a set with several wrappers, or with messages beside a
+wrapper; Lacuna accepts these, as brokers up to 0.10 did. For a set without a whole message, it returns NONE and offset
+-1, and stores nothing. It returns INVALID_RECORD for zstd, and UNKNOWN_SERVER_ERROR for an unreadable wrapper.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageSetRules:
-    """What a topic demands of a message set; sizes in bytes.
+    """A topic's requirements for a message set; sizes in bytes.
 
-    `max_message_bytes` limits each entry, including its offset and size; None means no limit.
-    `max_decompressed_bytes` limits all wrappers together. `max_magic` 0 refuses magic 1; Kafka allows
-    both in every Produce version up to 2.
+    `max_message_bytes` limits each entry, including its offset and size; None means no limit. `max_decompressed_bytes`
+    limits all wrappers together. A `max_magic` of 0 rejects magic 1; Kafka allows both in every Produce version up to
+    2.
     """
 
     max_decompressed_bytes: int
@@ -52,7 +52,7 @@ class MessageSetRules:
 
 @dataclass(frozen=True, slots=True)
 class MessageSetSummary:
-    """A valid message set: `size` bytes of whole entries (a cut-off last one left out) of one magic.
+    """A valid message set: `size` bytes of whole entries of one magic, without a cut-off last one.
 
     `codec` is the first wrapper's, NONE without one; `record_count` includes the records in wrappers.
     """
@@ -64,7 +64,7 @@ class MessageSetSummary:
 
 
 def validate_message_set(message_set: Buffer, rules: MessageSetRules) -> MessageSetSummary:
-    """Check what a producer sent for one partition; return its summary.
+    """Check a producer's message set for one partition, and return its summary.
 
     Raises a RecordsError whose `kafka_error` is the error to send to the producer.
     """

@@ -1,4 +1,4 @@
-"""Write message sets: plain, or as one wrapper around a compressed inner set (002_, S22)."""
+"""Writes message sets: plain, or as one wrapper around a compressed inner set (002_, S22)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ def write_message_set(
 ) -> bytes:
     """Write `messages` as a set of `magic`: one entry each, or with a codec one wrapper around all.
 
-    The wrapper's offset is the last message's. Inside, offsets are absolute in magic 0 and count from the
-    first message's in magic 1. The wrapper's timestamp is the largest; with LogAppendTime it is
-    `append_time`, as is that of every message. Without messages the set is empty. Raises ValueError
-    for another magic, for offsets that do not increase and for LogAppendTime in magic 0;
-    UnsupportedCodecError for zstd.
+    The wrapper's offset is the last message's. Inside, offsets are absolute in magic 0 and count from the first
+    message's in magic 1. The wrapper's timestamp is the largest; with LogAppendTime, it is `append_time`, as is that of
+    every message. Without messages, the set is empty. Raises ValueError for another magic, for offsets that do not
+    increase and for LogAppendTime in magic 0; UnsupportedCodecError for zstd.
     """
     _check(messages, magic, timestamp_type)
     legacy_codec(codec)
@@ -94,7 +93,7 @@ def _check(messages: Sequence[NewMessage], magic: int, timestamp_type: Timestamp
     if magic not in (MAGIC_0, MAGIC_1):
         raise ValueError(f"a message set has magic 0 or 1, not {magic}")
     if magic == MAGIC_0 and timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise ValueError("messages of magic 0 have no timestamps, so no append time either")
+        raise ValueError("messages of magic 0 have no timestamps, and so no append time")
     last = -1
     for message in messages:
         if message.offset <= last:
