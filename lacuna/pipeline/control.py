@@ -1,7 +1,7 @@
-"""A client of the control plane for ordinary threads, as Spark's drivers and tasks need it.
+"""A client of the control plane for ordinary threads, as in Spark's drivers and tasks.
 
 A separate thread with an event loop runs the clients of `lacuna.controlplane.client`, so that their views stay current
-while Spark works. Each process has one such loop, which is never closed: gRPC may still have events for the loop
+while Spark works. Each process has one such loop, which is never closed, because gRPC may still have events for it
 after a client has ended.
 """
 
@@ -43,14 +43,14 @@ Result = TypeVar("Result")
 
 #: Seconds after which a control plane that does not answer is an error.
 _GIVE_UP_AFTER: Final = 10.0
-#: How many views to wait for at a time.
+#: The number of views to wait for at a time.
 _VIEWS_AT_ONCE: Final = 500
 
 
 class ControlPlane:
-    """A client of the control plane at a place; close it, or use `with`.
+    """A client of the control plane at a place. Close it, or use `with`.
 
-    The constructor and every call raise ControlPlaneUnavailable if nothing answers.
+    The constructor and every call raise ControlPlaneUnavailable if there is no answer.
     """
 
     def __init__(self, place: ControlPlace, settings: SessionLimits | None = None) -> None:
@@ -77,12 +77,12 @@ class ControlPlane:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, with which object keys begin."""
+        """The cluster's id, which object keys begin with."""
         return self._client.cluster.cluster_id
 
     @property
     def whose(self) -> str:
-        """What an error adds to "there is no topic", if ACLs may hide some."""
+        """An addition to the error "there is no topic", if ACLs may hide some."""
         return self._client.cluster.whose
 
     def journal_end(self) -> JournalEnd:
@@ -104,14 +104,14 @@ class ControlPlane:
         return self._run(self._partition_logs(list(keys)))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-        """Where these partitions ended for read_committed consumers at a time, or at the last known before it.
+        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it.
 
-        Raises CommandRefused if the control plane is of a version that keeps no history.
+        Raises CommandRefused if the control plane's version keeps no history.
         """
         return self._run(read_as_of(self._client, keys, at_ms))
 
     def histories(self, keys: Iterable[PartitionKey]) -> list[History | None]:
-        """Where the last stable offsets of partitions were, in the order of `keys`; None for what is not known.
+        """The past last stable offsets of partitions, in the order of `keys`; None if unknown.
 
         A control plane of an earlier version knows none of them.
         """
@@ -149,9 +149,9 @@ class ControlPlane:
         return logs
 
     async def _confirm(self) -> None:
-        """Waits until the views have every change that was answered before this call.
+        """Waits until the views have every change answered before this call.
 
-        If the session is lost meanwhile, the next one starts with the current state, so nothing is missed.
+        If the session is lost in the meantime, the next one starts with the current state, so nothing is missed.
         """
         with contextlib.suppress(ControlPlaneUnavailable):
             await confirm(self._client)
@@ -187,7 +187,7 @@ class ControlPlane:
 
 @cache
 def _shared_loop(process_id: int) -> asyncio.AbstractEventLoop:
-    """The event loop of this process, by process id: a forked process does not have its parent's threads."""
+    """The event loop of this process, by process id, since a forked process does not have its parent's threads."""
     loop = asyncio.new_event_loop()
     name = f"control-plane-{process_id}"
     threading.Thread(target=loop.run_forever, name=name, daemon=True).start()

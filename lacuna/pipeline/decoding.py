@@ -18,7 +18,7 @@ _MAX_INT64 = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Which records to decode: offsets [first, end), and timestamps in ms from `min_timestamp` to `max_timestamp`."""
+    """The records to decode: offsets [first, end), and timestamps in ms from `min_timestamp` to `max_timestamp`."""
 
     first_offset: int = 0
     end_offset: int = _MAX_INT64
@@ -26,7 +26,7 @@ class Bounds:
     max_timestamp: int = _MAX_INT64
 
     def after(self, offset: int) -> "Bounds":
-        """The bounds without what is below an offset."""
+        """The bounds without the offsets below `offset`."""
         return Bounds(
             first_offset=max(self.first_offset, offset),
             end_offset=self.end_offset,
@@ -42,10 +42,10 @@ def decode(
     bounds: Bounds,
     skip: Skip | None = None,
 ) -> Iterator[RecordColumns]:
-    """Yields the records of the blocks that are within the bounds, in the sizes that the builder gives.
+    """Yields the records of the blocks that are within the bounds, in the sizes that the builder returns.
 
-    Raises DamagedDataError for a batch that cannot be decoded; with `skip`, that is told, and the other batches are
-    decoded.
+    Raises DamagedDataError for a batch that cannot be decoded; `skip`, if given, receives it instead, and the other
+    batches are decoded.
     """
     for block in blocks:
         for index in range(len(block.pieces)):
@@ -129,7 +129,7 @@ def fixed(type_: pa.DataType, values: memoryview, count: int) -> pa.Array:
 
 
 def binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None = None) -> pa.Array:
-    """A column of byte strings as an Arrow array, binary unless `type_` is given; without a column, nulls."""
+    """A column of byte strings as an Arrow array, binary unless `type_` is given; nulls without a column."""
     type_ = type_ or pa.binary()
     if column is None:
         return pa.nulls(count, type_)

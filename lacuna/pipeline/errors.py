@@ -1,8 +1,8 @@
-"""The errors of jobs. Each message is one line that says what to do; all can be pickled between processes."""
+"""The errors of jobs. Each message is one line that says what to do. All can be pickled between processes."""
 
 
 class PipelineError(Exception):
-    """An error that whoever started the job can put right; the message says how."""
+    """An error that the user who started the job can fix; the message says how."""
 
 
 class JobInterrupted(PipelineError):
@@ -14,7 +14,7 @@ class DataLossError(PipelineError):
 
 
 class DamagedDataError(PipelineError):
-    """Bytes in the bucket are not what was written; the message names the object and the range."""
+    """Bytes in the bucket differ from those written; the message names the object and the range."""
 
 
 class StaleMetadataError(PipelineError):

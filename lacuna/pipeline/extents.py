@@ -27,7 +27,7 @@ class PartitionLog:
     extents: ExtentTable
     dead: DeadRanges
     vacated_to: int = 0
-    #: Where the last stable offset was at past times; only in metadata from the bucket.
+    #: Past last stable offsets; only in metadata from the bucket.
     history: History | None = None
 
     @property
@@ -36,7 +36,9 @@ class PartitionLog:
         return self.topic_id, self.partition
 
     def end_offset(self, *, is_committed: bool) -> int:
-        """Where a reader stops: at the last stable offset if `is_committed`, else at the high watermark (S13)."""
+        """The offset where a reader stops: the last stable offset if `is_committed`, otherwise the high watermark
+        (S13).
+        """
         return self.last_stable_offset if is_committed else self.high_watermark
 
     def pieces(
@@ -44,7 +46,7 @@ class PartitionLog:
     ) -> Iterator[Piece]:
         """The pieces that overlap the offsets from `first_offset` to `end_offset` (exclusive), in order of offset.
 
-        With `is_committed`, aborted records are left out (S14); the caller must then keep `end_offset` at or below the
+        With `is_committed`, aborted records are omitted (S14), and the caller must keep `end_offset` at or below the
         last stable offset.
         """
         for start, stop in self.slices(first_offset, end_offset, is_committed=is_committed):
@@ -60,7 +62,7 @@ class PartitionLog:
     def late_pieces(
         self, first_offset: int, end_offset: int, timestamp: int, *, is_committed: bool
     ) -> Iterator[Piece]:
-        """Those pieces that may hold a record with at least `timestamp` (ms), in order of offset."""
+        """The pieces in that range that may hold a record with at least `timestamp` (ms), in order of offset."""
         start, stop = self._indexes(first_offset, end_offset)
         dead = self.dead if is_committed else None
         for index in late_extents(self.extents, dead, start, stop, timestamp):

@@ -1,4 +1,4 @@
-"""What a job holds while it runs: a pin on the objects it reads and, if it writes, a lease to write under."""
+"""The hold of a running job: a pin on the objects it reads and, if it writes, a lease to write under."""
 
 import threading
 from typing import Final, Self
@@ -11,18 +11,18 @@ from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
 from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.errors import StaleMetadataError
 
-#: How long a killed job's garbage and pinned objects stay, and how long a job can do without its control plane.
+#: How long a killed job's garbage and pinned objects stay, and how long a job can work without its control plane.
 HOLD_SECONDS: Final = 600.0
 
 
 class ReadHold:
-    """A context manager that pins the log: nothing that is live when it is entered is collected before it is left.
+    """A context manager that pins the log: nothing that is live on entry is collected before the exit.
 
     A separate thread renews the pin, however long the job takes. `lost` is set if the pin ended too early because the
     control plane was away for longer than `seconds`. Raises ControlPlaneUnavailable, CommandRefused, PipelineError.
     """
 
-    #: What the error says that the job has lost.
+    #: The error's name for what the job has lost.
     held = "pin"
 
     def __init__(self, control: ControlPlane, seconds: float = HOLD_SECONDS) -> None:
@@ -47,14 +47,14 @@ class ReadHold:
             return  # the pin and the lease expire by themselves
 
     def check(self) -> None:
-        """Raises StaleMetadataError if the hold was lost, since what it protected may be gone by now."""
+        """Raises StaleMetadataError if the hold was lost, since the protected objects may be gone."""
         if self.lost.is_set():
             raise hold_lost(self.held)
 
     def confirm(self) -> None:
         """Renews the hold at once, then does the same as `check`.
 
-        If the control plane does not answer, the result of the last renewal counts.
+        If the control plane does not answer, the result of the last renewal applies.
         """
         self._prolong()
         self.check()
@@ -62,7 +62,7 @@ class ReadHold:
     def _open(self) -> None:
         pin = PinReads(duration_ms=self._duration_ms)
         reply = self._control.call(Command(pin_reads=pin)).reads_pinned
-        check(reply.error_code, "pinning the log that is to be read")
+        check(reply.error_code, "pinning the log to read")
         self._pin_id = reply.pin_id
 
     def _renew(self) -> list[int]:
@@ -115,6 +115,6 @@ class JobHold(ReadHold):
 def hold_lost(held: str) -> StaleMetadataError:
     """The error of a job that has lost its pin or lease; `held` says which."""
     return StaleMetadataError(
-        f"this job could not reach the control plane for too long, and has lost its {held}: start the "
-        "job again; what it has written is garbage that collection deletes"
+        f"this job could not reach the control plane for too long, and has lost its {held}: start "
+        "the job again; collection deletes what it has written"
     )

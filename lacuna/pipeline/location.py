@@ -1,4 +1,4 @@
-"""Finds a cluster's control plane and bucket from what a user names."""
+"""Finds a cluster's control plane and bucket from a user's options."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _OBJECTS_NAME: Final = "objects"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLocation:
-    """Where a cluster is: `store` is its bucket's URL, `control` its control plane, or None if none was named.
+    """The place of a cluster: `store` is its bucket's URL, and `control` its control plane, or None if none was named.
 
     lacuna.logstore.objects.url describes the URL.
     """
@@ -53,12 +53,12 @@ def find_cluster(
     needs_control: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> ClusterLocation:
-    """The location of the cluster that the options name; environment variables stand in for missing options.
+    """The location of the cluster named by the options. Environment variables replace missing options.
 
-    `data` is the folder of a running `lacuna up`, where the other two are found. It overrules LACUNA_CONTROL and
-    LACUNA_STORE; `control` and `store` overrule LACUNA_DATA. `keys` is the path of the file with the cluster's keys, in
-    place of the one that the URL names. `tls` has settings of ControlTlsSettings by key. Raises PipelineError if
-    something is missing, or if `store` is not a valid URL.
+    `data` is the folder of a running `lacuna up`, where the other two are found. It overrides LACUNA_CONTROL and
+    LACUNA_STORE; `control` and `store` override LACUNA_DATA. `keys` is the path of the file with the cluster's keys, in
+    place of the one in the URL. `tls` has settings of ControlTlsSettings by key. Raises PipelineError if a value is
+    missing, or if `store` is not a valid URL.
     """
     data = data or (None if control or store else environment.get(DATA_VARIABLE))
     control = control or (None if data else environment.get(CONTROL_VARIABLE))

@@ -64,7 +64,7 @@ def _probe(master: str, addresses: list[tuple[str, int]]) -> None:
 
 
 def _failure(address: tuple[str, int]) -> str:
-    """Why nothing can be reached at the address, or "" if something can."""
+    """The reason why the address cannot be reached, or "" if it can."""
     try:
         socket.create_connection(address, _ANSWERS_WITHIN).close()
     except TimeoutError:

@@ -2,13 +2,13 @@
 
 
 class Progress:
-    """Is told how far a job is, in any thread. This base class shows nothing."""
+    """Receives a job's progress, in any thread. This base class shows nothing."""
 
     def stage(self, text: str) -> None:
         """Describes the stage that begins now."""
 
     def expect(self, amount: int) -> None:
-        """Adds `amount`, in bytes or tasks, to what there is to do."""
+        """Adds `amount`, in bytes or tasks, to the work to do."""
 
     def advance(self, amount: int) -> None:
-        """Reports that `amount` more of it is done."""
+        """Reports that `amount` more of the work is done."""

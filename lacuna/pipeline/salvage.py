@@ -1,4 +1,4 @@
-"""Finds what can still be read of a damaged piece: the batches before the damage and those behind it."""
+"""Finds the readable parts of a damaged piece: the batches before and after the damage."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,7 +11,7 @@ from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
 from lacuna.logstore.records.layout import WalkedBatches
 from lacuna.pipeline.errors import DamagedDataError, DataLossError
 
-#: Of a batch: its base offset, and its length behind these bytes.
+#: The start of a batch: its base offset, and the length of the rest.
 _OVERHEAD: Final = 12
 
 
@@ -51,9 +51,9 @@ def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Pie
 
 
 def intact_parts(data: bytearray, piece: Piece) -> list[Part]:
-    """The parts of a piece's bytes before its first damaged batch and behind its last one, if they have batches.
+    """The parts of a piece's bytes before its first damaged batch and after its last one, if they have batches.
 
-    The batches behind the damage get their offsets from the end of the piece, so what the damage was does not matter.
+    The batches after the damage get their offsets from the end of the piece, so the kind of damage does not matter.
     """
     frames = list(_frames(data))
     walk = walk_stored if piece.has_true_offsets else walk_and_patch
@@ -65,7 +65,7 @@ def intact_parts(data: bytearray, piece: Piece) -> list[Part]:
             break
         at, offset = end, walked.last_offsets[-1] + 1
     if at == len(data):
-        return []  # each batch is intact, but together they are not what the piece should be
+        return []  # each batch is intact, but together they are not the expected piece
     if at:
         found.append(Part(0, at, piece.base_offset, offset))
     behind, first = len(data), piece.next_offset
@@ -82,7 +82,7 @@ def intact_parts(data: bytearray, piece: Piece) -> list[Part]:
 
 
 def lost_between(piece: Piece, kept: list[Piece]) -> tuple[int, int]:
-    """The offsets [first, end) of a piece that are in none of the pieces kept of it."""
+    """The offsets [first, end) of a piece that are in none of the pieces kept from it."""
     first, end = piece.base_offset, piece.next_offset
     for part in kept:
         if part.position == piece.position:
@@ -93,7 +93,7 @@ def lost_between(piece: Piece, kept: list[Piece]) -> tuple[int, int]:
 
 
 def _frames(data: bytearray) -> Iterator[tuple[int, int]]:
-    """Where each batch begins and ends, by the sizes that they state, up to one whose size cannot be."""
+    """The beginning and end of each batch, according to the sizes that they state, up to the first impossible size."""
     at = 0
     while at + _OVERHEAD <= len(data):
         end = at + _OVERHEAD + int.from_bytes(data[at + 8 : at + _OVERHEAD], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Opens a Spark session for one of our jobs, on any master."""
+"""Opens a Spark session for one of Lacuna's jobs, on any master."""
 
 import logging
 import os
@@ -40,13 +40,13 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
 }
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
-#: The JVM only passes on what Python made, and thorough compilation took half of a job's CPU time in its first
-#: minute. Users with long queries of their own can pass -XX:TieredStopAtLevel=4.
+#: The JVM only passes on data from Python, and thorough compilation took half of a job's CPU time in its first minute.
+#: Users with long queries of their own can pass -XX:TieredStopAtLevel=4.
 _QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 _PYTHON: Final = "spark.pyspark.python"
 _EXECUTOR_ENVIRONMENT: Final = "spark.executorEnv."
 
-#: Most of the work is done in Python; the JVM passes batches on. It cannot start with less than this.
+#: Python does most of the work; the JVM passes batches on. It cannot start with less than this.
 _LEAST_DRIVER_BYTES: Final = 512 << 20
 _MOST_DRIVER_BYTES: Final = 2 << 30
 _DRIVER_SHARE: Final = 8
@@ -85,11 +85,11 @@ def spark_session(
     *,
     verbose: bool = False,
 ) -> "Iterator[SparkSession]":
-    """Opens a Spark session for the block and stops it at the end. `settings` are Spark's and overrule ours.
+    """Opens a Spark session for the block and stops it at the end. `settings` are Spark's and override Lacuna's.
 
-    If this process already has a session, that one is used as it is and left running. Errors in the block are
-    explained by `job_errors`. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the
-    master is missing.
+    If this process already has a session, that one is used unchanged and left running. `job_errors` explains errors in
+    the block. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the master is
+    missing.
     """
     with job_errors():
         from pyspark import SparkContext
@@ -153,7 +153,7 @@ def _context(
 
 def _stop(context: "SparkContext") -> None:
     with warnings.catch_warnings():
-        # Ctrl-C may have broken the call on which the session is stopped; the JVM ends with this process all the same.
+        # Ctrl-C may have broken the call that stops the session. The JVM ends with this process anyway.
         warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
         context.stop()
 
@@ -161,7 +161,7 @@ def _stop(context: "SparkContext") -> None:
 def _start(
     master: str, settings: dict[str, str], secrets: dict[str, str], verbose: bool
 ) -> "SparkContext":
-    """Starts Spark. `secrets` reach it through its socket, because every user can read a process's command line."""
+    """Starts Spark. `secrets` are passed through its socket, because every user can read a process's command line."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
 
@@ -182,7 +182,7 @@ def _start(
 
 
 def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
-    """Starts a JVM. Without `verbose`, what it and its Python workers write to standard error is held back."""
+    """Starts a JVM. Without `verbose`, the standard error of the JVM and its Python workers is held back."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
@@ -213,7 +213,7 @@ def _credentials() -> dict[str, str]:
 def _driver_memory() -> str:
     """The JVM's maximum heap: an eighth of the available memory, but at least half a GiB and at most two."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # no cgroup, or one that says "max"
+    with suppress(OSError, ValueError):  # no cgroup, or one with "max"
         there = min(there, int(_MEMORY_LIMIT.read_text()))
     share = min(max(there // _DRIVER_SHARE, _LEAST_DRIVER_BYTES), _MOST_DRIVER_BYTES)
     return f"{share >> 20}m"
@@ -221,7 +221,7 @@ def _driver_memory() -> str:
 
 @contextmanager
 def _quiet_interrupts() -> Iterator[None]:
-    """Keeps py4j from logging tracebacks of its own in the block, as it would at Ctrl-C."""
+    """Keeps py4j from logging its own tracebacks in the block, as it would at Ctrl-C."""
     own, level = logging.getLogger("py4j"), logging.getLogger("py4j").level
 
     def is_wanted(record: logging.LogRecord) -> bool:
@@ -240,7 +240,7 @@ def _quiet_interrupts() -> Iterator[None]:
 def _handler_kept() -> Iterator[None]:
     """Restores the handler of Ctrl-C after the block.
 
-    PySpark installs one that would call the JVM on a connection that is waiting for an answer. It is not needed:
+    PySpark installs one that would call the JVM on a connection that is waiting for an answer. It is not needed, since
     a KeyboardInterrupt stops the session, which cancels its jobs.
     """
     handler = signal.getsignal(signal.SIGINT)

@@ -1,7 +1,8 @@
-"""Finds out what really went wrong in a Spark job from the error that Spark wraps around it.
+"""Finds the cause of a Spark job's failure in the error that Spark wraps around it.
 
-An error in a task reaches the driver as text: a Python traceback within one or two Java ones. Our own errors, which say
-what to do, are recognized in it by their names. For common failures of Spark itself we have a line of our own.
+An error in a task reaches the driver as text: a Python traceback within one or two Java ones. Lacuna's own errors,
+which say what to do, are recognized in it by their names. For common failures of Spark itself, this module has its own
+messages.
 """
 
 import importlib
@@ -15,7 +16,7 @@ from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
 from lacuna.pipeline.errors import JobInterrupted, PipelineError
 
-#: Errors whose message is for whoever started the job.
+#: Errors whose message is for the user who started the job.
 _TOLD: Final = (
     PipelineError,
     CommandRefused,
@@ -24,13 +25,13 @@ _TOLD: Final = (
     ForeignStoreError,
     ObjectStoreError,
 )
-#: The last line of a Python traceback that ends in an error of ours.
+#: The last line of a Python traceback that ends in one of Lacuna's errors.
 _OURS: Final = re.compile(
     r"^\s*(?:\S+: )?(?P<module>(?:lacuna|pyspark_lacuna)(?:\.\w+)*)"
     r"\.(?P<name>\w+): (?P<message>.+)$",
     re.MULTILINE,
 )
-#: What Spark prints for its common failures, and what to do about each.
+#: Spark's messages for its common failures, and what to do about each.
 _COMMON: Final = {
     r"ModuleNotFoundError: No module named '(?:lacuna|pyspark_lacuna)\b": (
         "lacuna is not installed on Spark's executors: install the same lacuna-log[spark] for the "
@@ -68,9 +69,9 @@ _PACKAGES: Final = ("pyspark", "py4j", "pyarrow", "pandas", "numpy")
 def job_errors() -> Iterator[None]:
     """Replaces errors of Spark jobs in the block by ones that say in one line what to do.
 
-    They become a PipelineError, of the same class if a task raised one; Ctrl-C becomes JobInterrupted. An error that
-    cannot be explained is raised as it is. Put imports that need PySpark in the block: a missing package is
-    explained too.
+    They become a PipelineError, of the same class if a task raised one; Ctrl-C becomes JobInterrupted. An error without
+    an explanation is raised unchanged. Put imports that need PySpark in the block, since a missing package is explained
+    too.
     """
     try:
         yield
@@ -94,7 +95,7 @@ def _interrupted() -> JobInterrupted:
 def _is_of_an_interrupt(error: BaseException | None) -> bool:
     """Whether Ctrl-C led to this error.
 
-    At Ctrl-C py4j closes its connections, and calls that PySpark still makes to the JVM may fail because of that.
+    At Ctrl-C, py4j closes its connections, and pending calls from PySpark to the JVM may fail because of that.
     """
     while error is not None:
         error = error.__context__
@@ -132,7 +133,7 @@ def cause_of(error: BaseException) -> Exception | None:
 
 
 def _ours(text: str) -> Exception | None:
-    """Our own error with which the last of the chained tracebacks ends, or None."""
+    """Lacuna's own error at the end of the last chained traceback, or None."""
     for found in reversed(list(_OURS.finditer(text))):
         try:
             kind = getattr(importlib.import_module(found["module"]), found["name"], None)

@@ -1,8 +1,8 @@
 """Runs tasks as one Spark job, and passes on the result of each task as it ends.
 
 The results of a Spark action arrive only when its last task has ended. Updates of an accumulator, however, reach the
-driver task by task, once for each task however often it is tried, and before the action returns. So results are sent
-as updates of an accumulator.
+driver before the action returns, exactly once for each task, regardless of its attempts. So results are sent as updates
+of an accumulator.
 """
 
 import time
@@ -47,7 +47,7 @@ def run_tasks(
 
 @contextmanager
 def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
-    """If the Spark job of the block fails, waits until no task of it writes any more, at most half a minute.
+    """If the Spark job of the block fails, waits until none of its tasks writes any more, at most half a minute.
 
     Spark reports the failure at once, while other tasks still run, and kills those afterwards.
     """
@@ -88,13 +88,13 @@ def _work(
 ) -> None:
     context = TaskContext.get()
     if context is None:
-        raise PipelineError("this runs only in a task of Spark's")
+        raise PipelineError("this runs only in a Spark task")
     for number, task in numbered:  # one task per partition
         results.add([(number, work(task, context.taskAttemptId()))])
 
 
 def _await_end(context: SparkContext, group: str) -> None:
-    """Waits until no task runs, at most half a minute: the next run deletes any file that is written later."""
+    """Waits until no task runs, at most half a minute. The next run deletes any file that is written later."""
     deadline = time.monotonic() + _END_SECONDS
     while _is_under_way(context, group) and time.monotonic() < deadline:
         time.sleep(_END_POLL_SECONDS)  # Spark has no event for Python

@@ -21,12 +21,12 @@ _open: "OrderedDict[str, ObjectStore]" = OrderedDict()
 
 
 def shared_store(url: str) -> ObjectStore:
-    """The store at `url`, opened at its first use. At most eight stay open; the least recently used is closed.
+    """The store at `url`, opened on first use. At most eight stay open; the least recently used is closed.
 
     If `url` names no keys, this machine's environment may (`with_keys`).
 
-    Sends no request to the store. Raises StoreMisconfiguredError for an invalid URL, PipelineError for a folder that
-    does not exist.
+    Sends no request to the store. Raises StoreMisconfiguredError for an invalid URL, and PipelineError for a folder
+    that does not exist.
     """
     with _lock:
         store = _open.pop(url, None) or _open_existing(url)
@@ -48,18 +48,18 @@ def _open_existing(url: str) -> ObjectStore:
 
 
 def _close(url: str, store: ObjectStore) -> None:
-    """Closes a store; a failure is only logged, since the store that is being opened in its place is fine."""
+    """Closes a store. A failure is only logged, since the store that replaces it is not affected."""
     try:
         store.close()
     except ObjectStoreError as error:
-        log.warning("%s was not closed: %s", url, error)
+        log.warning("%s could not be closed: %s", url, error)
 
 
 def check_store(url: str, cluster_id: str | None = None) -> str:
     """Checks that the store can be read and belongs to a cluster, and returns the cluster's id.
 
-    Raises ForeignStoreError if it does not belong to the cluster `cluster_id`, if one is given; PipelineError if it
-    cannot be read or belongs to none.
+    Raises ForeignStoreError if it does not belong to the cluster `cluster_id`, if given, and PipelineError if it cannot
+    be read or belongs to no cluster.
     """
     try:
         marker = read_marker(shared_store(url))

@@ -1,4 +1,4 @@
-"""Runs the tasks of a job: in threads of this process, or on Spark where there is much to read."""
+"""Runs the tasks of a job: in threads of this process, or on Spark if there is much to read."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _MOST_THREADS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """What runs a job's tasks: Spark from `spark_from_bytes` on, this process below and if there is no Spark."""
+    """Runs a job's tasks: on Spark from `spark_from_bytes` on, and otherwise, or without Spark, in this process."""
 
     open_spark: OpenSpark | None = None
     spark_from_bytes: int = 0
@@ -47,8 +47,8 @@ class Workers:
     ) -> None:
         """Runs `work(task, attempt)` for each task, and calls `tell` with its index and result as it ends.
 
-        No two attempts have the same number. If a task fails, its error is raised once no other task runs any more: on
-        Spark, it is in the error of Spark's. `size` is what the tasks read, `what` a description.
+        No two attempts have the same number. If a task fails, its error is raised once no other task runs any more; on
+        Spark, Spark's error wraps it. `size` is the number of bytes that the tasks read, and `what` a description.
         """
         spark = self.spark_for(size)
         if spark is None:
@@ -74,5 +74,7 @@ def run_here(
             for future in as_completed(futures):
                 tell(futures[future], future.result())
         except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)  # the block waits for those that run
+            executor.shutdown(
+                wait=False, cancel_futures=True
+            )  # the block waits for the running ones
             raise

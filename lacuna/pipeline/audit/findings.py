@@ -11,7 +11,7 @@ _SHOWN_HITS: Final = 5
 
 
 class Kind(StrEnum):
-    """The kinds of finding. Those in NOTES are not errors: they are reported, but do not fail an audit."""
+    """The kinds of findings. Those in NOTES are not errors: they are reported, but do not fail an audit."""
 
     DAMAGE = "damaged bytes"
     TRUNCATED = "object too short"
@@ -36,10 +36,11 @@ _ADVICE: Final = {
     Kind.MISSING: "restore the object from a copy of the bucket (its versions, a backup)",
     Kind.EXTENT: "keep the bucket and the journal as they are and report this as a bug of Lacuna",
     Kind.OFFSETS: "keep the bucket and the journal as they are and report this as a bug of Lacuna",
-    Kind.LOG_START: "if the topic has retention, a version up to 0.1 may have compacted expired records away "
-    "without moving the log start: delete the records below the end of these offsets "
-    "(kafka-delete-records.sh, or DeleteRecords of any client), then consumers learn of it as on Kafka. If not, "
-    "keep the bucket and the journal as they are and report this as a bug of Lacuna",
+    Kind.LOG_START: "if the topic has retention, a version up to 0.1 may have removed expired records by "
+    "compaction without moving the log start: delete the records below the end of these "
+    "offsets (kafka-delete-records.sh, or DeleteRecords of any client), so that consumers "
+    "learn of it as on Kafka. If not, keep the bucket and the journal as they are and report "
+    "this as a bug of Lacuna",
     Kind.OUTCOME: "keep the bucket and the journal as they are and report this as a bug of Lacuna",
     Kind.KEYS: "compact the topic again; if the finding comes back, report it as a bug of Lacuna",
     Kind.MARKER: "restore this object with the text that names the cluster",
@@ -85,7 +86,7 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether this is only a note, not an error."""
+        """Whether this is only a note, rather than an error."""
         return self.kind in NOTES
 
     @property
@@ -122,7 +123,7 @@ class Findings:
 
     @property
     def found(self) -> list[Finding]:
-        """All findings that were kept, the notes last."""
+        """All findings that were kept, with the notes last."""
         return [*self.errors, *self.notes]
 
     def add(self, finding: Finding) -> None:
@@ -136,7 +137,7 @@ class Findings:
             self.errors_left_out += 1
 
     def add_all(self, others: "Findings") -> None:
-        """Adds the findings of another collection, and its counts of those left out."""
+        """Adds the findings of another collection, and its counts of omitted ones."""
         for finding in others.found:
             self.add(finding)
         self.errors_left_out += others.errors_left_out

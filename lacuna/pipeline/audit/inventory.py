@@ -33,7 +33,7 @@ from lacuna.pipeline.audit.tables import Rows
 from lacuna.pipeline.control import ControlPlane
 
 _ASKED_AT_ONCE: Final = 10_000
-#: The size of an object that is not in the listing, because it was written later.
+#: The size of an object that is missing from the listing, because it was written later.
 UNKNOWN_SIZE: Final = -1
 
 
@@ -127,7 +127,7 @@ def _foreign(key: str, size: int) -> Finding:
 
 
 class Unreferenced(NamedTuple):
-    """How many segments have no extent, by what the control plane says about them.
+    """The number of segments without an extent, by their state in the control plane.
 
     `garbage` segments were never committed and never will be; `garbage_bytes` is their size. `replaced` ones wait for
     collection. Those `of_the_living` were written under a lease that has not ended: they are being written, were
@@ -202,7 +202,7 @@ def _uncommitted(control: ControlPlane, segments: Iterable[SegmentId]) -> Iterat
 
 
 def _ended_leases(control: ControlPlane, lease_ids: Iterable[int]) -> set[int]:
-    """The leases among these that have ended: only of those does the control plane report unknown segments."""
+    """The leases among these that have ended, since the control plane reports unknown segments only for those."""
     probes = (SegmentId(lease_id, MAX_SEQUENCE) for lease_id in lease_ids)
     return {found.lease_id for found in _uncommitted(control, probes)}
 
@@ -220,7 +220,7 @@ def _compare(
     newest = find_later(store, cluster_id, end)
     if newest is not None:
         found = [newest, *(each for each in found if each.key != newest.key)]
-    now = control.journal_end()  # agents kept writing meanwhile
+    now = control.journal_end()  # agents have kept writing in the meantime
     for segment in found:
         if now.is_before(segment):
             findings.add(_future(segment, now))
@@ -238,10 +238,10 @@ def _garbage(key: str, size: int) -> Finding:
 
 def _future(segment: LaterSegment, end: JournalEnd) -> Finding:
     lease_id = segment.segment_id.lease_id
-    reason = f"lease {lease_id:x} was never issued, {end.next_lease_id:x} is the next one"
+    reason = f"lease {lease_id:x} was never issued; {end.next_lease_id:x} is the next one"
     if lease_id < end.next_lease_id:
         reason = (
             f"it was written when the journal was at position {segment.journal_position}, but the "
-            f"journal is at {end.position} now"
+            f"journal is now at {end.position}"
         )
     return Finding(kind=Kind.FUTURE, reason=reason, key=segment.key)

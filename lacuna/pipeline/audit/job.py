@@ -1,9 +1,9 @@
 """The audit of a bucket: the driver's part.
 
-On a live cluster everything changes meanwhile, so findings are only valid because of the order of the steps. First a
-pin, which keeps live objects from collection. Then the listing. Then the logs: a listed object to which no log refers
-was unreferenced at the time of the listing, or has become so since. Then the control plane is asked about these
-objects. An object that a log names must exist, listed or not; otherwise it is lost.
+A live cluster changes during an audit, so findings are valid only because of the order of the steps. The audit first
+takes a pin, which protects live objects from collection. Then it lists the bucket. Then it reads the logs: a listed
+object that no log refers to was unreferenced at the time of the listing, or has become so since. Finally, it asks the
+control plane about these objects. An object that a log names must exist, listed or not; otherwise, it is lost.
 """
 
 import time
@@ -46,13 +46,13 @@ from lacuna.pipeline.stores import shared_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: How often the logs are read again if a topic is deleted while they are read.
+#: How many times the logs are read again if a topic is deleted in the meantime.
 _TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOptions:
-    """What to audit. Without `topics`: all topics, and the bucket's other objects.
+    """The scope of an audit. Without `topics`, it covers all topics and the bucket's other objects.
 
     `metadata` is "control" (the control plane) or "bucket" (a metadata snapshot, which needs no server). Without
     `reads_records`, records are not decompressed and parsed; without `reads_objects`, no object is read. `counts_keys`
@@ -150,9 +150,9 @@ class _Audit:
         inventory = take_inventory(self._store, cluster_id)
         if marker is not None and not inventory.segments:
             raise ForeignStoreError(
-                f"the bucket {self._location.store} holds nothing below {segments_prefix(cluster_id)} "
-                "and its marker names another cluster or none: give the bucket that belongs to this "
-                "control plane"
+                f"the bucket {self._location.store} holds nothing below "
+                f"{segments_prefix(cluster_id)}, and its marker names another cluster or none: "
+                "give the bucket that belongs to this control plane"
             )
         if marker is not None:
             self._findings.add(marker)
@@ -279,9 +279,13 @@ class _Audit:
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
-        """Counts keys, but only if no error was found: counting reads all again and fails at the first damage."""
+        """Counts keys, but only if no error was found, since counting reads everything again and fails at the first
+        damage.
+        """
         if self._findings.errors:
-            self._remarks.append("keys were not counted because something is wrong: fix that first")
+            self._remarks.append(
+                "keys were not counted because the audit found errors: fix these first"
+            )
             return {}
         self._progress.stage("keys")
         source = self._source

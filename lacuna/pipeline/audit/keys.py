@@ -1,7 +1,7 @@
 """Counts the distinct keys of partitions with Spark, exactly, through a shuffle.
 
-For a topic that is compacted by key, the control plane knows the offset below which no key has two values: below it,
-there must be as many records with a key as distinct keys.
+For a topic that is compacted by key, the control plane knows the offset below which no key has two values. Below it,
+the number of records with a key must equal the number of distinct keys.
 """
 
 import pickle
@@ -55,7 +55,7 @@ def count_keys(
     """Counts the keys of committed records, by index of the log, and finds partitions that contradict `compacted`.
 
     `compacted` gives, for some partitions, the offset below which no key has two values. Raises DamagedDataError and
-    DataLossError if the bucket is not sound.
+    DataLossError if the bucket is damaged.
     """
     tasks = [
         _KeyTask(
@@ -89,7 +89,9 @@ def count_keys(
 
 @contextmanager
 def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[None]:
-    """Sets the number of shuffle partitions for the block by the bytes to read; Spark's default of 200 suits more."""
+    """Sets the number of shuffle partitions for the block by the bytes to read. Spark's default of 200 suits larger
+    jobs.
+    """
     size = sum(piece.size for task in tasks for piece in task.pieces)
     wanted = max(spark.sparkContext.defaultParallelism, size // _SHUFFLE_BYTES)
     before = spark.conf.get(_SHUFFLES)
@@ -172,7 +174,7 @@ def _keys_of(store_url: str, cluster_id: str, task: _KeyTask) -> "Iterator[pa.Re
     for block in load_blocks(shared_store(store_url), cluster_id, task.pieces):
         for columns in scan_keys(block.data, task.first_offset, task.end_offset):
             keys = columns.keys
-            assert keys is not None  # scan_keys has them
+            assert keys is not None  # scan_keys returns them
             validity = None if keys.validity is None else pa.py_buffer(keys.validity)
             buffers = [validity, pa.py_buffer(keys.offsets), pa.py_buffer(keys.data)]
             offsets = np.frombuffer(columns.offsets, np.int64)

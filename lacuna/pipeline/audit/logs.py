@@ -1,10 +1,10 @@
 """Checks that the metadata of partitions is consistent in itself; pure.
 
 Lacuna stores no control records, so markers take no offsets, and offsets that were never rewritten have no holes. Below
-the last stable offset, compaction leaves holes: within an extent that it wrote, between two of them, and where nothing
-was left of a range that it rewrote, which may lie between extents that it never touched. A hole at the front of the log
-is explained up to the offset at which the control plane says that nothing live was lost. At and above the last stable
-offset nothing is ever rewritten, so a hole there is lost data.
+the last stable offset, compaction leaves holes: within an extent that it wrote, between two of them, and in place of a
+rewritten range without remaining records, which may lie between untouched extents. A hole at the front of the log is
+explained up to the offset below which, according to the control plane, nothing live was lost. At and above the last
+stable offset, nothing is ever rewritten, so a hole there is lost data.
 """
 
 from bisect import bisect_left
@@ -40,7 +40,7 @@ class Hole:
 
 
 def holes_of(log: PartitionLog) -> list[Hole]:
-    """The holes from the log start to the high watermark; one that spans the last stable offset is cut there."""
+    """The holes from the log start to the high watermark. One that spans the last stable offset is cut there."""
     found = []
     first = log.log_start_offset
     ends = (*log.extents.base_offsets, log.high_watermark)
@@ -56,13 +56,13 @@ def holes_of(log: PartitionLog) -> list[Hole]:
 
 
 def check_log(log: PartitionLog) -> list[Finding]:
-    """Finds what is wrong with the metadata of one partition by itself."""
+    """Finds errors in the metadata of one partition by itself."""
     rows = rows_of(log)
     checks = (_check_offsets, _check_front, _check_order, _check_identity, _check_dead)
     findings = [found for check in checks for found in check(log, rows)]
     reason = (
-        "acknowledged records are in no extent, above the last stable offset "
-        f"{log.last_stable_offset}, where nothing is ever compacted away"
+        "acknowledged records are in no extent above the last stable offset "
+        f"{log.last_stable_offset}, where compaction never removes records"
     )
     findings.extend(
         _finding(log, Kind.OFFSETS, hole.first_offset, hole.end_offset, reason)
@@ -101,7 +101,7 @@ def _check_offsets(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
 
 
 def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that nothing live was lost between the log start and the first extent.
+    """Checks that no live record was lost between the log start and the first extent.
 
     Only aborted or superseded records may be removed there without moving the log start.
     """
@@ -114,8 +114,8 @@ def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             Kind.LOG_START,
             known_to,
             front,
-            f"the log begins at {log.log_start_offset} but its first extent at {front}, and nothing "
-            "records that the offsets between were aborted or superseded",
+            f"the log begins at {log.log_start_offset} but its first extent at {front}, and no "
+            "record shows that the offsets between were aborted or superseded",
         )
 
 
@@ -170,7 +170,7 @@ def _check_dead(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
     for row in _some(row for row in rows if _is_cut(log, row)):
         yield _of_extent(log, Kind.OUTCOME, row, "a dead range ends within an extent")
     for row in _some(row for row in rows if row.outcome == Outcome.ABORTED and not row.transaction):
-        yield _of_extent(log, Kind.OUTCOME, row, "an extent of no transaction is aborted")
+        yield _of_extent(log, Kind.OUTCOME, row, "an extent without a transaction is aborted")
     yield from _check_dead_are_filled(log)
 
 
@@ -179,7 +179,7 @@ def _is_cut(log: PartitionLog, row: ExtentRow) -> bool:
 
 
 def _check_dead_are_filled(log: PartitionLog) -> Iterator[Finding]:
-    """Checks that extents fill the dead ranges above the log start: compaction removes both together."""
+    """Checks that extents fill the dead ranges above the log start, since compaction removes both together."""
     bases, nexts = log.extents.base_offsets, log.extents.next_offsets
     if not bases:
         return

@@ -107,7 +107,7 @@ class Matcher:
             )
 
     def _apart(self) -> None:
-        """Reports extents that share bytes with the one before, and removes them."""
+        """Reports extents that share bytes with the previous one, and removes them."""
         kept: list[_Extent] = []
         for extent in self._extents:
             if kept and extent.position < kept[-1].end:
@@ -129,12 +129,15 @@ class Matcher:
         extent = self._extents[self._at]
         if position < extent.position or end > extent.end:
             extent.is_told = True
-            self._tell(extent, f"it does not lie on the bounds of the batch at {position}")
+            self._tell(extent, f"its bounds are not those of the batch at {position}")
             return
         reason = extent.take(position, header)
         name = self._names[extent.partition]
         if owner is not None and owner != (name.topic_id, name.partition):
-            reason = f"there the object holds partition {owner[1]} of topic {show_id(owner[0])}"
+            reason = (
+                f"according to the object, partition {owner[1]} of topic {show_id(owner[0])} is "
+                "there"
+            )
         if reason and not extent.is_told:
             extent.is_told = True
             self._tell(extent, reason)
@@ -225,7 +228,7 @@ class _Extent:
         return self.next_offset - self.base_offset - self.records
 
     def take(self, position: int, header: BatchHeader) -> str:
-        """Counts an intact batch within the extent; returns what is wrong with it, or ""."""
+        """Counts an intact batch within the extent. Returns the error, or ""."""
         offsets = header.last_offset_delta + 1
         before = self.spans[-1] if self.spans else None
         self.spans.append(_Span(position, header.size, header.base_offset, offsets))
@@ -247,21 +250,24 @@ class _Extent:
         if header.producer_id == NO_PRODUCER_ID:
             return ""
         if header.is_transactional != (self.producer_id != NO_PRODUCER_ID):
-            return f"the batch at {position} is of a transaction and the extent is not, or the other way round"
+            return (
+                f"the batch at {position} is transactional and the extent is not, or the other "
+                "way round"
+            )
         if header.is_transactional and (header.producer_id, header.producer_epoch) != (
             self.producer_id,
             self.producer_epoch,
         ):
             return (
-                f"the batch at {position} is of producer {header.producer_id}, epoch "
-                f"{header.producer_epoch}, not of {self.producer_id}, epoch {self.producer_epoch}"
+                f"the batch at {position} belongs to producer {header.producer_id}, epoch "
+                f"{header.producer_epoch}, not to {self.producer_id}, epoch {self.producer_epoch}"
             )
         return ""
 
     def fault(self) -> str:
-        """What is wrong with the extent, or "", once all its batches were taken and none of its bytes is damaged."""
+        """The error in the extent, or "", once all its batches were taken and none of its bytes is damaged."""
         if not self.spans:
-            return "no batch lies there"
+            return "it contains no batch"
         edge = self.position
         for span in self.spans:
             if span.position != edge:
@@ -280,7 +286,7 @@ class _Extent:
         return (
             ""
             if is_right
-            else f"max_timestamp is {self.max_timestamp}, that of its batches {newest}"
+            else f"max_timestamp is {self.max_timestamp}, but that of its batches is {newest}"
         )
 
     def offsets_of(self, damage: Damage) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class ObjectTask:
 
     @property
     def size(self) -> int:
-        """The number of bytes to read, as far as it is known."""
+        """The number of bytes to read, as far as known."""
         return sum(max(size, 0) for _, _, size in self.segments)
 
     def rows_of(self, index: int) -> list[ExtentRow]:
@@ -54,7 +54,7 @@ class ObjectTask:
 
 @dataclass(slots=True)
 class TaskResult:
-    """What a task found. `unreferenced_bytes` is the size of batches in no extent; `sparse` is as in `Matcher`."""
+    """The findings of a task. `unreferenced_bytes` is the size of batches in no extent; `sparse` is as in `Matcher`."""
 
     objects: int = 0
     bytes_read: int = 0
@@ -94,7 +94,7 @@ def check_objects(
             whole = None if coming is None else coming.result()
             _check_object(store, key, sizes[index], whole, rows, task.names, result, reads_records)
         except ObjectNotFoundError:
-            # With extents it is pinned, so it is lost; an unreferenced one may be collected at any time.
+            # With extents it is pinned, so it is lost. An unreferenced one may be collected at any time.
             if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
@@ -186,7 +186,7 @@ def _ranges(rows: Iterable[ExtentRow]) -> Iterator[tuple[int, int]]:
         if position == end and end + size - begin <= READ_BYTES:
             end += size
             continue
-        if position < end:  # it shares bytes with the one before, which Matcher reports
+        if position < end:  # it shares bytes with the previous one, which Matcher reports
             continue
         if begin >= 0:
             yield begin, end - begin
@@ -231,7 +231,9 @@ def _undecryptable(
     rows: Sequence[ExtentRow],
     names: Mapping[int, PartitionName],
 ) -> Iterator[Finding]:
-    """The findings for the cells of an encrypted object that cannot be read. What is in the others is not checked."""
+    """The findings for the cells of an encrypted object that cannot be read. The contents of the others are not
+    checked.
+    """
     for position in range(0, max(size, 1), CELL_SIZE):
         length = max(min(CELL_SIZE, size - position), 1)
         try:
@@ -256,7 +258,7 @@ def _beyond(
     begin = rows[0].position
     return Finding(
         kind=Kind.TRUNCATED,
-        reason=f"it ends at {object_size}, and {len(rows)} extents go on behind that",
+        reason=f"it ends at {object_size}, but {len(rows)} extents extend beyond that",
         key=key,
         position=begin,
         size=rows[-1].end - begin,

@@ -14,17 +14,17 @@ from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.extents import PartitionLog
 
 _ASKED_AT_ONCE: Final = 500
-#: How often a last stable offset is read at most, if it keeps moving.
+#: How many times a last stable offset is read at most, if it keeps moving.
 _LOOKS: Final = 5
 
 
 def check_ongoing(
     control: ControlPlane, logs: Sequence[PartitionLog], table: Rows
 ) -> tuple[list[Finding], int]:
-    """Finds wrong last stable offsets; also returns in how many partitions the offset never stood still.
+    """Finds wrong last stable offsets, and returns the number of partitions whose offset never stood still.
 
-    A last stable offset only moves forward. If it is the same before and after the producers are described, it is the
-    one that belongs to their description.
+    A last stable offset only moves forward. If it is the same before and after the producers are described, it belongs
+    to that description.
     """
     findings: list[Finding] = []
     left = list(range(len(logs)))
@@ -44,7 +44,7 @@ def check_ongoing(
             after = _states(control, asked)
             for index, one, producers, two in zip(some, before, described, after, strict=True):
                 if one.error_code or two.error_code or producers.error_code:
-                    continue  # deleted meanwhile
+                    continue  # deleted in the meantime
                 if (one.last_stable_offset, one.log_start_offset) != (
                     two.last_stable_offset,
                     two.log_start_offset,
@@ -70,7 +70,7 @@ def _check(
     """Checks the last stable offset.
 
     It must be where the oldest ongoing transaction begins, or the log start if that is later. Without such a
-    transaction it must be the high watermark, which is read before and after since it may grow meanwhile.
+    transaction, it must be the high watermark, which is read before and after since it may grow in between.
     """
     starts = [
         each.current_txn_start_offset
@@ -123,7 +123,7 @@ def _check_open(
             _finding(
                 log,
                 f"transaction {transaction} of producer {each.producer_id} is ongoing here but "
-                "was ended in another place",
+                "has ended in another place",
                 each.current_txn_start_offset,
             )
             for transaction in sorted(own & decided)

@@ -1,4 +1,4 @@
-"""Draws a partition as one line that shows what lies between its log start and its high watermark; pure."""
+"""Draws a partition as one line that shows the contents between its log start and its high watermark; pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 
 class Cell(StrEnum):
-    """What one place in the line shows; the letter is printed if there are no colours."""
+    """What one place in the line shows. The letter is printed if there are no colours."""
 
     COMMITTED = "C"
     ABORTED = "A"
@@ -34,7 +34,7 @@ class Sparse(NamedTuple):
     held: int
 
 
-#: If several kinds have equally many offsets in a place, the first of them in this order is shown.
+#: If several kinds have equally many offsets in a place, the first in this order is shown.
 _SHOWN: tuple[Cell, ...] = (
     Cell.UNDECIDED,
     Cell.ABORTED,
@@ -52,9 +52,9 @@ def draw(
 ) -> str:
     """The line as letters of `Cell`: `width` of them, or one per offset if there are fewer offsets.
 
-    A place shows what most of its offsets are, but damage is always shown. `damaged` are ranges of offsets
-    [first, end). `sparse` are extents, in order, with the numbers of their missing offsets. Where in the extent these
-    are is unknown, so their share of the extent's places shows holes, evenly spread.
+    A place shows the kind of most of its offsets, but damage is always shown. `damaged` are ranges of offsets [first,
+    end). `sparse` are extents, in order, with the numbers of their missing offsets. Where in the extent these are is
+    unknown, so their share of the extent's places shows holes, evenly spread.
     """
     offsets = log.high_watermark - log.log_start_offset
     width = min(width, max(offsets, 0))

@@ -17,7 +17,7 @@ PICTURE_WIDTH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """Numbers for a partition: its committed records, those of them without a key, and its distinct keys."""
+    """Numbers for a partition: its committed records, the ones without a key, and its distinct keys."""
 
     records: int
     null_keys: int
@@ -30,7 +30,7 @@ class PartitionReport:
 
     `committed`, `aborted`, `compacted`, `undecided` and `holes` are numbers of offsets that add up to high_watermark -
     log_start_offset. If no objects were read, holes within compacted extents are unknown and count as `compacted`, and
-    the four numbers of records are None.
+    the four record counts are None.
     """
 
     topic: str
@@ -93,7 +93,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong; notes do not count."""
+        """Whether there are no errors; notes do not count."""
         return not self.errors and not self.errors_left_out
 
     def as_json(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _offsets(log: PartitionLog) -> list[int]:
 
 @dataclass(slots=True)
 class Read:
-    """What was found by listing and reading the objects: numbers for the report."""
+    """The results of listing and reading the objects: numbers for the report."""
 
     inventory: Inventory | None = None
     unreferenced: Unreferenced = field(default_factory=Unreferenced)

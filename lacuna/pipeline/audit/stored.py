@@ -17,13 +17,13 @@ _MAX_MARKER_BYTES = 4096
 
 
 def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
-    """The finding if the marker is missing or is not byte for byte what was written for this cluster, else None."""
+    """The finding if the marker is missing or differs from what was written for this cluster, otherwise None."""
     expected = ClusterMarker(cluster_id).encode()
     try:
         size = store.size(CLUSTER_MARKER_KEY)
         found = bytes(store.get_all(CLUSTER_MARKER_KEY)) if size <= _MAX_MARKER_BYTES else b""
     except ObjectNotFoundError:
-        return Finding(kind=Kind.MARKER, reason="it is not there", key=CLUSTER_MARKER_KEY)
+        return Finding(kind=Kind.MARKER, reason="it does not exist", key=CLUSTER_MARKER_KEY)
     if found == expected:
         return None
     wrong = [at for at, (one, two) in enumerate(zip(found, expected, strict=False)) if one != two]
@@ -31,7 +31,7 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
     end = wrong[-1] + 1 if wrong and len(found) == len(expected) else max(size, first + 1)
     return Finding(
         kind=Kind.MARKER,
-        reason=f"it is not what was written, {expected.decode().strip()}",
+        reason=f"it differs from what was written: {expected.decode().strip()}",
         key=CLUSTER_MARKER_KEY,
         position=first,
         size=end - first,
@@ -41,8 +41,8 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
 def check_metadata(store: ObjectStore, objects: Sequence[MetadataObject]) -> tuple[Findings, int]:
     """Checks every byte of the listed metadata snapshots; returns the findings and the number of bytes read.
 
-    A snapshot may be deleted meanwhile if it has expired. Parts without an index are not checked: they are being
-    written, or were left by a publisher that died, and nobody reads them.
+    An expired snapshot may be deleted in the meantime. Parts without an index are not checked, because they are being
+    written or were left by a publisher that died, and are never read.
     """
     findings, bytes_read = Findings(), 0
     for key in [each.key for each in objects]:

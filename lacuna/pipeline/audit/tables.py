@@ -15,7 +15,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 
 class Outcome(IntEnum):
-    """What became of an extent's records, in the order of a picture's legend."""
+    """The outcome of an extent's records, in the order of a picture's legend."""
 
     COMMITTED = 0
     ABORTED = 1

@@ -1,4 +1,4 @@
-"""Compaction by key, as one Spark job: the last record of each key stays.
+"""Compaction by key, as one Spark job: it keeps the last record of each key.
 
     scan      reads the keys and offsets of every task's records, without the values
     shuffle   by (range, key): all but the last offset of a key are superseded
@@ -6,7 +6,7 @@
     rewrite   reads these offsets alongside the blocks, one batch of offsets at a time
 
 Both shuffles are Spark's own and spill to disk, so memory is bounded however many keys there are. The keys themselves
-are compared, not their hashes: if the hashes of two keys collided, a record would be lost.
+are compared, rather than their hashes, since a collision would lose a record.
 """
 
 import pickle
@@ -46,10 +46,10 @@ def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> lis
 
 
 def _superseded(keys: DataFrame) -> DataFrame:
-    """Rows (task, share, offset, payload) of all records that must go, and of all shares that are damaged.
+    """Rows (task, share, offset, payload) of all records to remove, and of all damaged shares.
 
-    Records go if they are not the last of their key, or are tombstones past their delete horizon; their payload is
-    null. The payload of a damaged share's row is the reason.
+    Records are removed if they are not the last of their key, or are tombstones past their delete horizon; their
+    payload is null. The payload of a damaged share's row is the reason.
     """
     later = functions.lead("offset").over(Window.partitionBy("range", "key").orderBy("offset"))
     marked = keys.withColumn("later", later)

@@ -1,4 +1,4 @@
-"""Swaps in the rewritten extents of a unit, and says what became of its ranges."""
+"""Swaps in the rewritten extents of a unit, and reports the outcome of its ranges."""
 
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +17,7 @@ from lacuna.pipeline.compaction.swapping import prepare_swap
 from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.holding import JobHold, hold_lost
 
-#: For how many seconds a swap whose answer was lost is sent again.
+#: How many seconds a swap whose answer was lost is sent again.
 _SWAP_AGAIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
@@ -29,10 +29,10 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitOutcome:
-    """What became of a unit's ranges, and the work that it took.
+    """The outcome of a unit's ranges, and the work that it took.
 
-    `refused` reports the ranges that the control plane refused; `stale` are the ranges among them that a new plan may
-    get accepted. `failed` reports the ranges that failed; `damaged` are the ranges among them that could not be read.
+    `refused` reports the ranges that the control plane rejected; a new plan may succeed for the `stale` ones among
+    them. `failed` reports the ranges that failed; the `damaged` ones among them could not be read.
     """
 
     swapped: Sequence[PlannedRange] = ()
@@ -43,7 +43,7 @@ class UnitOutcome:
     work: Work = field(default_factory=Work)
 
     def without_refusals(self, keys: Collection[PartitionKey]) -> Self:
-        """A copy that does not report the stale ranges of these partitions as refused."""
+        """A copy that does not report the stale ranges of these partitions as rejected."""
         names = {(found.topic, found.partition) for found in self.stale if found.key in keys}
         refused = [each for each in self.refused if (each.topic, each.partition) not in names]
         return replace(self, refused=refused)
@@ -90,7 +90,7 @@ def _reason(code: int) -> str:
 
 
 def _swap(control: ControlPlane, command: SwapExtents) -> ExtentsSwapped:
-    """Sends the swap, again if the answer is lost: a repeated command gets the same answer."""
+    """Sends the swap, again if the answer is lost, since a repeated command gets the same answer."""
     give_up = time.monotonic() + _SWAP_AGAIN_SECONDS
     while True:
         try:
@@ -111,7 +111,7 @@ def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
         bytes_read=sum(result.bytes_read for result in results),
         bytes_written=sum(result.bytes_written for result in results),
         bytes_between=bytes_between,
-        # `bytes_between` may include batches that were refused; then even more aborted bytes were not read.
+        # `bytes_between` may include batches that were rejected; then even more aborted bytes were not read.
         aborted_bytes_not_read=max(0, aborted_bytes - bytes_between),
         expired_bytes_not_read=sum(found.expired_bytes for found in unit.ranges),
     )

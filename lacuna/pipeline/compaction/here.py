@@ -12,7 +12,7 @@ from lacuna.pipeline.stores import shared_store
 
 
 class LocalRunner:
-    """Runs the units of one plan, which was made at `now_ms`; `attempts` are numbers that no other attempt has."""
+    """Runs the units of one plan, which was made at `now_ms`. `attempts` yields numbers that no other attempt has."""
 
     def __init__(
         self,
@@ -31,10 +31,10 @@ class LocalRunner:
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
         """Runs the units one after another, and yields each with its outcome.
 
-        If a unit's task fails, so has the unit. Raises as `commit` does.
+        If a unit's task fails, the unit fails. Raises as `commit` does.
         """
         for unit in units:
-            self._hold.check()  # what tasks write under a lost lease cannot be swapped in
+            self._hold.check()  # segments that tasks write under a lost lease cannot be swapped in
             try:
                 results = self._work(unit)
             except Exception as error:

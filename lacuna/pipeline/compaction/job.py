@@ -1,4 +1,4 @@
-"""The driver of a compaction: gets plans from the control plane, has Spark rewrite, and swaps unit by unit."""
+"""The driver of a compaction: gets plans from the control plane, lets Spark rewrite, and swaps unit by unit."""
 
 import time
 from collections import Counter, deque
@@ -41,7 +41,7 @@ from lacuna.pipeline.workers import Workers
 
 #: Attempts in this process have other numbers than those of Spark, which counts from 0.
 _FIRST_LOCAL_ATTEMPT: Final = MAX_ATTEMPTS // 2
-#: How many partitions one request to the control plane names.
+#: The number of partitions in one request to the control plane.
 _PARTITIONS_AT_ONCE: Final = 1_000
 
 Topics = Mapping[PartitionKey, str]
@@ -51,7 +51,7 @@ Topics = Mapping[PartitionKey, str]
 class RewritePlan:
     """The ranges to rewrite, planned at the control plane's time `now_ms`, and cut for tasks that read `task_bytes`.
 
-    `left_out` are the partitions that this plan did not look at.
+    `left_out` has the partitions that this plan did not examine.
     """
 
     now_ms: int
@@ -63,7 +63,7 @@ class RewritePlan:
 class Compaction:
     """Compacts partitions of one cluster; `run` may be called repeatedly.
 
-    `workers` say what runs the tasks: Spark, once so much was read that it is worth it, or this process.
+    `workers` runs the tasks: on Spark, once enough bytes were read for it to pay off, or in this process.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Compaction:
         check_store(store_url, control.cluster_id)
 
     def plan(self, topics: Sequence[str] = ()) -> list[RewritePlan]:
-        """The plans of what a run would rewrite first. Changes nothing. Raises as `run` does."""
+        """The plans that a run would start with. Changes nothing. Raises as `run` does."""
         found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
@@ -97,12 +97,12 @@ class Compaction:
     def run(self, topics: Sequence[str] = ()) -> CompactionReport:
         """Compacts the topics with these names or patterns, by default all, until nothing is left to compact.
 
-        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. Ranges that were swapped by
-        then stay so; the rest is unchanged.
+        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. Ranges that were already
+        swapped stay swapped; the rest is unchanged.
         """
         started = time.monotonic()
         partitions = partitions_of(self._control, topics)
-        self._progress.stage(f"looking at {len(partitions)} partitions")
+        self._progress.stage(f"checking {len(partitions)} partitions")
         before = self._sizes(partitions)
         with JobHold(self._control) as hold:
             outcomes = list(self._rounds(partitions, before, hold))
@@ -123,9 +123,9 @@ class Compaction:
     def _rounds(self, partitions: Topics, before: Sizes, hold: JobHold) -> Iterator[UnitOutcome]:
         """Compacts the partitions group by group, and yields the outcome of each unit.
 
-        A partition is planned again while it has more to compact, or after it was refused; refusals that are tried
-        again are left out of the outcomes. Ranges that follow a damaged one are planned in this run too, unless they
-        are cleaned by key: the older values in the damaged range would then count as cleaned.
+        A partition is planned again while it has more to compact, or after it was rejected; rejections that are tried
+        again are omitted from the outcomes. Ranges that follow a damaged one are planned in this run too, unless they
+        are cleaned by key, since the older values in the damaged range would then count as cleaned.
         """
         waiting = deque(partitions.items())
         reached: dict[PartitionKey, int] = {}
@@ -160,9 +160,10 @@ class Compaction:
     def _retried(
         self, ranges: Sequence[PlannedRange], refusals: Mapping[PartitionKey, int]
     ) -> set[PartitionKey]:
-        """The partitions that are planned again if they are refused now.
+        """The partitions that are planned again if they are rejected now.
 
-        If everything is rewritten, these are only partitions with a single range, where a refusal undoes all the work.
+        If everything is rewritten, these are only partitions with a single range, where a rejection undoes all the
+        work.
         """
         settings = self._settings
         pieces = Counter(found.key for found in ranges)
@@ -185,7 +186,7 @@ class Compaction:
                 yield found
 
     def _plan(self, group: Topics, reached: Mapping[PartitionKey, int]) -> RewritePlan:
-        """Gets a plan for these partitions; `reached` gives the offset from which to plan each."""
+        """Gets a plan for these partitions; `reached` has the offset from which to plan each."""
         settings = self._settings
         request = PlanCompaction(
             partitions=[
@@ -242,7 +243,7 @@ class Compaction:
         return UnitRunner(spark, self._control, hold, maker, now_ms).run(units)
 
     def _sizes(self, partitions: Topics) -> Sizes:
-        """The sizes of the partitions that still exist; topics may be deleted meanwhile."""
+        """The sizes of the partitions that still exist, since topics may be deleted in the meantime."""
         sizes = Sizes()
         keys = iter(partitions)
         while some := list(islice(keys, _PARTITIONS_AT_ONCE)):

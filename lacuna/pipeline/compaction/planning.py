@@ -1,7 +1,7 @@
 """Turns the control plane's plan into tasks; pure.
 
-A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is what one command
-swaps in: small ranges that share tasks, or one large range, whose shares have a task each.
+A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is swapped in by one
+command: small ranges that share tasks, or one large range, whose shares have a task each.
 """
 
 from array import array
@@ -17,7 +17,7 @@ from lacuna.controlplane.shared.log.pieces import Piece, all_pieces
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.log_pb2 import CompactionRange
 
-#: A plan is cut into about this many tasks, unless they would be too small or too large: then all cores have work until
+#: A plan is cut into about this many tasks, unless they would be too small or too large. So all cores have work until
 #: the end, and segments are as large as that allows.
 WANTED_TASKS: Final = 32
 LEAST_TASK_BYTES: Final = 16 << 20
@@ -32,8 +32,8 @@ class PlannedRange:
     """A range of one partition to rewrite: all its extents from `first_offset` to `end_offset` (exclusive).
 
     The `live` extents are read; the others are aborted or expired. The swap moves the log start to `log_start_offset`
-    (0: leaves it). If `is_cleaned`, records are superseded by newer ones with the same key, and `dirty_bytes` have not
-    been cleaned before; tombstones without a delete horizon get `delete_horizon` (in ms, -1: none), and tombstones past
+    (0: keeps it). If `is_cleaned`, records are superseded by newer ones with the same key, and `dirty_bytes` have not
+    been cleaned before. Tombstones without a delete horizon get `delete_horizon` (in ms, -1: none). Tombstones past
     theirs are dropped if `drops_tombstones`, which says that no older record can remain.
     """
 
@@ -61,7 +61,7 @@ class PlannedRange:
 
     @property
     def name(self) -> str:
-        """The partition as people write it, for example orders-3."""
+        """The partition's display name, for example orders-3."""
         return f"{self.topic}-{self.partition}"
 
     @property
@@ -72,8 +72,8 @@ class PlannedRange:
     def waste(self, size: int, extents: int, small_bytes: int) -> float:
         """The wasted share, about 0 to 1, of a partition of `size` bytes and this many `extents`.
 
-        It is the largest of three: the share of bytes that will go, the share of bytes not yet cleaned, and the share
-        of extents smaller than `small_bytes`.
+        It is the largest of three shares: bytes that will be removed, bytes not yet cleaned, and extents smaller than
+        `small_bytes`.
         """
         small = sum(1 for each in self.live.sizes if each < small_bytes)
         gone = self.aborted_bytes + self.expired_bytes
@@ -125,7 +125,7 @@ class Unit:
 
 
 class FoundRange:
-    """A range of the control plane's plan, before it is cut; `now_ms` is when the plan was made."""
+    """A range of the control plane's plan, before it is cut; `now_ms` is the time of the plan."""
 
     def __init__(self, topic: str, found: CompactionRange, now_ms: int) -> None:
         self._topic = topic
@@ -147,10 +147,10 @@ class FoundRange:
         return sum(self._live.sizes)
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
-        """Cuts the range into ranges with about `task_bytes` to read; one that is cleaned by key stays whole.
+        """Cuts the range into ranges with about `task_bytes` to read. A range that is cleaned by key stays whole.
 
-        Each has its own fence and swap: if one end of a huge partition changes during its compaction, only the work
-        on that end is lost.
+        Each has a separate fence and swap, so that if one end of a huge partition changes during its compaction, only
+        the work on that end is lost.
         """
         found, table = self._found, self._table
         is_compacted = "compact" in found.cleanup_policy.split(",")
@@ -194,15 +194,16 @@ class FoundRange:
 
 
 def fitting_task_bytes(live_bytes: int, most: int) -> int:
-    """How many bytes each task of a plan should read: few enough to occupy all cores, and at most `most`."""
+    """The number of bytes that each task of a plan should read: few enough to occupy all cores, and at most `most`."""
     return min(most, max(LEAST_TASK_BYTES, -(-live_bytes // WANTED_TASKS)))
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """How many extents at the front are older than retention.ms, so that the control plane will drop them soon.
+    """The number of extents at the front that are older than retention.ms, so that the control plane will drop them
+    soon.
 
-    Only the front counts, as in Kafka, which deletes whole segments. An extent without a timestamp is left to
-    the control plane, which knows how old it is.
+    Only the front counts, as in Kafka, which deletes whole segments. An extent without a timestamp is left to the
+    control plane, which knows its age.
     """
     if found.retention_ms < 0 or "delete" not in found.cleanup_policy.split(","):
         return 0
@@ -247,12 +248,14 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Indexes at which to cut so that the parts are about equal; each has at most `most` bytes, or is one extent."""
+    """Indexes at which to cut so that the parts are about equal. Each part has at most `most` bytes, or is
+    one extent.
+    """
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []
     part = -(-ends[-1] // -(-ends[-1] // most))
-    # Without this slack, what the parts fall short of that size would add up to one more part.
+    # Without this slack, the parts' shortfalls from that size would add up to one more part.
     part = min(most, part + max(sizes))
     cuts = []
     start = 0
@@ -264,7 +267,7 @@ def even_cuts(sizes: "array[int]", most: int) -> list[int]:
 
 
 def _joined(ranges: Sequence[PlannedRange], task_bytes: int, max_tasks: int) -> Iterator[Unit]:
-    """Joins ranges that each fit into one task; a unit has each partition once, since a swap may name it only once."""
+    """Joins ranges that each fit into one task. A unit has each partition once, since a swap may name it only once."""
     unit: list[PlannedRange] = []
     tasks: list[list[Share]] = []
     size = task_bytes + 1

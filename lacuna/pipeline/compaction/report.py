@@ -35,7 +35,7 @@ class TopicChange:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A partition that stays as it was, as a whole or in part, and the reason."""
+    """A partition that stays unchanged, completely or in part, and the reason."""
 
     topic: str
     partition: int
@@ -46,9 +46,8 @@ class Trouble:
 class Work:
     """What the tasks did, in requests to the store and bytes as stored.
 
-    `bytes_between` is the part of `bytes_read` that lay between live extents: mostly aborted records, which are read
-    along if that costs less than another request. `aborted_bytes_not_read` is a lower bound for the remaining aborted
-    bytes.
+    `bytes_between` is the part of `bytes_read` between live extents: mostly aborted records, which are read too if that
+    costs less than another request. `aborted_bytes_not_read` is a lower bound for the remaining aborted bytes.
     """
 
     partitions: int = 0
@@ -64,9 +63,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What a run changed, and the work it took.
+    """The changes of a run, and the work that it took.
 
-    `refused` are partitions that changed or were deleted meanwhile, `failed` are those that an operator must look at.
+    `refused` are partitions that changed or were deleted in the meantime; `failed` are those that need an operator's
+    attention.
     """
 
     topics: Sequence[TopicChange]
@@ -81,7 +81,7 @@ class CompactionReport:
         return prices.of({PUT: self.work.puts, GET: self.work.gets})
 
     def as_json(self, prices: Prices | None) -> dict[str, Any]:
-        """The whole report, with prices and costs if there are any, as a value that `json` can write."""
+        """The whole report, with prices and costs if available, as a value that `json` can write."""
         if prices is None:
             return asdict(self)
         return {

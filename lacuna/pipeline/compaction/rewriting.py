@@ -1,4 +1,4 @@
-"""The work of an executor: it reads shares and writes segments. It talks to nothing but the bucket.
+"""The work of an executor: it reads shares and writes segments, and only accesses the bucket.
 
 Each attempt at a task writes under its own sequence numbers, so that repeated or concurrent attempts never collide.
 Segments that the driver does not swap in are garbage, which collection recognizes by their lease.
@@ -33,7 +33,7 @@ _NO_PRODUCER: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTask:
-    """Everything that an executor needs to know about a task; it can be pickled."""
+    """Everything that an executor needs for a task; can be pickled."""
 
     store_url: str
     cluster_id: str
@@ -44,7 +44,7 @@ class RewriteTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareResult:
-    """What became of a share: its new extents, or in `error` why it could not be read.
+    """The outcome of a share: its new extents, or in `error` why it could not be read.
 
     `tombstones_due_ms` is the earliest delete horizon of the tombstones that were kept, or 0 if there were none.
     """
@@ -58,9 +58,9 @@ class ShareResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """What a task did. `segments` are the (sequence, size in bytes) of the segments that it wrote.
+    """The results of a task. `segments` are the (sequence, size in bytes) of the segments that it wrote.
 
-    `bytes_between` is the part of `bytes_read` that lay between live extents and was read along.
+    `bytes_between` is the part of `bytes_read` that lay between live extents.
     """
 
     shares: Sequence[ShareResult]
@@ -73,7 +73,7 @@ class TaskResult:
 
 
 class Dropped(Protocol):
-    """The offsets of superseded records, to be asked for in ascending order."""
+    """The offsets of superseded records, which must be requested in ascending order."""
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
         """The share's superseded offsets below `end_offset` that no earlier call returned; None if there are none."""
@@ -197,7 +197,7 @@ def _earliest(due_ms: int, run: MergedRun) -> int:
 
 @dataclass(slots=True)
 class _Slice:
-    """The runs of one share that are waiting to be written, and the share's extents so far."""
+    """The runs of one share that wait to be written, and the share's extents so far."""
 
     share: Share
     extents: ExtentTable
@@ -217,7 +217,9 @@ class _SegmentWriter:
         self._slices: list[_Slice] = []
 
     def begin(self, share: Share) -> ExtentTable:
-        """Starts a share: the runs added next belong to it. Returns the table that gets its extents at each flush."""
+        """Starts a share, which the runs added next belong to. Returns the table that gets its extents at
+        each flush.
+        """
         extents = ExtentTable()
         self._slices.append(_Slice(share, extents))
         return extents

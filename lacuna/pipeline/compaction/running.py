@@ -1,8 +1,8 @@
 """Runs units on Spark from threads of the driver, and swaps each as soon as its tasks are done.
 
-Units share Spark jobs, since starting a job costs more than a small task. Only a unit that is cleaned by key gets a job
-to itself, for its shuffles. If a shared job fails, each of its unfinished units is run again as a separate job, so that
-a failing task costs only its own unit.
+Units share Spark jobs, since starting a job costs more than a small task. Only a unit that is cleaned by key gets a
+separate job, for its shuffles. If a shared job fails, each of its unfinished units is run again as a separate job, so
+that a failing task affects only its own unit.
 """
 
 import uuid
@@ -23,13 +23,13 @@ from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.spark_tasks import run_tasks
 from lacuna.pipeline.stores import shared_store
 
-#: How many jobs run at once: more than there are cores, so that none is idle while a job begins or ends.
+#: The number of jobs that run at once: more than there are cores, so that none is idle while a job begins or ends.
 _LEAST_JOBS: Final = 4
 _MOST_JOBS: Final = 256
-#: The most units of one job: bounds what is sent to Spark at once, and what is done again if the job fails.
+#: The most units of one job. It bounds what is sent to Spark at once, and what is repeated if the job fails.
 _SHARED_UNITS: Final = 1_000
 _PAUSE_SECONDS: Final = 0.2
-#: How often to look whether the lease was lost while tasks run.
+#: How often to check whether the lease was lost while tasks run.
 _CHECK_SECONDS: Final = 1.0
 
 #: The number of a unit, and the result of one of its tasks.
@@ -60,8 +60,8 @@ class UnitRunner:
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
         """Runs the units and yields each with its outcome, as they finish.
 
-        If a unit's Spark job fails, so has the unit, for the reason that `explain_spark_error` gives. Raises as
-        `commit` does. If the caller stops early, the Spark jobs of this run are cancelled, and no others.
+        If a unit's Spark job fails, the unit fails, for the reason that `explain_spark_error` gives. Raises as `commit`
+        does. If the caller stops early, the Spark jobs of this run are cancelled, and no others.
         """
         context = self._spark.sparkContext
         size = min(_MOST_JOBS, max(_LEAST_JOBS, 2 * context.defaultParallelism))
@@ -81,7 +81,9 @@ class UnitRunner:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 while running := [future for future in jobs if not future.done()]:
-                    context.cancelJobsWithTag(self._tag)  # repeatedly: a job may not have begun yet
+                    context.cancelJobsWithTag(
+                        self._tag
+                    )  # repeatedly, since a job may not have begun yet
                     wait(running, _PAUSE_SECONDS)
                 raise
 
@@ -95,7 +97,7 @@ class UnitRunner:
             try:
                 event = events.get(timeout=_CHECK_SECONDS)
             except Empty:
-                self._hold.check()  # what tasks write under a lost lease cannot be swapped in
+                self._hold.check()  # segments that tasks write under a lost lease cannot be swapped in
                 continue
             if isinstance(event, Future):
                 some = jobs.pop(event)

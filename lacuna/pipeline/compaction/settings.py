@@ -8,7 +8,7 @@ from lacuna.logstore.records.layout import Codec
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.loading import BLOCK_BYTES
 
-#: The most bytes of a batch, an extent or a merged run: a fetch reads at most this much at once.
+#: The most bytes of a batch, an extent or a merged run, since a fetch reads at most this much at once.
 LARGEST_BATCH_BYTES: Final = 1 << 20
 
 
@@ -16,8 +16,8 @@ LARGEST_BATCH_BYTES: Final = 1 << 20
 class RewriteSettings:
     """The settings that a task needs. Sizes are in bytes.
 
-    `segment_bytes` bounds an object, and thereby the memory of a task, which holds one object until it is written.
-    `batch_bytes` bounds a batch before compression, and `block_bytes` what is read at a time. With `codec` None,
+    `segment_bytes` bounds an object, and so the memory of a task, which holds one object until it is written.
+    `batch_bytes` bounds a batch before compression, and `block_bytes` the bytes read at a time. With `codec` None,
     batches keep their codec; with `level` None, the codec's default level is used.
     """
 
@@ -36,7 +36,7 @@ class CompactionSettings:
     too, for example to change the codec. `task_bytes` is the most that a task reads; tasks of a small plan read less.
     Offsets that became stable less than `min_age_ms` ago are left alone. `max_extents` bounds one plan (0: as many as
     the control plane allows). Partitions with a wasted share below `threshold` (0 to 1, see PlannedRange.waste) are
-    skipped. A partition that changes meanwhile is tried at most `attempts` times in all.
+    skipped. A partition that changes in the meantime is tried at most `attempts` times in all.
     """
 
     rewrite: RewriteSettings = RewriteSettings()

@@ -1,4 +1,4 @@
-"""Which records of a unit are superseded: what its tasks scan, and how a rewrite takes the offsets to drop."""
+"""Finds the superseded records of a unit: the scans of its tasks, and the offsets that a rewrite drops."""
 
 from array import array
 from collections.abc import Iterator
@@ -29,15 +29,16 @@ KEYS: Final = pa.schema(
         ("is_past", pa.bool_()),
     ]
 )
-#: The offset of a row that says why a share's keys could not be read, so that it sorts before the share's offsets.
+#: The offset of a row with the reason why a share's keys could not be read, so that it sorts before the share's
+#: offsets.
 DAMAGE: Final = -1
 
 
 def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.RecordBatch]:
     """Yields the keys of all the task's shares, and a row with the reason for each damaged share.
 
-    Which records the unread keys of a damaged share supersede is unknown, so its rewrite must fail even if its bytes
-    can be read by then.
+    The records that a damaged share's unread keys supersede are unknown, so its rewrite must fail even if its bytes can
+    be read by then.
     """
     store = shared_store(task.store_url)
     for index, share in enumerate(task.shares):
@@ -62,7 +63,7 @@ def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[Re
 
 
 def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDataError:
-    """The error for a block that cannot be scanned, naming the damaged piece."""
+    """The error for a block that cannot be scanned, with the damaged piece."""
     view = memoryview(block.data)
     for piece, start in zip(block.pieces, block.starts, strict=False):
         try:
@@ -76,7 +77,7 @@ def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDat
 def _key_batch(
     number: int, index: int, share: Share, columns: RecordColumns, now_ms: int
 ) -> pa.RecordBatch:
-    """Rows of the records that have a key; a record without one neither supersedes others nor is superseded."""
+    """Rows of the records that have a key. A record without one neither supersedes others nor is superseded."""
     count = columns.count
     assert columns.keys is not None
     assert columns.tombstones is not None

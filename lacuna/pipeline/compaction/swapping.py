@@ -18,7 +18,7 @@ from lacuna.pipeline.compaction.rewriting import ShareResult, TaskResult
 
 @dataclass(frozen=True, slots=True)
 class PreparedSwap:
-    """The command that swaps `ranges`, in their order; `errors` has the reasons of those that failed, by unit index."""
+    """The command that swaps `ranges`, in their order; `errors` has the reasons of failed ranges, by unit index."""
 
     command: SwapExtents
     ranges: Sequence[PlannedRange]
@@ -26,7 +26,7 @@ class PreparedSwap:
 
 
 def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> PreparedSwap:
-    """Makes the command for the ranges whose shares all succeeded: a range is swapped as a whole or not at all."""
+    """Makes the command for the ranges whose shares all succeeded. A range is swapped completely or not at all."""
     shares = [share for result in results for share in result.shares]
     errors = {share.range_index: share.error for share in reversed(shares) if share.error}
     by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}

@@ -1,4 +1,4 @@
-"""The tasks of a unit, and the outcome of one that failed, wherever they run."""
+"""The tasks of a unit, and the outcome of a failed unit, wherever they run."""
 
 from dataclasses import dataclass
 

@@ -16,7 +16,7 @@ def watch(
     on_outage: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[CompactionReport]:
-    """Runs a compaction again and again and yields each report; pauses `interval` seconds between two runs.
+    """Runs a compaction repeatedly and yields each report, with a pause of `interval` seconds between two runs.
 
     If the control plane is unreachable in a later run, even for so long that the run loses its lease, `on_outage` gets
     the message and the next run begins after the pause. Errors of the first run, and all others, are raised as by

@@ -40,7 +40,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
         self._condition = Condition()
         if self._options.pushdown and self._options.view != PLAN:
-            # Set on the instance, because a session without spark.sql.python.filterPushdown.enabled refuses readers
+            # Set on the instance, because a session without spark.sql.python.filterPushdown.enabled rejects readers
             # whose class defines this method.
             self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
@@ -54,7 +54,7 @@ class BatchReader(DataSourceReader):
 
     @one_message
     def partitions(self) -> list[InputPartition]:
-        """The tasks of the batch. What they read is pinned."""
+        """The tasks of the batch. Their objects are pinned."""
         options = self._options
         with closing(open_metadata(options.location, options.metadata)) as metadata:
             check_store(options.location.store, metadata.cluster_id)
@@ -78,7 +78,7 @@ class BatchReader(DataSourceReader):
         return list(plan_tasks(ranges, division))
 
     def _pin(self, metadata: MetadataSource) -> Hold | None:
-        """Pins what is to be read, and returns the pins if its tasks are to prolong them."""
+        """Pins the objects to read, and returns the pins if the batch's tasks are to extend them."""
         options = self._options
         if options.view == PLAN:  # its tasks read no objects
             pin(metadata, min(HOLD_SECONDS, options.pin))
@@ -90,7 +90,7 @@ class BatchReader(DataSourceReader):
         return Hold(options.location.require_control(), metadata.cluster_id, brief, full)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads a partition, in a task. If there is nothing to read, Spark makes up a partition of its own."""
+        """Reads a partition, in a task. If there is nothing to read, Spark makes up its own partition."""
         if isinstance(partition, ReadTask):
             from lacuna.pipeline.datasource.reading import read_task
 
@@ -105,7 +105,7 @@ class _Pushing:
 
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader
-        #: Spark looks at this to find out whether a reader overrides the method.
+        #: Spark checks this to find out whether a reader overrides the method.
         self.__func__ = DataSourceReader.pushFilters
 
     def __call__(self, filters: list[Filter]) -> list[Filter]:
@@ -113,11 +113,11 @@ class _Pushing:
 
 
 def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> list[ReadRange]:
-    """The ranges that were asked for, cut to the offsets that exist.
+    """The requested ranges, cut to the offsets that exist.
 
     Raises DataLossError or PipelineError if offsets are missing, unless `failOnDataLoss=false`.
     """
-    # Asked before the logs are read, which therefore reach as far.
+    # Requested before the logs are read, which therefore reach at least as far.
     past = None
     if options.as_of_ms is not None:
         past = ends_as_of(metadata, options.selection, options.as_of_ms)
@@ -151,7 +151,9 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
 def _past_ends(
     logs: Logs, firsts: Mapping[TopicPartition, int], past: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, int]:
-    """The ends of then; where a partition begins later, since what was there is gone, there is nothing to read."""
+    """The past ends. If a partition begins later, because its records of that time are gone, there is nothing
+    to read.
+    """
     found = {}
     for partition, log in logs.items():
         end = past.get(log.key)

@@ -1,4 +1,4 @@
-"""Where reading begins and ends, given as in Spark's Kafka source: by edges, offsets or timestamps."""
+"""The bounds of a read, given as in Spark's Kafka source: by edges, offsets or timestamps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from lacuna.pipeline.datasource.options import OptionError, Options
 LATEST: Final = -1
 EARLIEST: Final = -2
 _EDGES: Final = {"latest": LATEST, "earliest": EARLIEST}
-#: What stands beside a topic's partitions, in a position of a stream, for the topic's id.
+#: The key beside a topic's partitions, in a position of a stream, for the topic's id.
 ID: Final = "id"
 _OFFSETS_LOOK: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
@@ -36,7 +36,7 @@ class AtEdge:
 class AtOffsets:
     """A bound at a given offset, or edge, of each partition. It must name all partitions that are read.
 
-    If they were taken from a stream, `topic_ids` says of which topics they are.
+    If the offsets were taken from a stream, `topic_ids` has their topics' ids.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -47,7 +47,7 @@ class AtOffsets:
 class AtTimestamp:
     """A bound at the first record with this time (ms since the epoch) or a later one, in every partition.
 
-    In a partition without such a record, the bound is the end if `is_latest_without`, else it is an error.
+    In a partition without such a record, the bound is the end if `is_latest_without`; otherwise, it is an error.
     """
 
     timestamp: int
@@ -68,8 +68,8 @@ Bound: TypeAlias = AtEdge | AtOffsets | AtTimestamp | AtTimestamps
 def bound_of(options: Options, side: str, default: int) -> Bound:
     """The bound that the options give for `side`, "starting" or "ending"; the edge `default` if they give none.
 
-    If there are several, one time for all partitions wins over times for each, and times win over offsets. Raises
-    OptionError.
+    If there are several, one time for all partitions takes precedence over times for each, and times over offsets.
+    Raises OptionError.
     """
     is_latest_without = side == "ending" or (
         options.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -97,7 +97,7 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
 
 
 def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
-    """Offsets without the topic ids that are among them in a position of a stream, and these ids by topic."""
+    """Returns the offsets of a position of a stream without the topic ids, and these ids by topic."""
     if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
         return given, {}
     ids = {topic: each[ID] for topic, each in given.items() if isinstance(each.get(ID), str)}
@@ -147,7 +147,7 @@ def check_order(first: Bound, end: Bound) -> None:
         return
     if firsts.keys() != ends.keys():
         raise OptionError(
-            f"the starting {what}s name the partitions {names_of(firsts)}, the ending {what}s "
+            f"the starting {what}s name the partitions {names_of(firsts)}, but the ending {what}s "
             f"{names_of(ends)}: name the same partitions in both"
         )
     for partition, number in firsts.items():

@@ -1,4 +1,4 @@
-"""Turns checked blocks of a bucket into Arrow batches, in a task; no payload byte is copied on the way."""
+"""Turns checked blocks of a bucket into Arrow batches, in a task, without copying any payload."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -25,7 +25,7 @@ def arrow_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yields the wanted records of the blocks, with only the columns of `schema`.
 
-    Raises DamagedDataError for a batch that cannot be decoded; with `skip`, that is told instead.
+    Raises DamagedDataError for a batch that cannot be decoded; `skip`, if given, receives the damage instead.
     """
     names = schema.fieldNames()
     shape = _Shape(task, arrow_schema(schema))
@@ -78,7 +78,7 @@ class _Shape:
                 return self._timestamps(columns, field.type)
 
     def _constant(self, value: Any, count: int) -> pa.Array:
-        """An array with `count` times the value; reuses an earlier one if that is long enough."""
+        """An array with `count` times the value. Reuses an earlier one if it is long enough."""
         known = self._constants.get(str(value.type))
         if known is None or len(known) < count:
             known = self._constants[str(value.type)] = pa.repeat(value, count)

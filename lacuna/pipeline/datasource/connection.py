@@ -37,7 +37,7 @@ class Connection:
         self._metadata: MetadataSource | None = None
 
     def use(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """Calls `work` with the metadata and returns its result; repeats it if the connection is lost.
+        """Calls `work` with the metadata and returns its result. Repeats it if the connection is lost.
 
         Raises ControlPlaneUnavailable: at once if there was no connection and none can be opened, otherwise after
         `patience` seconds.

@@ -1,4 +1,4 @@
-"""Makes Spark show only the message of our own errors, without a traceback."""
+"""Makes Spark show only the message of Lacuna's own errors, without a traceback."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ EXPLAINED: Final = (
 
 
 def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorates a method that Spark calls in a Python process: of errors in EXPLAINED, only the message is shown."""
+    """Decorates a method that Spark calls in a Python process. Only the message is shown of errors in EXPLAINED."""
 
     @wraps(function)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down: narrows the partitions, offsets and timestamps to read by them."""
+"""Narrows the partitions, offsets and timestamps to read by the filters that Spark pushes down."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -59,7 +59,9 @@ class Condition:
         return all(_is_met(each, partition._asdict()) for each in self.partitions)
 
     def and_(self, given: Filter) -> tuple["Condition", bool]:
-        """The condition with one more filter, and whether it covers that fully, so that Spark need not apply it."""
+        """The condition with one more filter, and whether it covers that completely, so that Spark need not
+        apply it.
+        """
         if isinstance(given, IsNotNull):
             return self, given.attribute[0] in _NEVER_NULL
         column = _column_of(given)
@@ -112,9 +114,9 @@ def _is_met(given: Filter, row: Mapping[str, Any]) -> bool:
 
 
 def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
-    """The range (least, greatest, whether the range says it all) that a filter allows; None if it has no bounds.
+    """The range (least, greatest, whether it is exact) that a filter allows; None if it has no bounds.
 
-    The column's values are `scale` times our numbers.
+    The column's values are `scale` times Lacuna's numbers.
     """
     if isinstance(given, In):
         numbers = [_number(each) for each in given.value]

@@ -1,4 +1,4 @@
-"""How much each trigger reads: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay."""
+"""The amount that each trigger reads: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay."""
 
 from collections.abc import Mapping
 from math import ceil, floor
@@ -13,7 +13,7 @@ Offsets = Mapping[TopicPartition, int]
 def limited(
     logs: Logs, firsts: Offsets, latest: Offsets, count: int, *, is_committed: bool
 ) -> dict[TopicPartition, int]:
-    """The end offsets of a batch of `count` offsets, shared out in proportion to what each partition has to read.
+    """The end offsets of a batch of `count` offsets, divided in proportion to what each partition has to read.
 
     Only offsets in extents count; holes cost nothing. A partition that has something to read gets at least one offset.
     """

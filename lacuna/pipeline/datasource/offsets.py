@@ -1,4 +1,4 @@
-"""Resolves what the user asked for: which partitions to read, from which offset to which."""
+"""Resolves the user's selection: the partitions to read, and their first and end offsets."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -80,7 +80,7 @@ def selected_logs(
 ) -> Logs:
     """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
 
-    A topic that is deleted meanwhile is treated as deleted before. Raises as `selected` does.
+    A topic that is deleted in the meantime counts as deleted before. Raises as `selected` does.
     """
     keys = _among(selected(metadata, selection, may_miss=may_miss), among)
     while True:
@@ -96,7 +96,7 @@ def selected_logs(
 def ends_as_of(
     metadata: MetadataSource, selection: Selection, at_ms: int
 ) -> dict[PartitionKey, int]:
-    """Where the selected partitions ended for read_committed consumers at a time, or at the last known before it.
+    """The ends of the selected partitions for read_committed consumers at a time, or at the last known time before it.
 
     Raises PipelineError if that is not known, and as `selected` does.
     """
@@ -107,7 +107,7 @@ def ends_as_of(
         raise PipelineError(f"option asOf: {not_known(names, past.known_from_ms)}")
     if past.as_of_ms // 1000 < at_ms // 1000:
         _log.warning(
-            "asOf: reads the records of %s, the last time that is known", show_time(past.as_of_ms)
+            "asOf: reading the records of %s, the last known time", show_time(past.as_of_ms)
         )
     return {key: then.end_offset for key, then in past.partitions.items()}
 
@@ -144,7 +144,7 @@ class Resolver:
         """The offset of the bound in every partition.
 
         Raises PipelineError if `bound` names other partitions than those that are read, or if it is a time after the
-        last record and has no fallback.
+        last record without a fallback.
         """
         match bound:
             case AtEdge(edge):
@@ -180,8 +180,8 @@ class Resolver:
         for log in self._logs.values():
             if not position.is_of(log):
                 raise DataLossError(
-                    f"the offsets that were given for {log.topic} are of an earlier topic of this name, which was "
-                    "deleted: its records are gone; give other offsets"
+                    f"the offsets given for {log.topic} belong to an earlier topic of this name, "
+                    "which was deleted with its records: give other offsets"
                 )
 
     def _at_time(self, partition: TopicPartition, timestamp: int, is_latest_without: bool) -> int:
@@ -196,7 +196,7 @@ class Resolver:
         )
 
     def _first_since(self, partition: TopicPartition, timestamp: int) -> int | None:
-        """The first offset with this time or a later one, or None; usually reads a single extent."""
+        """The first offset with this time or a later one, or None. It usually reads a single extent."""
         log, end = self._logs[partition], self.latest(partition)
         bucket = self._bucket
         skip = warn_of if bucket.is_tolerant else None

@@ -25,8 +25,8 @@ LOCATION_OPTIONS: Final = (
 )
 #: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
-#: What Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when the table
-#: is created, and none of them when it is read or written.
+#: The prefix that Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when
+#: the table is created, and none of them when it is read or written.
 _OF_TABLE: Final = "option."
 _PROVIDER: Final = "provider"
 _TABLES_LOSE_OPTIONS: Final = (
@@ -38,18 +38,18 @@ _DURATION: Final = re.compile(r"([0-9]{1,12})\s*([a-z]*)")
 #: At most 18 digits, to fit into 64 bits in the JVM and the control plane.
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
-#: What to do instead of an option of Spark's Kafka source and sink that means nothing here. A name that ends in a dot
-#: stands for all names with that prefix; the first match counts.
+#: The alternative to an option of Spark's Kafka source and sink that has no meaning here. A name that ends in a dot
+#: stands for all names with that prefix; the first match applies.
 _OF_KAFKA: Final = {
     "kafka.bootstrap.servers": "Lacuna reads the bucket directly, without brokers: name the cluster "
     "with data=FOLDER of a running `lacuna up`, or with control=HOST:PORT "
     "and store=URL",
     "kafka.isolation.level": "use isolation=read_committed or isolation=read_uncommitted",
     "kafka.auto.offset.reset": "use startingOffsets=earliest or startingOffsets=latest",
-    "kafka.group.id": "there is no consumer group, Spark keeps the offsets: leave it out",
+    "kafka.group.id": "there is no consumer group, because Spark keeps the offsets: leave it out",
     "kafka.transactional.id": "the sink sets its own: leave it out",
     "kafka.": "it configures a Kafka client, which Lacuna does not use: leave it out",
-    "groupidprefix": "there is no consumer group, Spark keeps the offsets: leave it out",
+    "groupidprefix": "there is no consumer group, because Spark keeps the offsets: leave it out",
     "kafkaconsumer.": "there is no consumer to configure: leave it out",
     "fetchoffset.": "the control plane's client retries by itself: leave it out",
 }
@@ -107,7 +107,7 @@ class Options:
         return int(found[1]) * _UNITS[found[2]]
 
     def past_ms(self, name: str) -> int | None:
-        """A time that has passed, in milliseconds since 1970, or None if it was not given."""
+        """A past time in milliseconds since 1970, or None if it was not given."""
         value = self.text(name)
         if value is None:
             return None
@@ -129,7 +129,7 @@ class Options:
     def check_names(self, known: Collection[str], hints: Mapping[str, str] | None = None) -> None:
         """Raises one OptionError for all given options that are neither `known` nor Spark's own.
 
-        `hints` says what to do instead of some of them.
+        `hints` gives alternatives to some of them.
         """
         if _PROVIDER in self._given or any(name.startswith(_OF_TABLE) for name in self._given):
             raise OptionError(_TABLES_LOSE_OPTIONS)
@@ -146,7 +146,7 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster that the options in `LOCATION_OPTIONS` name, or else the environment.
+        """The cluster named by the options in `LOCATION_OPTIONS`, or otherwise by the environment.
 
         Raises PipelineError.
         """
@@ -165,7 +165,7 @@ class Options:
             raise PipelineError(f"{error}{self.where_none()}") from None
 
     def where_none(self) -> str:
-        """The end of a message about a missing option: a hint that Spark may have lost all options, else ""."""
+        """The end of a message about a missing option: a hint that Spark may have lost all options, otherwise ""."""
         return "" if self._given else f". In SQL, {_TABLES_LOSE_OPTIONS}"
 
 

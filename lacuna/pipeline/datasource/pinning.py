@@ -16,17 +16,17 @@ from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.holding import HOLD_SECONDS
 from lacuna.pipeline.metadata import MetadataSource
 
-#: How often a worker prolongs the pin of a batch that it reads, in seconds.
+#: How often a worker extends the pin of a batch that it reads, in seconds.
 _EVERY: Final = HOLD_SECONDS / 5
 _MAX_KNOWN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The pins of a batch: `brief`, which its tasks prolong, and `full`, for tasks that cannot.
+    """The pins of a batch: `brief`, which its tasks extend, and `full`, for tasks that cannot.
 
-    Tasks that reach the control plane end the full one, so that the batch holds objects until HOLD_SECONDS after its
-    last task, and not for an hour if its driver was killed.
+    Tasks that reach the control plane end the full one. So the batch holds objects until HOLD_SECONDS after its last
+    task, rather than for an hour if its driver was killed.
     """
 
     place: ControlPlace
@@ -35,7 +35,7 @@ class Hold:
     full: int
 
     def prolong(self) -> None:
-        """Prolongs the brief pin and, if it has not ended before, ends the full one.
+        """Extends the brief pin and, if it has not ended before, ends the full one.
 
         Raises ControlPlaneUnavailable, CommandRefused, UserError.
         """
@@ -51,19 +51,19 @@ class Hold:
 def pin(metadata: MetadataSource, seconds: float) -> int | None:
     """Keeps everything that is live now for this many seconds, and returns the pin's id, or None if there is no pin.
 
-    Call it before the logs are read. With metadata from the bucket there is no pin: replaced objects then stay for the
-    cluster's grace period only.
+    Call it before the logs are read. With metadata from the bucket, there is no pin, so replaced objects only stay for
+    the cluster's grace period.
     """
     if not isinstance(metadata, ControlPlane) or seconds <= 0:
         return None
     command = Command(pin_reads=PinReads(duration_ms=int(seconds * 1000)))
     reply = metadata.call(command).reads_pinned
-    check(reply.error_code, "pinning what is to be read")
+    check(reply.error_code, "pinning the objects to read")
     return reply.pin_id
 
 
 def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> bool:
-    """Keeps a pin for this many seconds from now. Returns False if it has ended already."""
+    """Keeps a pin for this many seconds from now. Returns False if it has already ended."""
     if not isinstance(metadata, ControlPlane):
         return False
     renewed = PinReads(duration_ms=int(seconds * 1000), pin_id=pin_id)
@@ -79,9 +79,9 @@ def unpin(metadata: MetadataSource, pin_id: int) -> None:
 
 @contextmanager
 def held(hold: Hold | None) -> Iterator[None]:
-    """Prolongs the pins of a batch while the block, one of its tasks, reads. The block does not wait for that.
+    """Extends the pins of a batch while the block, one of its tasks, reads. The block does not wait for that.
 
-    A worker that reads one short task after another prolongs as often as one that reads a single long one.
+    A worker that reads short tasks one after another extends them as often as one that reads a single long task.
     """
     if hold is None:
         yield
@@ -94,7 +94,7 @@ def held(hold: Hold | None) -> Iterator[None]:
         end.set()
 
 
-#: When this process last prolonged the latest holds (monotonic, in seconds).
+#: When this process last extended the latest holds (monotonic, in seconds).
 _prolonged: Final[dict[Hold, float]] = {}
 
 

@@ -1,4 +1,4 @@
-"""The view `plan`: what a reader gets from each range of offsets, and which ranges are missing."""
+"""The view `plan`: the fates of ranges of offsets for a reader, and the missing ranges."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class ViewTask(InputPartition):
 
 
 def view_tasks(ranges: Iterable[ReadRange], *, is_committed: bool) -> list[ViewTask]:
-    """One task for each range. If a range ends where readers stop, its rows go on to the high watermark."""
+    """One task for each range. If a range ends where readers stop, its rows continue to the high watermark."""
     return [ViewTask(tuple(plan_rows(each, is_committed=is_committed))) for each in ranges]
 
 

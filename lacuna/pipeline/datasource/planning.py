@@ -112,7 +112,7 @@ class Division:
 
 
 def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool) -> int:
-    """How many of the offsets from `first` to `end` (exclusive) are in extents that are read."""
+    """The number of offsets from `first` to `end` (exclusive) in extents that are read."""
     extents = log.extents
     total = 0
     for start, stop in log.slices(first, end, is_committed=is_committed):
@@ -168,11 +168,11 @@ def _recent_slices(
 
 
 def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask]:
-    """Makes tasks for the ranges; those of one partition are in order of offset.
+    """Makes tasks for the ranges. Those of one partition are in order of offset.
 
-    Tasks are of at most about TARGET_BYTES, cut between extents, if no more are asked for. Otherwise they are cut by
-    offsets, as in Spark's Kafka source: those of a part are of equal size, and larger parts have more of them. A range
-    with nothing to read has no task.
+    If no particular number is requested, tasks have at most about TARGET_BYTES and are cut between extents. Otherwise,
+    they are cut by offsets, as in Spark's Kafka source: those of a part are of equal size, and larger parts have more
+    of them. A range with nothing to read has no task.
     """
     found = [
         (read_range, pieces_of(read_range, division.condition, is_committed=division.is_committed))
@@ -195,7 +195,7 @@ def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask
 
 
 def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> list[int]:
-    """Into how many tasks to divide parts of so many offsets.
+    """The numbers of tasks for parts with these offset counts.
 
     Each task has at most `most` offsets, and there are at least `least` tasks, or as many as there are offsets.
     """
@@ -203,7 +203,7 @@ def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> l
     if least is None or sum(counts) >= least:
         return counts
     least = min(least, sum(sizes))
-    # Parts of less than one and a half tasks are left whole, and the others share the rest of the tasks.
+    # Parts of less than one and a half tasks stay whole, and the others share the remaining tasks.
     is_large = [2 * size * least >= 3 * sum(sizes) for size in sizes]
     large = sum(compress(sizes, is_large))
     shared = least - is_large.count(False)

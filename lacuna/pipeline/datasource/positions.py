@@ -1,4 +1,4 @@
-"""How far a stream has read, as its checkpoint keeps it."""
+"""The progress of a stream, as its checkpoint keeps it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ from lacuna.pipeline.extents import PartitionLog
 class Position:
     """The next offset to read of each partition, and the ids of their topics.
 
-    A topic that is deleted and created again has another id. An id that is missing, as in offsets that a user wrote,
-    stands for any topic of that name.
+    A topic that is deleted and created again has another id. A missing id, as in offsets written by a user, stands for
+    any topic of that name.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Position:
     def in_logs(
         cls, offsets: Mapping[TopicPartition, int], logs: Iterable[PartitionLog]
     ) -> "Position":
-        """These offsets, in the topics that have these logs."""
+        """These offsets, in the topics of these logs."""
         names = {partition.topic for partition in offsets}
         return cls(
             offsets, {log.topic: show_id(log.topic_id) for log in logs if log.topic in names}
@@ -56,7 +56,7 @@ class Position:
         return found
 
     def is_of(self, log: PartitionLog) -> bool:
-        """Whether the log's topic is the one that the position is of."""
+        """Whether the position belongs to the log's topic."""
         return self.topic_ids.get(log.topic) in (None, show_id(log.topic_id))
 
     def without(self, topics: Iterable[str]) -> "Position":

@@ -1,4 +1,4 @@
-"""Computes from its progress how far a streaming query is behind."""
+"""Computes from a streaming query's progress how far it is behind."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The options of a reader: those of Spark's Kafka source, and ours."""
+"""The options of a reader: those of Spark's Kafka source, and Lacuna's."""
 
 import logging
 import re
@@ -88,7 +88,7 @@ Selection: TypeAlias = Topics | Partitions
 class ReadOptions:
     """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
 
-    At `as_of_ms`, if it is given, is what a batch shows: a read_committed consumer could see it then.
+    With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time.
 
     With `pushdown`, the filters of a query narrow what is read.
     """
@@ -176,7 +176,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         if text:
             with warnings.catch_warnings():
-                # The warning is about syntax of Java's patterns that Python may adopt, such as [a-z&&[^b]].
+                # The warning concerns syntax of Java's patterns that Python may adopt, such as [a-z&&[^b]].
                 warnings.simplefilter("error", FutureWarning)
                 return re.compile(text)
     except (re.error, FutureWarning) as error:
@@ -209,7 +209,8 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
             )
     if _AS_OF in options:
         raise OptionError(
-            f"option {_AS_OF}: a stream shows what comes, not a past time; read a batch with spark.read"
+            f"option {_AS_OF}: a stream shows new records, not a past time; read a batch with "
+            "spark.read"
         )
     if found.view == PLAN:
         raise OptionError("option view=plan: only a batch has a plan: use spark.read")
@@ -243,11 +244,12 @@ def _check_as_of(options: Options, found: ReadOptions) -> None:
     for name in _ENDING:
         if name in options:
             raise OptionError(
-                f"options {_AS_OF} and {name}: both say where to end; give one of the two"
+                f"options {_AS_OF} and {name}: both set the end; give only one of them"
             )
     if not found.is_committed:
         raise OptionError(
-            f"option {_AS_OF}: it shows what a read_committed consumer could see; leave out isolation"
+            f"option {_AS_OF}: it always shows what a read_committed consumer could see; leave "
+            "out isolation"
         )
 
 

@@ -66,11 +66,12 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
         if field.name not in ours:
             hint = "; set includeHeaders=true" if field.name == HEADERS_COLUMN.name else ""
             raise OptionError(
-                f"the schema has a column {field.name!r}, the source has {', '.join(ours)}{hint}"
+                f"the schema has a column {field.name!r}, but the source has "
+                f"{', '.join(ours)}{hint}"
             )
         if field.dataType != ours[field.name]:
             raise OptionError(
-                f"column {field.name!r} is {ours[field.name].simpleString()}, the schema says "
+                f"column {field.name!r} is {ours[field.name].simpleString()}, but the schema says "
                 f"{field.dataType.simpleString()}"
             )
     if not schema.fields:

@@ -38,13 +38,13 @@ class LacunaDataSource(DataSource):
 
     @one_message
     def reader(self, schema: StructType) -> "DataSourceReader":
-        """The reader of a batch. `schema` may have some of the columns, in any order: only those are decoded."""
+        """The reader of a batch. `schema` may have some of the columns, in any order; only those are decoded."""
         from lacuna.pipeline.datasource.batch import BatchReader
 
         return BatchReader(Options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 - Spark's
-        """The reader of a stream. It checks its options only when it is first used: Spark hides errors raised here."""
+        """The reader of a stream. It checks its options on first use, because Spark hides errors raised here."""
         from lacuna.pipeline.datasource.spark_api import stream_reader
         from lacuna.pipeline.datasource.stream import StreamReader
 

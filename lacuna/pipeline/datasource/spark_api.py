@@ -1,6 +1,6 @@
-"""PySpark's data source API as of 4.2, for 4.0 and 4.1 too: what a version lacks has a stand-in here.
+"""PySpark's data source API as of 4.2, for 4.0 and 4.1 too: this module has stand-ins for what a version lacks.
 
-No other module depends on the version. docs/spark.md lists what each version can do.
+No other module depends on the version. docs/spark.md lists the capabilities of each version.
 """
 
 import inspect
@@ -57,7 +57,7 @@ HAS_FILTERS: Final = hasattr(_datasource, "Filter")
 #: Since 4.2, Spark passes the start and the limit of a stream's batch to its reader.
 HAS_LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
 #: Spark up to 4.3 keeps one plan for all uses of a DataFrame, so that with pushed filters one use gets the rows of
-#: another. Since it also pushes limits down, it keeps a plan for each use.
+#: another. Versions that also push limits down keep a plan for each use.
 IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
 _HAS_STREAM_ARROW: Final = hasattr(_datasource, "DataSourceStreamArrowWriter")
 
@@ -96,10 +96,10 @@ if TYPE_CHECKING or HAS_LIMITS:
 else:
 
     class ReadLimit:
-        """How much a batch may read."""
+        """The amount that a batch may read."""
 
     class ReadAllAvailable(ReadLimit):
-        """Everything: the only limit there is, because options that need others are refused."""
+        """Everything: the only limit available here, because options that need others are rejected."""
 
     ReadMaxRows = ReadMinRows = type("NeverUsed", (ReadLimit,), {})
     SupportsTriggerAvailableNow = object
@@ -109,7 +109,7 @@ if TYPE_CHECKING or _HAS_STREAM_ARROW:
 else:
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-        """A stream's writer of Arrow batches: 4.0 recognizes it by the class for batches."""
+        """A stream's writer of Arrow batches; 4.0 recognizes it by the class for batches."""
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -120,21 +120,21 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def stream_reader(reader: DataSourceStreamReader) -> DataSourceStreamReader:
-    """The reader as this version of Spark calls it."""
+    """The reader in the form that this version of Spark calls."""
     return reader if HAS_LIMITS else UnlimitedReader(reader)
 
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedReader(DataSourceStreamReader):
-    """A reader for 4.0 and 4.1, which ask for the latest offsets without saying where the query is.
+    """A reader for 4.0 and 4.1, which request the latest offsets without the query's position.
 
-    What the reader checks against the start of a batch is therefore checked when the batch is planned.
+    Checks against the start of a batch therefore happen when the batch is planned.
     """
 
     reader: DataSourceStreamReader
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The offsets at which a new query begins. Spark asks for them after the latest ones."""
+        """The offsets at which a new query begins. Spark requests them after the latest ones."""
         return self.reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
@@ -142,7 +142,7 @@ class UnlimitedReader(DataSourceStreamReader):
         return self.reader.latestOffset({}, ReadAllAvailable())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a batch. Raises the errors that the start of the batch gives."""
+        """The tasks of a batch. Raises the errors caused by the start of the batch."""
         self.reader.latestOffset(start, ReadAllAvailable())
         return list(self.reader.partitions(start, end))
 

@@ -44,7 +44,7 @@ Offsets = Mapping[TopicPartition, int]
 #: A position as Spark keeps it in a checkpoint.
 Json = dict[str, dict[str, Any]]
 
-#: For how many seconds a pin is held at a time. The query prolongs it while it runs, so a query that was killed holds
+#: How many seconds a pin is held at a time. The query extends it while it runs, so a query that was killed holds
 #: nothing for long.
 PIN_SECONDS: Final = 120.0
 #: The most pins of unfinished batches to keep; there are more only if Spark plans a batch repeatedly.
@@ -60,16 +60,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._given = options
         self._schema = schema
-        #: Where a new query begins. It is kept because Spark asks more than once, while the log moves on.
+        #: The start of a new query. It is kept because Spark asks more than once, while the log moves on.
         self._initial: Position | None = None
-        self._has_begun = False  # whether latestOffset was asked
+        self._has_begun = False  # whether latestOffset was called
         self._latest = Position()
         self._is_available_now = False
         #: The offsets up to which trigger(availableNow=True) reads.
         self._target: Position | None = None
-        #: The pins of unfinished batches, and until when (monotonic, in seconds) each is prolonged.
+        #: The pins of unfinished batches, and until when (monotonic, in seconds) each is extended.
         self._pins: list[tuple[int, float]] = []
-        #: Ends the thread that prolongs them. It is made with the first pin: before that, Spark pickles the reader.
+        #: Ends the thread that extends them. It is created with the first pin, because Spark pickles the reader before
+        #: that.
         self._end: threading.Event | None = None
 
     @cached_property
@@ -137,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """The tasks of a batch. What they read is pinned until the batch is committed."""
+        """The tasks of a batch. Their objects are pinned until the batch is committed."""
         if start == end or self._is_at_start():
             return []
         options = self._options
@@ -171,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._unpin(0)
 
     def prolong_pins(self) -> None:
-        """Prolongs the pins of unfinished batches that are not older than the option `pin`."""
+        """Extends the pins of unfinished batches that are not older than the option `pin`."""
         seconds = min(PIN_SECONDS, self._options.pin)
         for pin_id, until in list(self._pins):
             if time.monotonic() < until:
@@ -207,13 +208,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection.use(look)
 
     def _continued(self, begin: Position, logs: Logs) -> Position:
-        """The position without topics that were created anew since: what follows in them is read from the beginning.
+        """The position without topics that were recreated since, whose records are read from the beginning.
 
         Raises DataLossError if there are any, unless `failOnDataLoss=false`.
         """
         anew = {log.topic for log in logs.values() if not begin.is_of(log)}
         for topic in sorted(anew):
-            self._report(f"topic {topic} was deleted and created anew since the query has read it")
+            self._report(f"topic {topic} was deleted and recreated since the query read it")
         return begin.without(anew)
 
     def _ends(self, begin: Position, logs: Logs) -> Position:
@@ -307,7 +308,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _first_of(begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
     """The offset at which a batch that ends at `end` begins: the log start if the partition is new.
 
-    It is never above the end, which lies before what the query has read if the cluster has lost its newest records.
+    It is never above the end, which precedes the query's position if the cluster has lost its newest records.
     """
     return min(begin.get(partition, log.log_start_offset), end)
 

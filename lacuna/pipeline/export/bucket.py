@@ -33,7 +33,7 @@ _PATIENCE_BEATS: Final = 4
 class BucketDestination:
     """A `Destination` under a prefix of a bucket."""
 
-    #: Seconds between two renewals of a running export's lock; whoever finds a lock watches it for four of them.
+    #: Seconds between two renewals of a running export's lock. An export that finds a lock watches it for four of them.
     beat_seconds = 5.0
 
     def __init__(self, url: str) -> None:
@@ -54,7 +54,7 @@ class BucketDestination:
 
     @property
     def files(self) -> pafs.FileSystem:
-        """pyarrow's view of the service. It is made at its first use, and so after any fork of a worker."""
+        """pyarrow's view of the service. It is created on first use, and so after any fork of a worker."""
         if self._files is None:
             self._files = self._others.arrow(self._options)
         return self._files
@@ -120,10 +120,10 @@ class BucketDestination:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Holds a lock for the block; takes it over from an export that has stopped renewing it.
+        """Holds a lock for the block. Takes it over from an export that has stopped renewing it.
 
-        If that export is alive after all, the log of runs refuses it: this lock only keeps two exports from doing the
-        same work. Raises ExportRunningError if another export holds the lock.
+        If that export is still alive, the log of runs rejects it; this lock only keeps two exports from doing the same
+        work. Raises ExportRunningError if another export holds the lock.
         """
         self._wait_for_death(name)
         owner = uuid.uuid4().hex

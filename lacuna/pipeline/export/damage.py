@@ -1,4 +1,4 @@
-"""Damage that `lacuna verify` has confirmed, and what a run leaves out because of it."""
+"""Damage that `lacuna verify` has confirmed, and the data that a run leaves out because of it."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from lacuna.pipeline.errors import PipelineError
 
 
 class Hit(NamedTuple):
-    """Offsets [first, end) of a partition that a finding of `kind` is about."""
+    """Offsets [first, end) of a partition that a finding of `kind` affects."""
 
     topic: str
     partition: int
@@ -21,7 +21,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Offsets [first, end) that a run left out, of the object `key`; `kind` is what verify calls its damage."""
+    """Offsets [first, end) that a run left out, of the object `key`; `kind` is verify's name for the damage."""
 
     partition: int
     first_offset: int
@@ -39,7 +39,7 @@ class ConfirmedDamage:
 
     @classmethod
     def of_report(cls, path: Path) -> "ConfirmedDamage":
-        """Reads a report. Raises PipelineError if the file cannot be read or is none."""
+        """Reads a report. Raises PipelineError if the file cannot be read or is not a report."""
         try:
             report = json.loads(path.read_text())
             found: dict[str, tuple[Hit, ...]] = {}
@@ -52,11 +52,11 @@ class ConfirmedDamage:
             raise PipelineError(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(
-                f"{path} is not a report of `lacuna verify` as JSON: write one with its option --json"
+                f"{path} is not a JSON report of `lacuna verify`: write one with its option --json"
             ) from error
 
     def kind_of(self, key: str, topic: str, partition: int, first: int, end: int) -> str | None:
-        """What the damage to these offsets [first, end) in an object is called; None if the report does not have it."""
+        """The kind of damage to these offsets [first, end) in an object; None if the report does not have it."""
         hits = sorted(
             hit
             for hit in self.hits.get(key, ())

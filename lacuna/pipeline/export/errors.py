@@ -4,7 +4,7 @@ from lacuna.pipeline.errors import PipelineError
 
 
 class DestinationError(PipelineError):
-    """The destination is missing, cannot be written to, or holds something else."""
+    """The destination is missing, cannot be written to, or holds other data."""
 
 
 class NameTakenError(DestinationError):

@@ -1,4 +1,4 @@
-"""Writes rows to Parquet files, divided by time; bounds the size of files and the memory of all open ones together."""
+"""Writes rows to Parquet files, divided by time. Bounds the size of files and the total memory of open ones."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from lacuna.pipeline.export.runs import ExportedFile
 #: The most bytes of rows that wait in memory to become row groups, over all open files of a writer.
 ROW_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 128 << 20
-#: The most files that a writer has open; to open another, it finishes the one that has gone longest without a row.
+#: The most files that a writer has open. To open another, it finishes the one that has gone longest without a row.
 OPEN_FILES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """Where and how a task writes files.
+    """The place and form of a task's files.
 
     `staged` is the folder of the unfinished files, `final` the folder in which readers will see them. `row_bytes`
     bounds the rows waiting in memory, `file_bytes` roughly the size of a file.
@@ -56,7 +56,7 @@ class _Open:
 
 
 class FileWriter:
-    """Writes the files of one slice of a partition; its rows must come in the order of their offsets.
+    """Writes the files of one slice of a partition. Its rows must come in the order of their offsets.
 
     End it with `finish`, or with `abandon`, after which the staged files are useless.
     """
@@ -85,7 +85,7 @@ class FileWriter:
             self._write(max(self._open.values(), key=lambda file: file.waiting_bytes))
 
     def finish(self) -> list[ExportedFile]:
-        """Finishes all files, and returns the files that were written. Raises DestinationError."""
+        """Finishes all files, and returns them. Raises DestinationError."""
         while self._open:
             self._close(next(iter(self._open.values())))
         return self._finished

@@ -123,7 +123,7 @@ class FolderDestination:
                 (self.root / name).unlink(missing_ok=True)
 
     def delete_folder(self, prefix: str) -> None:
-        # An abandoned attempt may still be writing there; the next run deletes what it leaves.
+        # An abandoned attempt may still be writing there. The next run deletes its files.
         shutil.rmtree(self.root / prefix, ignore_errors=True)
 
     @contextmanager
@@ -155,6 +155,6 @@ def _errors(path: Path) -> Iterator[None]:
 def _check_size(path: Path, size: int) -> None:
     if not path.exists() or path.stat().st_size != size:
         raise DestinationError(
-            f"{path} is not the file of {size} bytes that was exported: another program writes or "
-            "deletes there; this export stopped: restore it, or export to another place"
+            f"{path} is not the exported file of {size} bytes, because another program writes or "
+            "deletes there; this export stopped: restore the file, or export to another place"
         )

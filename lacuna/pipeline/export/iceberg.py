@@ -67,7 +67,7 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
         after = found.commit(prepared, schema, paths, committed.positions)
         with suppress(
             ExportRunningError
-        ):  # the table knows; who took over will find the offsets taken
+        ):  # the table has the offsets; an export that took over finds them taken
             log.append(replace(committed, sequence=begun.sequence + 1))
             _delete_leftovers(destination, log, after, begun.token)
             log.prune()
@@ -102,7 +102,7 @@ def _begin(
 def _write(
     export: Export, destination: Destination, begun: RunRecord, logs: Sequence[PartitionLog]
 ) -> tuple[RunRecord, int]:
-    """Writes all data files, durably and to their final places, where no reader looks before the snapshot.
+    """Writes all data files, durably and to their final places, which no reader accesses before the snapshot.
 
     Returns the record of the prepared run, and the number of records that did not match their schema.
     """
@@ -155,7 +155,9 @@ def _delete_lost_attempts(destination: Destination, token: str, known: set[str])
 
 
 def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: str) -> None:
-    """Deletes files of runs that died. Only safe once our own snapshot (token `own`) is in, which refuses theirs."""
+    """Deletes files of runs that died. Only safe once this run's snapshot (token `own`) exists, which rejects
+    theirs.
+    """
     for record in log.unfinished():
         if record.token != own and not has_files_of(table, record.token):
             for folder in _folders(record.token).values():

@@ -34,10 +34,10 @@ FORMATS: Final = (PARQUET, ICEBERG)
 class ExportSettings:
     """The settings of an export.
 
-    `to` is the URL of the destination; for Iceberg, that of the warehouse. `catalog` are pyiceberg's properties of the
-    catalog named `catalog_name`, and `tables` names the tables of topics that do not have the topic's name. `layouts`
-    are (pattern, layout) pairs. `file_bytes` is the approximate size of a file, `task_bytes` roughly how many stored
-    bytes a task reads. What `damage` has is left out if it cannot be read.
+    `to` is the URL of the destination; for Iceberg, that of the warehouse. `catalog` has pyiceberg's properties of the
+    catalog named `catalog_name`, and `tables` the names of tables that differ from their topic's name. `layouts` are
+    (pattern, layout) pairs. `file_bytes` is the approximate size of a file, and `task_bytes` that of the stored bytes
+    that a task reads. Data in `damage` is left out if it cannot be read.
     """
 
     to: str
@@ -56,20 +56,22 @@ class ExportSettings:
     tables: Mapping[str, str] = field(default_factory=dict)
 
     def layout_of(self, topic: str) -> Layout:
-        """The layout of a topic: that of the first pattern which matches it, else the one for all topics."""
+        """The layout of a topic: that of the first matching pattern, otherwise the one for all topics."""
         for pattern, layout in self.layouts:
             if fnmatchcase(topic, pattern):
                 return layout
         return self.layout
 
     def table_of(self, topic: str) -> tuple[str, str]:
-        """The identifier of a topic's table. Dots divide namespaces, so one in a topic's name becomes an underscore."""
+        """The identifier of a topic's table. Dots separate namespaces, so a dot in a topic's name becomes an
+        underscore.
+        """
         return self.namespace, self.tables.get(topic) or topic.replace(".", "_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A running export: what runs its tasks, its control plane, store (a URL), settings and progress display."""
+    """A running export: the runner of its tasks, its control plane, store (a URL), settings and progress display."""
 
     workers: Workers
     control: ControlPlane
@@ -85,7 +87,7 @@ class Export:
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
         """Runs the tasks and returns their results.
 
-        If a task fails, raises its error, or Spark's around it, after waiting for the other tasks to end.
+        If a task fails, waits for the other tasks to end, and raises its error, or Spark's around it.
         """
         results: dict[int, TaskResult] = {}
 
@@ -105,7 +107,7 @@ class Export:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text is a shell pattern and not a topic's name, which has none of these characters."""
+    """Whether a text is a shell pattern rather than a topic's name, which has none of these characters."""
     return any(character in text for character in "*?[")
 
 
@@ -123,7 +125,8 @@ def find_topic(control: ControlPlane, name: str) -> Topic:
 def reading_under(hold: ReadHold) -> Iterator[None]:
     """Raises StaleMetadataError if the block fails with a DataLossError because the hold was lost.
 
-    The missing objects are then no data loss: they were collected after the pin ended, and the next run plans anew.
+    The missing objects are then no data loss: they were collected after the pin ended, and the next run makes a new
+    plan.
     """
     try:
         yield

@@ -55,12 +55,12 @@ class Layout:
         reserved = {*names, *_FOLDERS}
         for name in names:
             if name not in reserved:
-                raise DestinationError(f"two columns would be called {name!r}: leave --flatten out")
+                raise DestinationError(f"two columns would be called {name!r}: leave out --flatten")
             reserved.discard(name)
         return pa.schema(fields)
 
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
-        """The columns that a key or value becomes; `name` is "key" or "value".
+        """The columns of a key or value; `name` is "key" or "value".
 
         Flattened fields of a key are prefixed with `key_`, and those of a value with `value_` if their name is taken.
         """

@@ -1,4 +1,4 @@
-"""Opens the destination that a URL or a folder names."""
+"""Opens the destination at a URL or folder."""
 
 from functools import lru_cache
 from pathlib import Path

@@ -69,8 +69,8 @@ def export_to_parquet(export: Export, topic_name: str) -> TopicReport:
 def _check_unused(destination: Destination, topic: str) -> None:
     if destination.names(f"topic={topic}"):
         raise DestinationError(
-            f"{destination.uri('')} has files of {topic}, but no record of their export in _lacuna: "
-            "export to another place, or delete these"
+            f"{destination.uri('')} has files of {topic}, but no record of their export in "
+            "_lacuna: export to another place, or delete these files"
         )
 
 
@@ -132,7 +132,7 @@ def _prepare(
 
 
 def _publish(destination: Destination, log: RunLog, prepared: RunRecord) -> RunRecord:
-    """Makes the files of a prepared run visible, appends its `committed` record and returns that.
+    """Makes the files of a prepared run visible, and appends and returns its `committed` record.
 
     It may be repeated after an interruption.
     """

@@ -1,4 +1,4 @@
-"""Plans which offsets a run exports, and divides them into tasks; pure."""
+"""Plans the offsets that a run exports, and divides them into tasks; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from lacuna.controlplane.shared.log.pieces import Piece
 from lacuna.pipeline.errors import DataLossError
 from lacuna.pipeline.extents import PartitionLog
 
-#: About how many stored bytes a task reads.
+#: The approximate number of stored bytes that a task reads.
 TASK_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Pieces of one partition, of which the offsets from `first_offset` to `end_offset` (exclusive) are exported."""
+    """Pieces of one partition whose offsets from `first_offset` to `end_offset` (exclusive) are exported."""
 
     partition: int
     first_offset: int
@@ -50,9 +50,9 @@ def plan_ranges(
         ranges[log.partition] = (first, max(first, log.last_stable_offset))
     if lost and not allow_loss:
         raise DataLossError(
-            f"retention has overtaken the export of {logs[0].topic}: offsets are gone that were not "
-            f"exported, in partitions {', '.join(lost)}; continue without them with --allow-loss, and "
-            "export more often or keep records for longer"
+            f"retention has overtaken the export of {logs[0].topic}: offsets that were not "
+            f"exported are gone, in partitions {', '.join(lost)}; continue without them with "
+            "--allow-loss, and export more often or keep records for longer"
         )
     return ranges
 
@@ -64,7 +64,7 @@ def plan_tasks(
 ) -> list[Task]:
     """Makes tasks that each read about `task_bytes` of stored committed records, or one larger piece.
 
-    A large partition is cut into several tasks; small ones share a task.
+    A large partition is cut into several tasks, and small ones share a task.
     """
     tasks: list[Task] = []
     slices: list[Slice] = []

@@ -10,24 +10,24 @@ from lacuna.pipeline.export.runs import ExportedFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFailure:
-    """A topic whose export failed, and why; other topics are exported all the same."""
+    """A topic whose export failed, and the reason. Other topics are still exported."""
 
     topic: str
     error: Exception
 
     def as_json(self) -> dict[str, Any]:
-        """The failure as --json prints it."""
+        """The failure in the form of --json."""
         return {"topic": self.topic, "error": str(self.error)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReport:
-    """What a run of one topic did.
+    """The results of one topic's run.
 
     `run` is its number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of the
-    Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` records did not match their
-    schema. `skipped` offsets could not be read, as verify had confirmed. `recovered` says that an interrupted run was
-    finished first.
+    Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` counts records that did not
+    match their schema. `skipped` has the offsets with confirmed damage that could not be read. `recovered` says that an
+    interrupted run was finished first.
     """
 
     topic: str
@@ -44,7 +44,7 @@ class TopicReport:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The report as --json prints it."""
+        """The report in the form of --json."""
         return {
             "topic": self.topic,
             "target": self.target,

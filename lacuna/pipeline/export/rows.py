@@ -41,7 +41,7 @@ class RowMaker:
         }
 
     def rows(self, columns: RecordColumns) -> tuple[pa.RecordBatch, list[Misfit]]:
-        """One row for each record, and the misfits; keys or values that do not match their schema are null."""
+        """One row for each record, and the misfits. Keys or values that do not match their schema are null."""
         misfits: list[Misfit] = []
         arrays: list[pa.Array] = [
             pa.repeat(pa.scalar(self._partition, pa.int32()), columns.count),

@@ -1,4 +1,4 @@
-"""`lacuna export` as functions."""
+"""The functions behind `lacuna export`."""
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -30,7 +30,7 @@ _COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
 def check_settings(settings: ExportSettings) -> None:
-    """Raises PipelineError for settings that are invalid by themselves."""
+    """Raises PipelineError for settings that are invalid regardless of the cluster."""
     choices = (
         ("--format", settings.format, FORMATS),
         ("--partition-by", settings.layout.partition_by, PARTITIONINGS),
@@ -60,7 +60,7 @@ def export_topics(
 ) -> Iterator[TopicReport | TopicFailure]:
     """Runs an export of each topic, one after another, and yields a report as each is committed.
 
-    A topic whose data, schema or destination is at fault yields its failure, and the others are exported. Raises
+    A topic with faulty data, schema or destination yields its failure, and the others are exported. Raises
     PipelineError if nothing can be exported, ControlPlaneUnavailable, JobInterrupted; topics already reported stay
     exported.
     """
@@ -88,16 +88,18 @@ def export_topics(
 
 
 def check_report(settings: ExportSettings, cluster_id: str) -> None:
-    """Raises PipelineError if the report about damage is of another cluster."""
+    """Raises PipelineError if the report about damage belongs to another cluster."""
     if settings.damage is not None and settings.damage.cluster_id != cluster_id:
         raise PipelineError(
-            f"--skip-damage has a report of the cluster {settings.damage.cluster_id}, and this is {cluster_id}: give "
-            "a report of this one"
+            f"--skip-damage has a report of the cluster {settings.damage.cluster_id}, but this is "
+            f"{cluster_id}: give a report of this one"
         )
 
 
 def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
-    """Raises PipelineError for a name or pattern that matches no topic, or if the bucket is not the cluster's."""
+    """Raises PipelineError for a name or pattern that matches no topic, or if the bucket does not belong to the
+    cluster.
+    """
     with ControlPlane(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
         for wanted in topics:
@@ -112,7 +114,7 @@ def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
 def chosen(control: ControlPlane, wanted: Sequence[str]) -> list[str]:
     """The topics with these names or shell patterns, each once, in the order of `wanted`.
 
-    A name without a pattern is there even if no topic has it, so that its export fails.
+    A name without a pattern is included even if no topic has it, so that its export fails.
     """
     known = sorted(control.topics())
     found: dict[str, None] = {}

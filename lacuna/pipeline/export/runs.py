@@ -1,12 +1,12 @@
-"""The log of a topic's exports to one destination: which offsets are exported, and by which run.
+"""The log of a topic's exports to one destination: the exported offsets of each run.
 
 Records are numbered objects under `_lacuna/topic=TOPIC/log/`, each created only if absent and never changed. An export
-appends record n+1 only after it has read record n, so if two exports run at once, one is refused. A run writes three
+appends record n+1 only after it has read record n, so if two exports run at once, one fails. A run writes three
 records, of which only the last is kept:
 
-    begun       the positions before the run, its offset ranges, where its unfinished files are
-    prepared    all its files are written and durable: from now on the run will be published
-    committed   readers see its files; has the positions after the run
+    begun       the positions before the run, its offset ranges, and the place of its unfinished files
+    prepared    all its files are written and durable, so the run will be published from now on
+    committed   readers see its files; it has the positions after the run
 """
 
 import json
@@ -26,7 +26,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """A file of a run: its hidden name `staged`, its `name` for readers, its first and last records' offsets."""
+    """A file of a run: its hidden name `staged`, its `name` for readers, and its first and last records' offsets."""
 
     staged: str
     name: str
@@ -45,7 +45,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What must stay the same from run to run. `columns` are the types of all columns, by path."""
+    """The properties that must stay the same from run to run. `columns` has the types of all columns, by path."""
 
     cluster_id: str
     topic: str
@@ -59,7 +59,7 @@ class RunRecord(Identity):
     """One record of the log.
 
     `positions` are the next offsets to export after the last *committed* run, by partition; empty before the first.
-    `ranges` are the offsets [first, end) of this run, by partition, of which `skipped` could not be read. `token` is
+    `ranges` has the offsets [first, end) of this run by partition, of which `skipped` could not be read. `token` is
     unique to the run.
     """
 
@@ -134,7 +134,9 @@ class RunLog:
         return self._read(names[-1]) if names else None
 
     def last_committed(self) -> RunRecord | None:
-        """The newest committed record, or None. Later runs that died are ignored: they do not bind the next one."""
+        """The newest committed record, or None. Later runs that died are ignored, since they do not bind the
+        next one.
+        """
         for name in reversed(self._destination.names(self._folder)):
             record = self._read(name)
             if record.kind == "committed":
@@ -147,7 +149,7 @@ class RunLog:
         return [record for record in records if record is not None and record.kind == "committed"]
 
     def unfinished(self) -> list[RunRecord]:
-        """The records before the newest one, back to the committed one before it: runs that came to nothing."""
+        """The records before the newest one, back to the previous committed one: runs that were not finished."""
         begun: list[RunRecord] = []
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)
@@ -163,7 +165,7 @@ class RunLog:
             self._destination.put_new(name, record.encode())
         except NameTakenError:
             raise self._overtaken() from None
-        # The number may only be free because `prune` deleted its record: then higher ones exist.
+        # The number may only be free because `prune` deleted its record, in which case higher ones exist.
         if self._destination.names(self._folder)[-1] != name:
             raise self._overtaken()
 
@@ -207,7 +209,7 @@ def staging_folder(topic: str, token: str = "") -> str:
 
 
 def check_same(last: Identity, now: Identity, where: str) -> None:
-    """Raises DestinationError if an export `now` must not continue after `last`, since they do not match.
+    """Raises DestinationError if an export `now` must not continue after `last`, because they do not match.
 
     `where` names the destination for the error.
     """
@@ -217,8 +219,8 @@ def check_same(last: Identity, now: Identity, where: str) -> None:
         )
     if last.topic_id != now.topic_id:
         raise DestinationError(
-            f"topic {last.topic} was deleted and made again since the last export to {where}: its "
-            "offsets started again at 0; export the new one to another place"
+            f"topic {last.topic} was deleted and recreated since the last export to {where}, so "
+            "its offsets started again at 0; export the new one to another place"
         )
     if last.partition_by != now.partition_by:
         raise DestinationError(
@@ -252,7 +254,7 @@ def _within(inner: Iterable[str], outer: Iterable[str]) -> list[str]:
 def committed_files(url: str, topic: str) -> Sequence[str]:
     """The full names of all Parquet files of committed runs of a topic at the destination `url`.
 
-    A reader that lists a bucket while a run is being published could not tell these from the run's files.
+    A reader that lists a bucket while a run is being published could not distinguish these from the run's files.
     """
     destination = open_destination(url)
     return [

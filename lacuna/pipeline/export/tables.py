@@ -1,7 +1,7 @@
-"""The Iceberg table of a topic: opening or creating it, reading what was exported, and adding a snapshot.
+"""The Iceberg table of a topic: opens or creates it, reads what was exported, and adds snapshots.
 
-The table's properties say which topic's records it holds. The summary of each of our snapshots has the offsets that
-the export has reached: they come and go with the data, so that a rollback of the table also rolls the export back.
+The table's properties name the topic whose records it holds. The summary of each of Lacuna's snapshots has the offsets
+that the export has reached. They belong to the data, so a rollback of the table also rolls the export back.
 """
 
 import json
@@ -58,7 +58,7 @@ class TopicTable:
 
     @property
     def name(self) -> str:
-        """The table's name as people write it, NAMESPACE.TABLE."""
+        """The table's display name, NAMESPACE.TABLE."""
         return ".".join(self.identifier)
 
     def load(self) -> Table:
@@ -78,7 +78,7 @@ class TopicTable:
     def commit(
         self, run: RunRecord, schema: pa.Schema, paths: Sequence[str], positions: Mapping[int, int]
     ) -> Table:
-        """Adds the files and `positions` in one snapshot, on top of what others changed meanwhile; returns the table.
+        """Adds the files and `positions` in one snapshot, on top of concurrent changes, and returns the table.
 
         Raises ExportRunningError if another export has continued from the same offsets, DestinationError if the
         snapshot could not be added or that is unknown.
@@ -109,12 +109,12 @@ class TopicTable:
                 return self.load()
         if is_unknown:
             raise DestinationError(
-                f"it is not known whether the run is in the table {self.name}, because the catalog did "
-                f"not answer in {_ATTEMPTS} attempts; run it again: it continues after what the table "
-                "holds"
+                f"it is not known whether the run is in the table {self.name}, because the "
+                f"catalog did not answer in {_ATTEMPTS} attempts; run the export again: it "
+                "continues after the table's contents"
             )
         raise DestinationError(
-            f"the table {self.name} keeps being changed by others: nothing was added in {_ATTEMPTS} "
+            f"others keep changing the table {self.name}, so nothing was added in {_ATTEMPTS} "
             "attempts; run it again"
         )
 
@@ -126,13 +126,13 @@ class TopicTable:
             ) as transaction:
                 _partition(transaction, identity.partition_by)
         except (TableAlreadyExistsError, CommitFailedException):
-            return  # another export was faster: its table is checked like any other
+            return  # another export was faster; its table is checked like any other
 
     def _check(self, table: Table, identity: Identity, schema: pa.Schema) -> Table:
         found = table.properties
         if _TOPIC_ID not in found:
             raise DestinationError(
-                f"the table {self.name} was not made by an export: choose another --namespace"
+                f"the table {self.name} was not created by an export: choose another --namespace"
             )
         if not _has_runs(table):
             return table  # the first run adapts it
@@ -147,8 +147,9 @@ class TopicTable:
             )
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
-                f"topic {identity.topic} was deleted and made again since the last export to the table "
-                f"{self.name}: its offsets started again at 0; export the new one to another --namespace"
+                f"topic {identity.topic} was deleted and recreated since the last export to the "
+                f"table {self.name}, so its offsets started again at 0; export the new one to "
+                "another --namespace"
             )
         if found[_PARTITION_BY] != identity.partition_by:
             raise DestinationError(
@@ -156,7 +157,7 @@ class TopicTable:
                 f"--partition-by {found[_PARTITION_BY]}, or choose another --namespace"
             )
         try:
-            table.update_schema().union_by_name(schema)  # only tried: it is not committed
+            table.update_schema().union_by_name(schema)  # only tried, not committed
         except (ResolveError, ValidationError, ValueError) as error:
             raise DestinationError(
                 f"the table {self.name} has other columns: {error}; columns may be added, but existing "
@@ -181,7 +182,9 @@ def _partition(transaction: Transaction, unit: str) -> None:
 
 
 def _has_runs(table: Table) -> bool:
-    """Whether anything was ever committed to the table. A failed first run leaves an empty one, free to be adapted."""
+    """Whether anything was ever committed to the table. A failed first run leaves an empty one, which may be
+    adapted.
+    """
     return OFFSETS in table.properties or bool(table.snapshots())
 
 
@@ -202,7 +205,7 @@ def _take_over(
 
 
 def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
-    """Whether the table's column is exactly as the schema has it."""
+    """Whether the table's column is exactly as in the schema."""
     if column.name not in schema.names:
         return False
     wanted = pa.schema([schema.field(column.name)])
@@ -219,7 +222,7 @@ def _append(
     paths: Sequence[str],
     summary: Mapping[str, str],
 ) -> None:
-    # pyiceberg would retry a refused commit by itself, but the offsets must be checked again first. So retries are
+    # pyiceberg would retry a rejected commit by itself, but the offsets must be checked again first. So retries are
     # switched off, in this copy of the metadata, which is never committed.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     with table.transaction() as transaction:
@@ -241,7 +244,7 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
 
 
 def offsets_of(table: Table) -> Mapping[int, int]:
-    """The next offsets to export, by partition, according to our newest snapshot in the table's history.
+    """The next offsets to export, by partition, according to the newest snapshot of an export in the table's history.
 
     If maintenance has expired that snapshot, the offsets come from the table's properties. Empty before the first run,
     and if the table was rolled back to before it.
@@ -296,7 +299,7 @@ def destination_of(table: Table) -> Destination:
 
 
 def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
-    """pyiceberg's properties of the catalog: those given, and those that follow from `to`, the warehouse's URL.
+    """pyiceberg's properties of the catalog: the given ones, and those that follow from `to`, the warehouse's URL.
 
     If no catalog is given, a warehouse in a folder gets one in SQLite, the file `catalog.db` in that folder. Raises
     PipelineError if no catalog is given for a warehouse in a bucket.

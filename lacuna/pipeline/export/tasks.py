@@ -33,8 +33,8 @@ ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
 class TaskSettings:
     """The settings that all tasks of a run share; can be pickled.
 
-    `store` and `destination` are URLs; `aside` says where records go that do not match their schema. `damage` is what
-    may be left out because it cannot be read.
+    `store` and `destination` are URLs; `aside` is the place for records that do not match their schema. `damage` has
+    the data that may be left out if it cannot be read.
     """
 
     store: str
@@ -50,7 +50,7 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The files that a task wrote, and the offsets that it left out because they cannot be read.
+    """The files that a task wrote, and the offsets left out because they cannot be read.
 
     `misfits` counts the records that did not match their schema.
     """
@@ -61,7 +61,7 @@ class TaskResult:
 
 
 def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
-    """Exports the slices of a task. Each attempt has its own folder, so that concurrent attempts do not collide.
+    """Exports the slices of a task. Each attempt has a separate folder, so that concurrent attempts do not collide.
 
     Raises UndecodableRecordError, DestinationError, and the errors of `load_blocks`.
     """
@@ -116,7 +116,7 @@ def _records(settings: TaskSettings, part: Slice, skip: Skip) -> Iterator[Record
 
 
 def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -> None:
-    """Notes offsets that are left out. Raises an error of the same class if their damage is not confirmed."""
+    """Records offsets that are left out. Raises an error of the same class if their damage is not confirmed."""
     first = max(lost.first_offset, part.first_offset)
     end = min(lost.end_offset, part.end_offset)
     if first >= end:
@@ -138,10 +138,13 @@ def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -
 
 
 def _not_confirmed(has_report: bool) -> str:
-    """What to do about damage that is not in a report, or where no report was given."""
+    """What to do about damage that is not in the report, or if no report was given."""
     start = (
         "the given report does not have this damage: run"
         if has_report
         else "if it is lost for good, run"
     )
-    return f"{start} `lacuna verify` with --json and export what is left by giving its report with --skip-damage"
+    return (
+        f"{start} `lacuna verify` with --json, and export the remaining records by passing its "
+        "report to --skip-damage"
+    )

@@ -20,12 +20,12 @@ class MetadataSource(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, with which object keys begin."""
+        """The cluster's id, which object keys begin with."""
         ...
 
     @property
     def whose(self) -> str:
-        """What an error adds to "there is no topic", if ACLs may hide some."""
+        """An addition to the error "there is no topic", if ACLs may hide some."""
         ...
 
     def topics(self) -> Mapping[str, Topic]:
@@ -40,11 +40,11 @@ class MetadataSource(Protocol):
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-        """Where these partitions ended for read_committed consumers at a time, or at the last known before it."""
+        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
         ...
 
     def close(self) -> None:
-        """Releases connections and the like."""
+        """Releases connections and other resources."""
         ...
 
 

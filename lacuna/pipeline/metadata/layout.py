@@ -3,7 +3,7 @@
     part     partitions back to back: each a PartitionDelta with all extents, as a zstd frame
     index    magic 8, CRC-32C u32 of the rest, MetadataIndex as a zstd frame
 
-The index has a checksum for each partition in a part, by which damage is found.
+The index has a checksum for each partition in a part, which detects damage.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Writes a metadata snapshot to the bucket, and pins what it refers to for as long as it is valid."""
+"""Writes a metadata snapshot to the bucket, and pins its objects for as long as it is valid."""
 
 import logging
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _PARTITIONS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A snapshot that was published, with the number of its partitions and bytes.
+    """A published snapshot, with the number of its partitions and bytes.
 
     `removed` is the number of expired snapshots that were deleted.
     """
@@ -70,11 +70,11 @@ def publish_metadata(
 ) -> Published:
     """Publishes a snapshot of all topics, valid for `keep_ms`, during which nothing it refers to is collected.
 
-    Also deletes expired snapshots. A topic that is deleted meanwhile is left out. Raises the errors of `control` and
-    `store`.
+    Also deletes expired snapshots. A topic that is deleted in the meantime is omitted. Raises the errors of `control`
+    and `store`.
     """
     cluster_id = control.cluster_id
-    # The pin comes before the metadata is read, so that it protects everything that is read.
+    # The pin precedes the metadata, so that it protects everything that is read.
     control.call(Command(pin_reads=PinReads(duration_ms=keep_ms)))
     name = MetadataName(now_ms, now_ms + keep_ms)
     index = MetadataIndex(
@@ -104,7 +104,7 @@ def _logs(control: ControlPlane, topic_id: bytes, count: int) -> Iterator[Partit
     for start in range(0, count, _PARTITIONS_AT_ONCE):
         some = keys[start : start + _PARTITIONS_AT_ONCE]
         logs = control.partition_logs(some)
-        # Read after the logs: a last stable offset that has not moved since is that of the log.
+        # Read after the logs. A last stable offset that has not moved since is that of the log.
         for log, history in zip(logs, control.histories(some), strict=True):
             yield replace(log, history=history)
 
@@ -120,6 +120,6 @@ def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:
     try:
         store.delete(key for _, key in sorted(old))
     except NotDeletedError as error:
-        # What was just published counts all the same, and the next run tries again.
-        log.warning("an old snapshot of the metadata could not be deleted: %s", error)
+        # The new snapshot is valid regardless, and the next run tries again.
+        log.warning("an old metadata snapshot could not be deleted: %s", error)
     return removed

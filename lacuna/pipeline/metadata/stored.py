@@ -66,8 +66,9 @@ class StoredMetadata:
         histories = [log.history for log in logs if log.history is not None]
         if len(histories) < len(logs):
             raise PipelineError(
-                "the metadata snapshot does not say what could be seen at past times, as an earlier version published "
-                "it: publish a new one with `lacuna metadata publish`, or ask the control plane (metadata=control)"
+                "the metadata snapshot has no past offsets, because an earlier version published "
+                "it: publish a new one with `lacuna metadata publish`, or ask the control plane "
+                "(metadata=control)"
             )
         known = known_from(histories)
         second = common_second(histories, min(at_ms, self._index.published_ms))
@@ -95,9 +96,9 @@ class StoredMetadata:
         found = stored.get(key)
         if found is None or key[0] not in names:
             raise StaleMetadataError(
-                f"partition {key[1]} of the topic with id {show_id(key[0])} is not in the metadata "
-                "snapshot: it was created later, or deleted; publish a new snapshot with `lacuna "
-                "metadata publish`"
+                f"partition {key[1]} of the topic with id {show_id(key[0])} is not in the "
+                "metadata snapshot, because it was created later or deleted: publish a new "
+                "snapshot with `lacuna metadata publish`"
             )
         part = self._name.part_key(self._cluster_id, found.part)
         data = bytes(self._store.get(part, found.position, found.size))
@@ -111,15 +112,16 @@ class StoredMetadata:
     ) -> tuple[MetadataName, MetadataIndex]:
         """The newest snapshot, which is read unless it is the `known` one, whose index is `index`.
 
-        If it has expired, an older one is not used instead: a reader that has seen the newer one would go back.
+        If it has expired, an older one is not used instead, because a reader that has seen the newer one would go back
+        in time.
         """
         names = published(self._store, self._cluster_id)
         name = max(names, default=None)
         if name is None or name.valid_until_ms <= self._now_ms():
             old = "there is none" if name is None else "the last one has expired"
             raise PipelineError(
-                f"no valid metadata snapshot in the bucket, {old}: publish one with `lacuna metadata "
-                "publish`, or ask the control plane (metadata=control)"
+                f"there is no valid metadata snapshot in the bucket, {old}: publish one with "
+                "`lacuna metadata publish`, or ask the control plane (metadata=control)"
             )
         if index is not None and name == known:
             return name, index
@@ -127,7 +129,7 @@ class StoredMetadata:
         try:
             return name, decode_index(key, bytes(self._store.get_all(key)))
         except ObjectNotFoundError as error:
-            raise StaleMetadataError(f"{key!r} was removed just now: try again") from error
+            raise StaleMetadataError(f"{key!r} has just been removed: try again") from error
 
 
 def published(store: ObjectStore, cluster_id: str) -> list[MetadataName]:

@@ -113,12 +113,12 @@ WRONG: dict[str, tuple[PartitionLog, Kind, str]] = {
     "aborted without a transaction": (
         log_of([(0, 5, 0)], dead=[(0, 5)]),
         Kind.OUTCOME,
-        "no transaction",
+        "without a transaction",
     ),
     "aborted and compacted": (
         log_of([(0, 5, "merged")], dead=[(0, 5)]),
         Kind.OUTCOME,
-        "no transaction",
+        "without a transaction",
     ),
     "aborted nothing": (
         log_of([(0, 5, 1), (9, 12, 1)], dead=[(0, 7)]),

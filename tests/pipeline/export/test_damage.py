@@ -176,7 +176,7 @@ def test_reports_that_do_not_fit(export: Any, topic: Any, tmp_path: Path) -> Non
         ConfirmedDamage.of_report(path)
     for text in ("{", "[]", '{"findings": []}'):
         path.write_text(text)
-        with pytest.raises(PipelineError, match="is not a report of `lacuna verify` as JSON"):
+        with pytest.raises(PipelineError, match="is not a JSON report of `lacuna verify`"):
             ConfirmedDamage.of_report(path)
     path.write_text('{"cluster_id": "elsewhere", "findings": []}')
     with pytest.raises(PipelineError, match="a report of the cluster elsewhere"):

@@ -327,7 +327,7 @@ def test_tables_that_are_not_this_topics(
     )
     catalog.create_namespace("lacuna")
     catalog.create_table(("lacuna", name), pa.schema([pa.field("a", pa.int64())]))
-    with pytest.raises(DestinationError, match="was not made by an export"):
+    with pytest.raises(DestinationError, match="was not created by an export"):
         export(name, to=str(tmp_path), **_DAYS)
     export(name, to=str(tmp_path), namespace="other", **_DAYS)
     with pytest.raises(DestinationError, match="is partitioned by day: continue with"):

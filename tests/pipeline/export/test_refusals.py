@@ -48,7 +48,7 @@ def test_s6_a_topic_that_was_made_again(
     admin.delete_topics([name])[name].result(60)
     cluster.create_topic(name)
     transact(cluster, name, _SOME)
-    with pytest.raises(DestinationError, match=f"{name} was deleted and made again"):
+    with pytest.raises(DestinationError, match=f"{name} was deleted and recreated"):
         export(name, to=str(tmp_path), format=kind)
 
 

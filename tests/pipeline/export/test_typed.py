@@ -209,9 +209,7 @@ def test_avro_by_its_schema() -> None:
     found, failures = _decode(schema, data[:-2], data + b"x", b"")
     assert found == [None] * 3
     assert [row for row, _ in failures] == [0, 1, 2]
-    assert (
-        failures[1].reason == "1 bytes are left over after the value that the Avro schema describes"
-    )
+    assert failures[1].reason == "1 bytes remain after the value described by the Avro schema"
     assert failures[2].reason == "it does not match the Avro schema (it ends early)"
 
 

@@ -224,8 +224,8 @@ def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None
     assert [tuple(row) for row in frame.collect()] == [(0, topic, b"k"), (1, topic, None)]
     assert load(topic, "value binary not null").count() == 2
     for columns, message in {
-        "offset int": "column 'offset' is bigint, the schema says int",
-        "ofset long": "the schema has a column 'ofset', the source has key, value, topic",
+        "offset int": "column 'offset' is bigint, but the schema says int",
+        "ofset long": "the schema has a column 'ofset', but the source has key, value, topic",
         "headers array<string>": "a column 'headers', .* set includeHeaders=true",
     }.items():
         with pytest.raises(Exception, match=message):

@@ -75,7 +75,7 @@ def test_a_topic_that_was_made_anew(
     transact(cluster, topic, [(True, [(b"k", value) for value in values])])
 
     with _reader(cluster, topic) as failing:
-        message = f"topic {topic} was deleted and created anew"
+        message = f"topic {topic} was deleted and recreated"
         with pytest.raises(DataLossError, match=message):
             failing.latestOffset(start, limit)
         with pytest.raises(DataLossError, match=message):
@@ -151,7 +151,7 @@ def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster, transact: Any) -
     assert [row["value"] for row in Planned(options, []).rows()] == [b"2"]
     _made_anew(cluster, topic)
     transact(cluster, topic, [(True, [(b"k", b"3")] * 5)])
-    with pytest.raises(DataLossError, match="are of an earlier topic of this name"):
+    with pytest.raises(DataLossError, match="belong to an earlier topic of this name"):
         Planned(options, [])
 
 

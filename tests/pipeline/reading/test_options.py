@@ -116,7 +116,7 @@ def test_wrong_options(
         (
             False,
             {"startingOffsets": '{"a":{"0":1}}', "endingOffsets": '{"a":{"1":1}}'},
-            "starting offsets name the partitions a-0, the ending offsets a-1",
+            "starting offsets name the partitions a-0, but the ending offsets a-1",
         ),
         (
             False,

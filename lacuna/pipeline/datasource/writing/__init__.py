@@ -36,7 +36,7 @@ def stream_writer(
     schema: StructType,
     overwrite: bool,  # noqa: ARG001 - complete mode: every result is added, as by Spark's Kafka sink
 ) -> StreamWriter:
-    """The writer of one micro-batch of `df.writeStream`. It contacts neither control plane nor bucket yet.
+    """The writer of one micro-batch of `df.writeStream`. It does not contact the control plane or the bucket yet.
 
     Raises PipelineError for invalid options or columns.
     """

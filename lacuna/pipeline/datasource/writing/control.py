@@ -9,14 +9,16 @@ from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, Se
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.pipeline.control import ControlPlane
 
-#: For how many seconds a call whose reply was lost is repeated, for example while the control plane restarts.
+#: How many seconds a call whose reply was lost is repeated, for example while the control plane restarts.
 RETRY_SECONDS: Final = 60.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
 class RetryingControlPlane(ControlPlane):
-    """A ControlPlane with `ask` and `ask_all`, which may send a command more than once: it must tolerate that."""
+    """A ControlPlane with `ask` and `ask_all`, which may send a command more than once, so the command must tolerate
+    this.
+    """
 
     def __init__(self, place: ControlPlace) -> None:
         super().__init__(place, SessionLimits(give_up_after=RETRY_SECONDS))
@@ -32,7 +34,7 @@ class RetryingControlPlane(ControlPlane):
     def ask_all(
         self, commands: Sequence[Command], retry_seconds: float = RETRY_SECONDS
     ) -> list[Reply]:
-        """Sends commands together, to be executed in their order, and returns their replies.
+        """Sends commands together, which are executed in their order, and returns their replies.
 
         If one reply is lost, all are sent again, for `retry_seconds`. Raises as `ask` does.
         """
@@ -44,7 +46,7 @@ class RetryingControlPlane(ControlPlane):
             except ControlPlaneUnavailable:
                 if time.monotonic() + pause > deadline:
                     raise
-                # Only another attempt can tell when the control plane is back.
+                # Only another attempt shows whether the control plane is back.
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 

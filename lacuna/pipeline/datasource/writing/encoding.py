@@ -1,7 +1,6 @@
 """Encodes rows as record batches of magic 2.
 
-The batches have no producer id and no transactional bit: their commit says which transaction they belong to
-(docs/adr/0013).
+The batches have no producer id and no transactional bit, because their commit names their transaction (docs/adr/0013).
 """
 
 from array import array
@@ -38,9 +37,9 @@ class EncodedBatch(NamedTuple):
 
 
 class Encoder:
-    """Encodes chosen rows of `rows`, which has the schema ROWS.
+    """Encodes selected rows of `rows`, which has the schema ROWS.
 
-    `codec` is used for topics without a codec of their own (compression.type).
+    `codec` is used for topics that do not set one (compression.type).
     """
 
     def __init__(self, rows: pa.RecordBatch, codec: Codec) -> None:
@@ -72,8 +71,9 @@ class Encoder:
             )
         except BatchTooLargeError as error:
             raise PipelineError(
-                f"a record of {error.size} bytes is too large for topic {target.name!r}, which takes "
-                f"{error.limit} (max.message.bytes): raise that, or make the record smaller"
+                f"a record of {error.size} bytes is too large for topic {target.name!r}, which "
+                f"accepts {error.limit} (max.message.bytes): raise that limit, or make the record "
+                "smaller"
             ) from error
         except InvalidRecordError as error:
             raise PipelineError(f"a row cannot be written as a record: {error.reason}") from error

@@ -4,8 +4,8 @@ from lacuna.pipeline.errors import PipelineError
 
 
 class WriterFencedError(PipelineError):
-    """A later driver has taken over, so this one is a zombie; nothing of its write was committed."""
+    """A later driver has taken over, so this one is obsolete, and nothing of its write was committed."""
 
 
 class OutcomeUnknownError(PipelineError):
-    """The final reply of a commit was lost for good: either everything was committed, or nothing."""
+    """The final reply of a commit was permanently lost: either everything was committed, or nothing."""

@@ -14,7 +14,7 @@ from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: How many seconds the driver has, after the end of a task, to commit what the task wrote; and how long the garbage of
+#: How many seconds the driver has, after the end of a task, to commit the task's segments; and how long the garbage of
 #: a killed executor stays.
 LEASE_SECONDS: Final = 24 * 3600
 
@@ -52,7 +52,9 @@ class JobLease:
         self._renewed_at = self._clock()
 
     def release(self) -> None:
-        """Ends the lease, so that what was written under it is garbage. If that fails, the lease expires by itself."""
+        """Ends the lease, so that everything written under it is garbage. If that fails, the lease expires by
+        itself.
+        """
         try:
             self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
         except (ControlPlaneUnavailable, CommandRefused) as error:

@@ -1,4 +1,4 @@
-"""What a task tells the driver: the segments that it wrote, with everything that their commit needs."""
+"""The message from a task to the driver: the segments that it wrote, with everything that their commit needs."""
 
 from array import array
 from collections.abc import Mapping

@@ -10,9 +10,9 @@ from lacuna.pipeline.location import ClusterLocation
 
 _KNOWN: Final = (*LOCATION_OPTIONS, "topic", "compression", "transactionalId", "batchId")
 _HINTS: Final = {
-    "includeHeaders": "headers are written if there is a column 'headers': leave it out",
+    "includeHeaders": "headers are written if there is a column 'headers': leave the option out",
     "kafka.compression.type": "use compression=lz4 (the default), zstd, gzip, snappy or none",
-    "kafka.transactional.id": "use transactionalId, or leave it out: the sink makes its own",
+    "kafka.transactional.id": "use transactionalId, or leave it out, in which case the sink creates one",
 }
 _CODECS: Final = {
     "lz4": Codec.LZ4,
@@ -28,9 +28,9 @@ _LONGEST_ID: Final = 200
 class SinkOptions:
     """The checked options of a write. Tasks get them too, so they contain addresses, not data folders.
 
-    `topic` is the topic of all rows, or None if each row names its own. `codec` is for topics without a codec of their
-    own. `transactional_id` and `batch_id` are None if they were not given; a batch write with both is committed only
-    once, however often it is repeated.
+    `topic` is the topic of all rows, or None if each row names its own. `codec` is for topics that do not set one.
+    `transactional_id` and `batch_id` are None if they were not given; a batch write with both is committed only once,
+    however often it is repeated.
     """
 
     location: ClusterLocation
@@ -69,7 +69,7 @@ def _batch_id(options: Options, is_streaming: bool) -> int | None:
         )
     if "transactionalId" not in options:
         raise OptionError(
-            "option batchId: batch ids of different writers can be equal; give transactionalId with it, "
-            "a different one for each place in the program that writes"
+            "option batchId: batch ids of different writers can be equal; also give a "
+            "transactionalId, a different one for each place in the program that writes"
         )
     return batch_id

@@ -59,7 +59,8 @@ class Partitioner:
         keys, asked = rows.column("key"), rows.column("partition")
         if target.requires_keys and keys.null_count:
             raise PipelineError(
-                f"topic {target.name!r} is compacted, so every record needs a key, and a row's is null"
+                f"topic {target.name!r} is compacted, so every record needs a key, but a row's "
+                "key is null"
             )
         _check_asked(target, asked)
         count = target.partition_count
@@ -93,6 +94,7 @@ def _check_asked(target: Target, asked: pa.Array) -> None:
     for partition in bounds.values():
         if not 0 <= partition < target.partition_count:
             raise PipelineError(
-                f"a row asks for partition {partition} of topic {target.name!r}, which has "
-                f"{target.partition_count}: choose 0 to {target.partition_count - 1}, or leave it null"
+                f"a row names partition {partition} of topic {target.name!r}, which has "
+                f"{target.partition_count}: choose 0 to {target.partition_count - 1}, or leave it "
+                "null"
             )

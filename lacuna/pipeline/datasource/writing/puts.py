@@ -1,4 +1,4 @@
-"""Writes segments to the bucket: one is being written while the next one is filled."""
+"""Writes segments to the bucket. One is being written while the next one is filled."""
 
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor

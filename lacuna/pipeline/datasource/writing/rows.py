@@ -5,7 +5,7 @@
 | value | binary or string | required; null is a tombstone |
 | key | binary or string | if null, the row goes to any partition |
 | headers | array<struct<key: string, value: binary>> | |
-| topic | string | required without the option `topic`, which overrules it |
+| topic | string | required without the option `topic`, which overrides it |
 | partition | int | if null, the key decides |
 | timestamp | timestamp | if null or missing, the current time |
 
@@ -54,12 +54,12 @@ def check_schema(schema: StructType, topic: str | None) -> None:
             raise PipelineError(f"there are several columns {name!r}: select only the one to write")
     if "value" not in columns:
         raise PipelineError(
-            "the required column 'value' is missing: give the column to write that name, "
-            'for example with selectExpr("to_json(struct(*)) AS value")'
+            "the required column 'value' is missing: name the column to write 'value', for "
+            'example with selectExpr("to_json(struct(*)) AS value")'
         )
     if topic is None and "topic" not in columns:
         raise PipelineError(
-            "nothing says which topic to write to: set the option topic, or add a column 'topic'"
+            "there is no topic to write to: set the option topic, or add a column 'topic'"
         )
     for name in ("value", "key"):
         _expect(columns, name, (BinaryType, StringType), "binary or string")
@@ -70,7 +70,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
     headers = columns.get("headers")
     if headers is not None and not _are_headers(headers):
         raise PipelineError(
-            f"the column 'headers' is {headers.simpleString()}: it has to be "
+            f"the column 'headers' is {headers.simpleString()}, but it must be "
             "array<struct<key:string,value:binary>>"
         )
 
@@ -81,7 +81,7 @@ def _expect(
     found = columns.get(name)
     if found is not None and not isinstance(found, types):
         raise PipelineError(
-            f"the column {name!r} is {found.simpleString()}: it has to be {wanted}; cast it"
+            f"the column {name!r} is {found.simpleString()}, but it must be {wanted}; cast it"
         )
 
 

@@ -2,8 +2,8 @@
 
     rows -> slots -> (when a chunk is full) record batches, slot by slot -> (when a segment is full) PUT
 
-Nothing written here is visible before the driver commits it; what is not committed is deleted after the attempt's lease
-has ended. Memory is needed for a chunk of rows, twice while it is put together, for the batches of one segment, and for
+Nothing written here is visible before the driver commits it. Uncommitted segments are deleted after the attempt's lease
+has ended. Memory is needed for a chunk of rows (twice while it is assembled), for the batches of one segment, and for
 those of the previous segment while its PUT is under way.
 """
 
@@ -60,8 +60,8 @@ def write_task(
 ) -> TaskMessage:
     """Writes all rows of a task as segments, and returns the message for the driver.
 
-    Raises PipelineError for a row that cannot be written, and the errors of the control plane and the store; then
-    nothing of the task is committed.
+    Raises PipelineError for a row that cannot be written, and the errors of the control plane and the store. Nothing of
+    the task is committed then.
     """
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
@@ -132,7 +132,7 @@ class TaskWriter:
                 self._encode()
 
     def finish(self) -> tuple[WrittenObject, ...]:
-        """Writes what is left and returns all segments of the task, which are then in the bucket."""
+        """Writes the remaining rows and returns all segments of the task, which are then in the bucket."""
         self._encode()
         self._put()
         return self._puts.finish()

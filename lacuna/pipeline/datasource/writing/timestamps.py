@@ -15,8 +15,9 @@ def check_timestamps(timestamps: pa.Array, target: Target, now_ms: int) -> None:
         return
     if smallest < 0:
         raise PipelineError(
-            f"a row's timestamp lies {-smallest} ms before 1970, and Kafka has no such timestamps: filter such rows "
-            "out, or drop the column 'timestamp' to have the time of writing"
+            f"a row's timestamp lies {-smallest} ms before 1970, but Kafka has no such "
+            "timestamps: filter out such rows, or drop the column 'timestamp' to use the time of "
+            "writing"
         )
     if target.is_log_append_time:
         return

@@ -1,6 +1,6 @@
-"""Where rows go: the topics that a task writes to, and the slots of their partitions.
+"""The destinations of rows: the topics that a task writes to, and the slots of their partitions.
 
-A slot is a number for one partition of one topic; topics get their slots in the order of their first use.
+A slot is a number for one partition of one topic. Topics get their slots in the order of their first use.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A topic that is written to, and what its configs require (S11). Sizes are in bytes, times in ms.
+    """A topic that is written to, and the requirements of its configs (S11). Sizes are in bytes, times in ms.
 
     `first_slot` is the slot of partition 0; those of the other partitions follow. `compression` is the topic's own, or
     None if the writer chooses.
@@ -34,9 +34,9 @@ class Target:
 
 
 class Targets:
-    """The topics that a task has written to so far; `topics` are all topics of the cluster, by name.
+    """The topics that a task has written to so far; `topics` has all topics of the cluster, by name.
 
-    `whose` is what an error says about whose topics they are.
+    `whose` is an addition to errors that names the owner of the topics.
     """
 
     def __init__(self, topics: Mapping[str, Topic], whose: str = "") -> None:
@@ -64,8 +64,7 @@ class Targets:
             raise PipelineError(
                 f"there is no topic {name!r}{self._whose}"
                 + (f" (but {alike[0]!r})" if alike else "")
-                + ": create "
-                "it first, nothing was written"
+                + ": create it first. Nothing was written"
             )
         configs = topic.configs
         stored = stored_compression(configs)

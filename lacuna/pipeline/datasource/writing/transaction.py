@@ -6,8 +6,8 @@
     TxnOffsetCommit            stores the progress of the query, within the transaction
     EndTxn                     makes everything visible in one step
 
-Each of these may be sent again if its reply is lost, but the whole sequence must not be repeated: segments that were
-committed in an aborted transaction are aborted for good. Such a write fails, and Spark's next attempt writes its own
+Each of these may be sent again if its reply is lost, but the whole sequence must not be repeated, because segments that
+were committed in an aborted transaction stay aborted. Such a write fails, and Spark's next attempt writes its own
 segments.
 """
 
@@ -44,7 +44,7 @@ from lacuna.pipeline.errors import PipelineError
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: How many commands are sent together; the control plane remembers the answers to a lease's last 64 commits.
+#: The number of commands sent together. The control plane remembers the answers to a lease's last 64 commits.
 _AT_ONCE: Final = 32
 #: Transaction timeouts. A commit only sends commands, so it is short. Kafka allows at most 15 minutes.
 _SHORTEST_TIMEOUT_MS: Final = 60_000
@@ -82,7 +82,7 @@ def commit_write(
     """Commits what the tasks wrote, all or nothing. Returns False if the batch of `progress` was written before.
 
     Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. Nothing was
-    committed then, except possibly after OutcomeUnknownError.
+    committed in these cases, except possibly after OutcomeUnknownError.
     """
     if not any(task.segments for task in tasks):
         return True
@@ -181,7 +181,7 @@ class WriteTransaction:
         )
         reply = self._control.ask(Command(txn_offset_commit=commit)).offsets_committed
         for code in (reply.error_code, *reply.error_codes):
-            self._check(code, f"keeping the progress as group {progress.group_id}")
+            self._check(code, f"storing the progress as group {progress.group_id}")
 
     def end(self) -> None:
         """Commits the transaction, which makes everything visible. Raises OutcomeUnknownError if the reply is lost."""
@@ -189,9 +189,10 @@ class WriteTransaction:
             reply = self._end(committed=True)
         except ControlPlaneUnavailable as error:
             raise OutcomeUnknownError(
-                f"it is not known whether the write was committed, because the control plane went away ({error}); a "
-                "streaming query that is started again finds out by itself; otherwise check whether the state "
-                f"of the transactional id {self._transactional_id!r} is CompleteCommit"
+                "it is not known whether the write was committed, because the control plane "
+                f"became unavailable ({error}). A restarted streaming query finds this out by "
+                "itself; otherwise, check whether the state of the transactional id "
+                f"{self._transactional_id!r} is CompleteCommit"
             ) from error
         self._check(reply.txn_ended.error_code, "EndTxn")
 
@@ -270,8 +271,8 @@ class WriteTransaction:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ):
                 raise PipelineError(
-                    f"topic {name!r} was deleted during the write; nothing was committed: start "
-                    "the write again"
+                    f"topic {name!r} was deleted during the write, and nothing was committed: "
+                    "start the write again"
                 )
             for code in (verdict.error_code, *verdict.error_codes):
                 self._check(code, f"writing to partition {written.partition} of topic {name!r}")
@@ -279,8 +280,8 @@ class WriteTransaction:
     def _check(self, code: int, what: str) -> None:
         if code in _FENCED:
             raise WriterFencedError(
-                f"another run with the transactional id {self._transactional_id!r} has begun to commit, or "
-                "this one took longer than its transaction may; nothing of this one was committed "
-                f"({what})"
+                f"another run with the transactional id {self._transactional_id!r} has begun to "
+                "commit, or this one exceeded its transaction timeout; nothing of this one was "
+                f"committed ({what})"
             )
         check(code, what)

@@ -23,7 +23,7 @@ from lacuna.pipeline.errors import PipelineError
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: The prefix of our own transactional ids and groups.
+#: The prefix of the sink's own transactional ids and groups.
 PREFIX: Final = "lacuna-spark-"
 #: Stands for a query's id in the progress of batch writes outside of streaming queries.
 _COUNTED: Final = "batch writes"
@@ -33,7 +33,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The writer of `df.write`: one transaction. With a batch id, it is committed once, however often it is run."""
+    """The writer of `df.write`: one transaction. With a batch id, it is committed once, however often it runs."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -64,14 +64,14 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of `df.writeStream`: one transaction for each micro-batch. Spark makes a new one for every call."""
+    """The writer of `df.writeStream`: one transaction for each micro-batch. Spark creates a new one for every call."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     @one_message
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Writes the rows of a task, in an executor, where Spark tells which query this is."""
+        """Writes the rows of a task, in an executor, where Spark names the query."""
         return write_task(self._options, iterator, query_id())
 
     @one_message
@@ -83,7 +83,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         found = query_of(tasks)
         if found is None:
             raise PipelineError(
-                f"Spark did not tell the tasks which query they belong to ({_QUERY_ID_PROPERTY}), so a "
+                f"Spark did not pass the query's id to the tasks ({_QUERY_ID_PROPERTY}), so a "
                 "repeated micro-batch could not be recognized: write with foreachBatch, and with "
                 "the options transactionalId and batchId"
             )
@@ -129,14 +129,14 @@ def commit(
         return
     with RetryingControlPlane(options.location.require_control()) as control:
         if not commit_write(control, transactional_id, tasks, progress):
-            log.warning("written before, so nothing is written again: %s", progress)
+            log.warning("already written, so nothing is written again: %s", progress)
         release(control, tasks)
 
 
 def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
-    """Releases the leases of the tasks, so that what they wrote may be deleted at once.
+    """Releases the leases of the tasks, so that their segments may be deleted at once.
 
-    There is no transaction to abort: a commit ends its own.
+    There is no transaction to abort, because a commit ends its own.
     """
     if not any(task.segments for task in tasks):
         return

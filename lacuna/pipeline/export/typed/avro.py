@@ -1,4 +1,4 @@
-"""Decodes Avro values with fastavro; each value is one datum, written with the given schema.
+"""Decodes Avro values with fastavro. Each value is one datum, written with the given schema.
 
 | schema | column |
 |---|---|
@@ -82,7 +82,7 @@ def avro_decoder(schema: TypedSchema) -> Decoder:
             ) from error
         if left := len(data) - source.tell():
             raise NotOfSchemaError(
-                f"{left} bytes are left over after the value that the Avro schema describes"
+                f"{left} bytes remain after the value described by the Avro schema"
             )
         return value
 
@@ -135,8 +135,9 @@ def _check_sizes(schema: Any, names: dict[str, Any], known: set[str]) -> None:
         return
     if kind == "array" and _is_weightless(schema["items"], names, ()):
         raise PipelineError(
-            "the Avro schema has an array whose items take no bytes, such as null: a value of ten "
-            "bytes could hold more items than fit in memory; omit the schema, and the values stay bytes"
+            "the Avro schema has an array whose items take no bytes, such as null, so a value of "
+            "ten bytes could hold more items than fit in memory: omit the schema, and the values "
+            "stay bytes"
         )
     _check_sizes(schema.get("items", schema.get("values", kind)), names, known)
 

@@ -1,11 +1,11 @@
-"""Bounds how deep an Avro value nests, before fastavro reads it."""
+"""Bounds how deeply an Avro value nests, before fastavro reads it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from lacuna.pipeline.export.typed.schema import NotOfSchemaError
 
-#: The most types within one another. fastavro's compiled reader has no bound of its own, and would overflow the stack.
+#: The most nested types. fastavro's compiled reader has no bound, and would overflow the stack.
 MOST_LEVELS: Final = 500
 _SIZES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _VARINTS: Final = ("int", "long", "enum")
@@ -26,7 +26,7 @@ class _Walk:
         self._at = 0
 
     def value(self, schema: Any, levels: int) -> None:
-        """Passes over a value of this type, which may have so many levels."""
+        """Skips a value of this type, which may have this many levels."""
         if not levels:
             raise NotOfSchemaError("it nests too deeply")
         if isinstance(schema, list):

@@ -9,7 +9,7 @@ from lacuna.pipeline.export.typed.schema import Decoder, TypedSchema
 def decoder_of(schema: TypedSchema) -> Decoder:
     """The decoder of a schema, kept for later calls in this process. Imports only the library for its kind.
 
-    Raises PipelineError for a schema that is invalid.
+    Raises PipelineError for an invalid schema.
     """
     if schema.kind == "json":
         from lacuna.pipeline.export.typed.json_schema import json_decoder

@@ -147,7 +147,8 @@ def _merge(schema: Any, document: Any) -> Any:
 def _resolve(reference: str, document: Any) -> Any:
     if reference != "#" and not reference.startswith("#/"):
         raise PipelineError(
-            f"the JSON Schema refers to {reference!r}: only references within the file are followed"
+            f"the JSON Schema refers to {reference!r}, but only references within the file are "
+            "followed"
         )
     found = document
     for part in reference.split("/")[1:]:

@@ -15,7 +15,7 @@ _FORMS = (
 
 
 def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = False) -> TypedSchema:
-    """Loads the schema in a file, whose kind follows from the ending of its name, and checks it.
+    """Loads and checks the schema in a file, whose kind is derived from its file extension.
 
     `message` names the Protobuf message; it is needed if the file has several. `has_prefix` says that values have
     Confluent's prefix. Raises PipelineError for a file or schema that cannot be used.

@@ -190,7 +190,7 @@ def _text(message: Any) -> str:
 
 
 def _without_indexes(data: bytes) -> bytes:
-    """Strips the list of varints that follows Confluent's schema id and says which message of the file this is."""
+    """Strips the list of varints that follows Confluent's schema id and identifies the message in the file."""
     count, position = _varint(data, 0)
     for _ in range(count):
         _, position = _varint(data, position)

@@ -1,7 +1,8 @@
-"""A schema that a user named, and the decoding of byte strings by it.
+"""A schema given by a user, and the decoding of byte strings by it.
 
-A `Node` says what a value of the schema becomes: an Arrow type, and a function that converts a decoded value to one
-that pyarrow accepts for that type (None: no conversion is needed). A value that fits no Arrow type becomes JSON text.
+A `Node` describes what a value of the schema becomes: an Arrow type, and a function that converts a decoded value to
+one that pyarrow accepts for that type (None: no conversion is needed). A value that fits no Arrow type becomes JSON
+text.
 """
 
 import base64
@@ -37,7 +38,7 @@ class Undecodable(NamedTuple):
 
 
 class NotOfSchemaError(ValueError):
-    """A byte string does not match the schema; the message says why."""
+    """A byte string does not match the schema; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Decoder:
         self._has_prefix = has_prefix
 
     def decode_all(self, column: pa.Array) -> tuple[pa.Array, list[Undecodable]]:
-        """Decodes a column to one value per row, and lists the rows that do not match; these and nulls become null."""
+        """Decodes a column to one value per row, and lists the rows that do not match. These and nulls become null."""
         values: list[Any] = []
         failures: list[Undecodable] = []
         for row, data in enumerate(column.to_pylist()):
