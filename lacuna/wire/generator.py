@@ -1,11 +1,11 @@
 """Writes `lacuna.wire.messages` and `.records` from Kafka's definitions: `python -m lacuna.wire.generator`.
 
 The jar of kafka-clients holds a JSON file for each message (github.com/apache/kafka, clients/src/main/resources,
-Apache-2.0). Versions that KAFKA no longer has are taken from BEFORE_KAFKA_4, the last release that had them; a field
-that only they have keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
+Apache-2.0). Versions that KAFKA no longer has come from BEFORE_KAFKA_4, the last release that had them; a field that
+exists only in them keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
 
-To generate the messages of another API, add its name to APIS and run this. RECORDS are the kinds of records in Kafka's
-internal topics, each with a definition of its key and of its value; `api_key` of these is the version of the key.
+To generate the messages of another API, add its name to APIS and run this module. RECORDS has the kinds of records in
+Kafka's internal topics, each with a definition of its key and of its value. Their `api_key` is the version of the key.
 """
 
 import json
@@ -98,7 +98,7 @@ RECORDS: Final = {
     ),
     "kafka-transaction-coordinator": ("TransactionLog",),
 }
-#: Requests after whose end no bytes may follow: they would be records that nobody stores or asks for.
+#: Requests that must not be followed by other bytes, which would be records that are neither stored nor requested.
 EXACT: Final = ("FetchRequest", "ProduceRequest")
 MESSAGES: Final = Path(__file__).parent / "messages"
 RECORD_MESSAGES: Final = Path(__file__).parent / "records"
@@ -106,7 +106,7 @@ RECORD_MESSAGES: Final = Path(__file__).parent / "records"
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-#: Python's type for each of Kafka's, and the default if the definition gives none.
+#: The Python type for each of Kafka's, and the default if the definition has none.
 _TYPES: Final = {
     "bool": ("bool", "False"),
     "int8": ("int", "0"),
@@ -129,14 +129,14 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends included; `last` is None if it has no end."""
+    """A range of versions, including both ends; `last` is None if it has no end."""
 
     first: int
     last: int | None
 
     @classmethod
     def of(cls, text: str) -> "Versions":
-        """Parse a range as Kafka writes it: "3", "0-4" or "2+"."""
+        """Parse a range in Kafka's form: "3", "0-4" or "2+"."""
         if text.endswith("+"):
             return cls(int(text[:-1]), None)
         first, _, last = text.partition("-")
@@ -166,10 +166,11 @@ class Module:
     parts: list[Part] = field(default_factory=list)
 
     def add(self, name: str, fields: Sequence[Definition], commons: Definition, owner: str) -> str:
-        """Add a struct and the structs inside it; return the name of its class.
+        """Add a struct and the structs inside it, and return the name of its class.
 
-        `commons` are the message's shared structs, by name. If a different struct has the name already, `owner`, the
-        message's name, is put in front."""
+        `commons` has the message's shared structs, by name. If a different struct already has the name, it is prefixed
+        with `owner`, the message's name.
+        """
         structs = {
             each["name"]: self.add(
                 inner := element(each["type"]),
@@ -194,7 +195,7 @@ def snake(name: str) -> str:
 
 
 def attribute(each: Definition) -> str:
-    """Return a field's name in Python; one that would hide a method of tuples, such as `index`, gets an underscore."""
+    """Return a field's name in Python. One that would hide a method of tuples, such as `index`, gets an underscore."""
     name = snake(each["name"])
     return f"{name}_" if name in dir(tuple) else name
 
@@ -210,7 +211,7 @@ def is_struct(kind: str) -> bool:
 
 
 def bring_jar(version: str, folder: Path, name: str = "kafka-clients") -> Path:
-    """Download one of Kafka's jars from Maven Central to `folder`; return its path.
+    """Download one of Kafka's jars from Maven Central to `folder`, and return its path.
 
     Raises SystemExit without Maven, and CalledProcessError if the download fails.
     """
@@ -223,7 +224,7 @@ def bring_jar(version: str, folder: Path, name: str = "kafka-clients") -> Path:
 
 
 def definition(jar: zipfile.ZipFile, name: str) -> Definition:
-    """Read a message's definition from the jar. Raises KeyError if the jar has no message of that name."""
+    """Read a message's definition from the jar. Raises KeyError if the jar does not have the message."""
     text = jar.read(f"common/message/{name}.json").decode()
     found: Definition = json.loads(_COMMENT.sub("", text))
     return found
@@ -252,7 +253,7 @@ def joined(new: Definition, old: Definition) -> Definition:
 
 
 def joined_fields(new: Sequence[Definition], old: Sequence[Definition]) -> list[Definition]:
-    """Return the fields of `new`, with each field that only `old` has inserted after the one it follows there."""
+    """Return the fields of `new`, with each field that only `old` has inserted at its place there."""
     found = list(new)
     place = 0
     for each in old:
@@ -385,7 +386,7 @@ def arguments(part: Part, each: Definition) -> Iterator[str]:
 
 
 def write(jars: Iterable[Path], folder: Path) -> None:
-    """Write a formatted file for each of APIS to `folder`; `jars` are those of KAFKA and BEFORE_KAFKA_4."""
+    """Write a formatted file for each of APIS to `folder`; `jars` has those of KAFKA and BEFORE_KAFKA_4."""
     new, old = (zipfile.ZipFile(jar) for jar in jars)
     with new, old:
         for api in APIS:
@@ -399,7 +400,7 @@ def write(jars: Iterable[Path], folder: Path) -> None:
 
 
 def write_records(jars: Mapping[str, Path], folder: Path) -> None:
-    """Write a formatted file for each of RECORDS to `folder`; `jars` are KAFKA's, by the names there."""
+    """Write a formatted file for each of RECORDS to `folder`; `jars` has KAFKA's, by the names there."""
     for name, kinds in RECORDS.items():
         with zipfile.ZipFile(jars[name]) as jar:
             for kind in kinds:

@@ -1,4 +1,5 @@
-# What `kernel.py` calls in its compiled form: values from bytes and back without a Python call for each.
+# The C functions that `kernel.py` calls in its compiled form: values from bytes and back without a Python call for
+# each.
 
 from libc.string cimport memcpy
 
@@ -97,7 +98,7 @@ cdef extern from *:
             return 0;
         default:
             if (!PyBytes_Check(value) || PyBytes_GET_SIZE(value) != 16) {
-                PyErr_SetString(PyExc_ValueError, "an id has 16 bytes");
+                PyErr_SetString(PyExc_ValueError, "an id must have 16 bytes");
                 return -1;
             }
             memcpy(to, PyBytes_AS_STRING(value), 16);

@@ -3,10 +3,10 @@
 """Reads and writes messages by their plans.
 
 A plan describes the bytes of one struct at one version: it has a code for each field of a named tuple, in order.
-`lacuna.wire.layout` makes plans. This source is compiled by Cython, or run by Python as it is; `kernel.pyi` has the
-types that callers see. Every length is compared with the bytes that are left before memory is allocated for it. An
-array of more than LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in
-Kafka. Long arrays let other threads run now and then, so a message may be read or written in a thread.
+`lacuna.wire.layout` makes plans. This source is compiled by Cython, or interpreted by Python; `kernel.pyi` has the
+types for callers. Every length is compared with the remaining bytes before memory is allocated for it. An array of more
+than LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in Kafka. Long arrays
+let other threads run from time to time, so a message may be read or written in a thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UUID = 9
 STRING = 10
 BYTES = 11
 STRUCT = 12
-# Bytes that are not copied: RECORDS are read as a view of the message, BUFFERS are written as they are.
+# Bytes that are not copied: RECORDS are read as a view of the message, and BUFFERS are written unchanged.
 RECORDS = 13
 BUFFERS = 14
 # Flags: the other bits of a code.
@@ -72,7 +72,7 @@ _BUFFERS = cython.declare(cython.int, BUFFERS)
 _MAX_STRING = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 _MOST_TAGS = cython.declare(cython.Py_ssize_t, MOST_TAGS)
 _LONGEST_ARRAY = cython.declare(cython.Py_ssize_t, LONGEST_ARRAY)
-# Other threads may run after this many elements of an array; a power of two less one.
+# Other threads may run after this many elements of an array; a power of two minus one.
 _BREATH = cython.declare(cython.Py_ssize_t, 1023)
 # A size, and a header without a client id.
 _LEAST_FRAME = cython.declare(cython.Py_ssize_t, 14)
@@ -91,9 +91,9 @@ class Plan:
 
     All sequences have one entry for each field of the named tuple `make`. `codes` has ABSENT for fields that the
     version lacks and for tagged ones, `tag_codes` has the codes of the tagged fields. `inner` has the plan of a field
-    that is a struct or an array of structs, else None. `least` has the smallest number of bytes of one element of the
-    field. `tags` maps a tag to its field's index, `error_at` is the index of an error code, or -1. `steps`, of the
-    interpreted form: see _steps.
+    that is a struct or an array of structs, otherwise None. `least` has the smallest number of bytes of one element of
+    the field. `tags` maps a tag to its field's index, `error_at` is the index of an error code, or -1. `steps` is for
+    the interpreted form (see _steps).
     """
 
     make: object
@@ -141,7 +141,7 @@ class Plan:
 class _Source:
     """The bytes of a message, and the position of the next one to read.
 
-    `elements` of arrays, and tagged fields, have been read; `most` are allowed.
+    `elements` counts the array elements and tagged fields read; `most` are allowed.
     """
 
     body: object
@@ -165,9 +165,9 @@ class _Source:
 @cython.final
 @cython.cclass
 class _Target:
-    """A buffer that grows as it is written. `parts` are the buffers to send before it, or None.
+    """A buffer that grows as it is written. `parts` has the buffers to send before it, or is None.
 
-    `errors` are the error codes that were written, other than 0, or None without any.
+    `errors` has the written error codes other than 0, or is None without any.
     """
 
     parts: list
@@ -195,7 +195,7 @@ class _Target:
 @cython.final
 @cython.cclass
 class Encoded:
-    """Elements of an array that are written already: the value of an array's field, in place of a sequence.
+    """Already encoded elements: the value of an array's field, in place of a sequence.
 
     There are `count` of them, in the `buffers`, which have `size` bytes.
     """
@@ -215,9 +215,9 @@ class Encoded:
 class Codec:
     """Reads and writes all versions of one message.
 
-    `plan_of(version)` makes a version's plan; it is called once for each version, and raises for unknown ones.
-    `is_exact`: no bytes may follow the end of the message. `elements` is how many elements the arrays of the message
-    have that was read last. `errors` are the error codes, other than 0, of what was written last, or None without any.
+    `plan_of(version)` makes a version's plan. It is called once for each version, and raises an error for an unknown
+    one. `is_exact`: no bytes may follow the end of the message. `elements` is the number of array elements in the
+    message last read. `errors` has the error codes other than 0 of the message last written, or is None without any.
     """
 
     elements = cython.declare(cython.Py_ssize_t, visibility="public")
@@ -240,7 +240,8 @@ class Codec:
     ) -> object:
         """Read the message at the beginning of `body`, which is contiguous. Raises MalformedMessage.
 
-        Its arrays have at most `most` elements in all."""
+        Its arrays may have at most `most` elements in all.
+        """
         plan: Plan = _plan(self, version)
         source: _Source = _Source(body, most)
         message = _read_struct(plan, source)
@@ -257,15 +258,16 @@ class Codec:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def buffers(self, message: object, version: cython.int) -> tuple:
-        """As `write`, but return a tuple of buffers; those that the message holds are not copied."""
+        """As `write`, but return a tuple of buffers. Buffers held by the message are not copied."""
         return _written(self, message, version)
 
     def add_elements(
         self, before: object, elements: object, version: cython.int, path: tuple
     ) -> Encoded:
-        """Write elements of the array that `path` leads to, by fields' names.
+        """Write elements of the array that `path`, a sequence of field names, leads to.
 
-        Return them after those `before`, if any."""
+        Return them after those `before`, if any.
+        """
         encoded: Encoded = Encoded() if before is None else before
         plan: Plan = _plan(self, version)
         depth: cython.Py_ssize_t
@@ -285,10 +287,12 @@ class Codec:
 
 @cython.cfunc
 def _written(codec: Codec, message: object, version: cython.int) -> tuple:
-    """Write to the buffer of the last message, if it is free: making another would take as long as a few fields."""
+    """Write to the buffer of the last message if it is free, since creating another would take as long as a
+    few fields.
+    """
     target: _Target = codec.spare
     codec.spare = None
-    # Interpreted, another thread might have come between these two lines.
+    # When interpreted, another thread might run between these two lines.
     if target is None or not cython.compiled:
         target = _Target()
     _write_struct(_plan(codec, version), message, target)
@@ -314,7 +318,7 @@ def _plan(codec: Codec, version: cython.int) -> Plan:
 
 
 def hasten(make: type, defaults: tuple) -> None:
-    """Let calls of a named tuple's class run in C, if the kernel is compiled; `defaults` are its fields'."""
+    """Let calls of a named tuple's class run in C, if the kernel is compiled; `defaults` has its fields' defaults."""
     if cython.compiled:
         make._defaults = defaults
         set_maker(make)  # noqa: F821 - kernel.pxd
@@ -326,12 +330,12 @@ def hasten(make: type, defaults: tuple) -> None:
 def cut(
     data: memoryview, most: cython.Py_ssize_t, header_versions: dict, make: type
 ) -> tuple[list, cython.Py_ssize_t]:
-    """Copy the requests at the beginning of `data`, which are framed, and return them and where they end.
+    """Copy the framed requests at the beginning of `data`, and return them and their end.
 
-    It ends before a frame that is not whole or has more than `most` bytes, and before one that is unusual: its version
-    is not in `header_versions` (by api key << 16 | version), its header has tagged fields, or no client sends such.
-    `make` is a named tuple of the api key, the version, the correlation id, the client id, the header's version, the
-    body as a view, and the frame's size in bytes.
+    It ends before a frame that is incomplete or has more than `most` bytes, and before an unusual one: its version is
+    not in `header_versions` (by api key << 16 | version), its header has tagged fields, or clients do not send such
+    frames. `make` is a named tuple of the api key, the version, the correlation id, the client id, the header's
+    version, the body as a view, and the frame's size in bytes.
     """
     frames: list = []
     at: cython.Py_ssize_t = 0
@@ -392,7 +396,7 @@ def _copied(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
 
 @cython.cfunc
 def _text(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> object:
-    """Raises UnicodeDecodeError."""
+    """Decode a text. Raises UnicodeDecodeError."""
     if cython.compiled:
         return PyUnicode_DecodeUTF8(  # noqa: F821 - kernel.pxd
             cython.cast(cython.p_char, source.data + at), size, cython.NULL
@@ -473,7 +477,7 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
         return view if kind == _RECORDS else (view,) if size else ()
     if size > _MAX_STRING:
         raise MalformedMessage(
-            f"{_named(plan, i)} has {size} bytes; a string has {LONGEST_STRING} at most"
+            f"{_named(plan, i)} has {size} bytes; a string may have {LONGEST_STRING} at most"
         )
     try:
         return _text(source, at, size)
@@ -496,7 +500,7 @@ def _read_length(
         length = _read_number(_INT32, source)
     if length < 0:
         if not code & _NULLABLE:
-            raise MalformedMessage(f"{_named(plan, i)} is null, which it must not be")
+            raise MalformedMessage(f"{_named(plan, i)} is null, which is not allowed")
         return -1
     return length
 
@@ -515,8 +519,8 @@ def _read_array(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sou
     source.elements += count
     if count > _LONGEST_ARRAY or source.elements > source.most:
         raise MalformedMessage(
-            f"with {_named(plan, i)} it has {source.elements} elements, more than the "
-            f"{min(source.most, LONGEST_ARRAY)} that are taken"
+            f"with {_named(plan, i)} it has {source.elements} elements, more than the allowed "
+            f"{min(source.most, LONGEST_ARRAY)}"
         )
     if not cython.compiled and element & _KIND < _UUID:
         at = source.at
@@ -545,7 +549,7 @@ def _read_elements(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _read_tags(plan: Plan, row: object, source: _Source) -> cython.int:
-    """Read the tagged fields that the layout knows, and skip the others, as KIP-482 demands."""
+    """Read the tagged fields that the layout knows, and skip the others, as KIP-482 requires."""
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     size: cython.longlong
@@ -601,9 +605,7 @@ def _ends_early(source: _Source) -> object:
 
 @cython.cfunc
 def _too_many_tags(count: cython.Py_ssize_t) -> object:
-    return MalformedMessage(
-        f"it has {count} tagged fields, more than the {MOST_TAGS} that are taken"
-    )
+    return MalformedMessage(f"it has {count} tagged fields, more than the allowed {MOST_TAGS}")
 
 
 def after_tags(data: memoryview, position: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -691,7 +693,7 @@ def _write_number(kind: cython.int, value: object, target: _Target) -> cython.in
         target.at += size
         return 0
     if kind == _UUID and len(value) != size:
-        raise ValueError("an id has 16 bytes")
+        raise ValueError("an id must have 16 bytes")
     try:
         target.buffer += _NUMBERS[kind].pack(value)
     except struct.error:
@@ -766,7 +768,7 @@ def _taken(target: _Target) -> bytes:
 def _check_string(plan: Plan, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
     if size > _MAX_STRING:
         raise ValueError(
-            f"{_named(plan, i)} has {size} bytes; a string has {LONGEST_STRING} at most"
+            f"{_named(plan, i)} has {size} bytes; a string may have {LONGEST_STRING} at most"
         )
     return 0
 
@@ -778,7 +780,7 @@ def _write_length(
 ) -> cython.int:
     """Write the length of a string, bytes or an array; -1 means null."""
     if length < 0 and not code & _NULLABLE:
-        raise ValueError(f"{_named(plan, i)} is null, which it must not be")
+        raise ValueError(f"{_named(plan, i)} is null, which is not allowed")
     if code & _COMPACT:
         return _write_uvarint(length + 1, target)
     if code & _KIND == _STRING and not code & _ARRAY:
@@ -894,7 +896,7 @@ def _write_uvarint(value: cython.longlong, target: _Target) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
-    """Make room for `size` more bytes; the buffer at least doubles."""
+    """Make room for `size` more bytes. The buffer at least doubles."""
     room: cython.Py_ssize_t = max(2 * target.room, target.at + size)
     data: cython.p_uchar = cython.cast(cython.p_uchar, PyMem_Realloc(target.data, room))  # noqa: F821
     if data == cython.NULL:
@@ -904,7 +906,7 @@ def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
     return 0
 
 
-# Interpreted, a call for each number takes too long: numbers that stand side by side are read and written at once.
+# When interpreted, a call for each number takes too long, so adjacent numbers are read and written at once.
 
 if not cython.compiled:
 
@@ -944,6 +946,6 @@ if not cython.compiled:
                 continue
             try:
                 target.buffer += numbers.pack(*row[first:end])
-            except struct.error:  # by themselves, so that the error names the number
+            except struct.error:  # separately, so that the error names the number
                 for i in range(first, end):
                     _write_field(plan, i, plan.codes[i], row[i], target)

@@ -14,7 +14,7 @@
     )
 
 A struct names the fields of its named tuple in the order of the wire. A field that a version lacks is read as the
-tuple's default and not written. For each version that is used, a plan for lacuna.wire.kernel is made once.
+tuple's default and not written. A plan for lacuna.wire.kernel is made once for each version that is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ _ARRAY_LENGTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct. `kind` is a kind of the kernel's, or the Struct that the field holds.
+    """One field of a struct. `kind` is one of the kernel's kinds, or the Struct that the field holds.
 
-    Versions `since` to `until` have the field, both included; None means no end. `null_since` is the first version that
-    allows null. With a `tag` it is a tagged field (KIP-482).
+    Versions `since` to `until` have the field, including both; None means no end. `null_since` is the first version
+    that allows null. With a `tag`, it is a tagged field (KIP-482).
     """
 
     kind: "int | Struct"
@@ -136,10 +136,10 @@ class Message(Generic[M]):
     """All versions of a request or a response.
 
     `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes; it raises
-    MalformedMessage. A third argument says how many elements its arrays may have in all. `write(message, version)`
-    returns the bytes of a message, without fields that the version lacks. `buffers(message, version)` returns the same
-    as a sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a value
-    that does not fit. All three raise KeyError for an unknown version.
+    MalformedMessage. A third argument bounds the elements of its arrays in all. `write(message, version)` returns the
+    bytes of a message, without fields that the version lacks. `buffers(message, version)` returns the same as a
+    sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a value that
+    does not fit. All three raise KeyError for an unknown version.
     """
 
     __slots__ = (
@@ -154,7 +154,7 @@ class Message(Generic[M]):
         "write",
     )
 
-    #: The kernel's own methods, without a wrapper, as they are called for every request.
+    #: The kernel's own methods without a wrapper, because they are called for every request.
     read: _Read[M]
     write: Callable[[M, int], bytes]
     buffers: Callable[[M, int], Sequence[Buffer]]
@@ -168,8 +168,8 @@ class Message(Generic[M]):
         first_flexible: int | None,
         is_exact: bool = False,
     ) -> None:
-        """`versions` are the first and the last; with `is_exact` bytes after the end make a message malformed."""
-        #: Its `errors` are the error codes of the message that was written last.
+        """`versions` has the first and the last; with `is_exact`, bytes after the end make a message malformed."""
+        #: Its `errors` has the error codes of the message last written.
         self.codec = codec = kernel.Codec(self._plan, versions[1], is_exact)
         self.is_exact = is_exact
         self.body = body
@@ -181,7 +181,7 @@ class Message(Generic[M]):
         self.buffers = codec.buffers
 
     def is_flexible(self, version: int) -> bool:
-        """Whether `version` has compact lengths and tagged fields (KIP-482), in its header too."""
+        """Whether `version` has compact lengths and tagged fields (KIP-482), also in its header."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def _plan(self, version: int) -> kernel.Plan:

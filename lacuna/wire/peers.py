@@ -1,4 +1,4 @@
-"""Messages that agents send to one another, over the protocol of Kafka's messages. No client knows them."""
+"""Messages that agents send to each other, in the protocol of Kafka's messages. Clients do not know them."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 from lacuna.wire.kernel import BUFFERS, BYTES, INT16, INT32, INT64, STRING
 from lacuna.wire.layout import Buffer, Field, Message, Struct
 
-#: Far from the keys that Kafka gives: the letters "La".
+#: Far from Kafka's keys: the letters "La".
 READ_CHUNK_KEY: Final = 0x4C61
 
 
 class ReadChunkRequest(NamedTuple):
-    """`size` bytes from `position` on of the segment `sequence` of a lease, in the bucket of the cluster.
+    """`size` bytes from `position` on of the segment `sequence` of a lease, in the cluster's bucket.
 
-    `peer_secret` is what the control plane has told its agents.
+    `peer_secret` is the secret that the control plane has sent to its agents.
     """
 
     peer_secret: bytes = b""
@@ -24,12 +24,12 @@ class ReadChunkRequest(NamedTuple):
     size: int = 0
 
     def __repr__(self) -> str:
-        """Leave the secret out, so that no log has it."""
+        """Return a representation without the secret, so that no log contains it."""
         return f"ReadChunkRequest({self[1:]})"
 
 
 class ReadChunkResponse(NamedTuple):
-    """The bytes, or an error and none."""
+    """The bytes, or an error and no bytes."""
 
     error_code: int = 0
     data: Sequence[Buffer] | None = None

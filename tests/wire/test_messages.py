@@ -126,12 +126,12 @@ def test_lengths_that_lie_take_no_memory(messages: Messages) -> None:
 @pytest.mark.parametrize(
     ("name", "version", "body", "says"),
     [
-        ("END_TXN_REQUEST", 0, b"\xff\xff", "EndTxnRequest.transactional_id is null, which it must not be"),
-        ("END_TXN_REQUEST", 3, b"\x00", "EndTxnRequest.transactional_id is null, which it must not be"),
+        ("END_TXN_REQUEST", 0, b"\xff\xff", "EndTxnRequest.transactional_id is null, which is not allowed"),
+        ("END_TXN_REQUEST", 3, b"\x00", "EndTxnRequest.transactional_id is null, which is not allowed"),
         ("END_TXN_REQUEST", 0, b"\0\x05ab", "EndTxnRequest.transactional_id has 5 bytes, but only 2 are left"),
         ("END_TXN_REQUEST", 0, b"\0\x02\xff\xff", "EndTxnRequest.transactional_id is not UTF-8: "),
         ("END_TXN_REQUEST", 3, b"\xff\xff\xff\xff\xff\x01", "a varint is longer than 32 bits"),
-        ("METADATA_REQUEST", 0, b"\xff\xff\xff\xff", "MetadataRequest.topics is null, which it must not be"),
+        ("METADATA_REQUEST", 0, b"\xff\xff\xff\xff", "MetadataRequest.topics is null, which is not allowed"),
         (
             "OFFSET_COMMIT_REQUEST",
             0,
@@ -142,7 +142,7 @@ def test_lengths_that_lie_take_no_memory(messages: Messages) -> None:
             "FIND_COORDINATOR_REQUEST",
             3,
             b"\x81\x80\x02" + b"g" * 0x8000 + b"\0\0",
-            "FindCoordinatorRequest.key has 32768 bytes; a string has 32767 at most",
+            "FindCoordinatorRequest.key has 32768 bytes; a string may have 32767 at most",
         ),
         ("END_TXN_REQUEST", 0, b"\0\x01t", "the message ends early, after 3 bytes"),
     ],
@@ -238,14 +238,14 @@ def test_what_a_version_lacks_is_left_out_and_read_as_its_default(messages: Mess
             9,
             MetadataResponse(topics=[MetadataResponseTopic(name=None)]),
             ValueError,
-            "MetadataResponseTopic.name is null, which it must not be",
+            "MetadataResponseTopic.name is null, which is not allowed",
         ),
         (
             "METADATA_RESPONSE",
             12,
             MetadataResponse(topics=[MetadataResponseTopic(topic_id=b"short")]),
             ValueError,
-            "an id has 16 bytes",
+            "an id must have 16 bytes",
         ),
         ("METADATA_REQUEST", 0, MetadataRequest(topics=None), ValueError, "MetadataRequest.topics is null"),
         (
@@ -253,7 +253,7 @@ def test_what_a_version_lacks_is_left_out_and_read_as_its_default(messages: Mess
             3,
             FindCoordinatorRequest(key="k" * 0x8000),
             ValueError,
-            "FindCoordinatorRequest.key has 32768 bytes; a string has 32767 at most",
+            "FindCoordinatorRequest.key has 32768 bytes; a string may have 32767 at most",
         ),
     ],
 )  # fmt: skip
@@ -326,7 +326,7 @@ def test_a_reader_may_take_fewer_elements(forms: list[Messages]) -> None:
         message = messages["DESCRIBE_GROUPS_REQUEST"]
         assert message.read(body, 0, 3).groups == ("g",) * 3
         assert message.codec.elements == 3
-        with pytest.raises(MalformedMessage, match="3 elements, more than the 2 that are taken"):
+        with pytest.raises(MalformedMessage, match="3 elements, more than the allowed 2"):
             message.read(body, 0, 2)
 
 
@@ -339,7 +339,7 @@ def test_a_struct_has_so_many_tagged_fields(forms: list[Messages], count: int) -
         if count <= kernel.MOST_TAGS:
             assert read(body, 0).topics is None
         else:
-            with pytest.raises(MalformedMessage, match="tagged fields, more than the 10000"):
+            with pytest.raises(MalformedMessage, match="tagged fields, more than the allowed 10000"):
                 read(body, 0)
 
 
