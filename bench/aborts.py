@@ -1,7 +1,7 @@
 """Reads a log in which a share of the records is aborted.
 
-The log has transactions of 100 records over 4 partitions, written by 4 producers. Rates count committed records only.
-Each measured read is the first after the server has dropped its caches, so "store bytes" is what it reads from its
+The log has transactions of 100 records over 4 partitions, written by 4 producers. Rates count only committed records.
+Each measured read is the first after the server has dropped its caches, so "store bytes" counts what it reads from its
 files (Kafka: from its log) per committed record.
 """
 
@@ -59,7 +59,9 @@ def aborts(bench: Bench) -> Iterator[Row]:
 
 
 def transactions_for(share: int, size: Size) -> int:
-    """How many transactions to write, so that connecting takes little of the time of reading the committed records."""
+    """The number of transactions to write, so that connecting takes little of the time of reading the committed
+    records.
+    """
     wanted = -(-100 * size.committed_transactions // (100 - share))
     return min(max(size.abort_transactions, wanted), size.transactions_at_most)
 
@@ -77,7 +79,7 @@ def write(
     producers: int = PRODUCERS,
     **settings: str,
 ) -> int:
-    """Writes `count` transactions, of which `share` percent are aborted; returns how many records were committed."""
+    """Writes `count` transactions, of which `share` percent are aborted. Returns the number of committed records."""
     committed: list[int] = []
 
     def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""A server that does nothing but answer, as a target: what it reaches is the limit of the client and of Python."""
+"""A target that only answers requests. Its rates are the limit of the client and of Python."""
 
 from bench.processes import Process
 from bench.target import Target
@@ -27,5 +27,5 @@ class Bare(Target):
         self._process.stop()
 
     def forget(self) -> bool:
-        """Does nothing: it has no other copy of what it keeps."""
+        """Does nothing, because it has no other copy of its data."""
         return False

@@ -1,8 +1,8 @@
-"""A Kafka server that does nothing but answer: `python -m bench.bare_server`.
+"""A Kafka server that only answers requests: `python -m bench.bare_server`.
 
-It keeps batches in memory as they come, gives them offsets, and answers each request at once, on the event loop, the
-sockets and the codec that agents use. It checks nothing, writes nothing to a disk and knows no transactions. So what a
-client achieves with it is what this client, these sockets and a server in Python can achieve at most.
+It keeps batches in memory as they come, assigns offsets, and answers each request at once, with the event loop, the
+sockets and the codec of agents. It checks nothing, writes nothing to a disk and does not know transactions. So its
+rates are the most that this client, these sockets and a server in Python can achieve.
 
 Prints `bootstrap: HOST:PORT`, and ends with its standard input.
 """
@@ -66,7 +66,7 @@ class Log:
         self.waiting: list[Callable[[], None]] = []
 
     def append(self, batch: Buffer) -> int:
-        """Keeps a copy of a batch; returns its first offset."""
+        """Keeps a copy of a batch, and returns its first offset."""
         base, copy = self.end, bytearray(batch)
         _INT64.pack_into(copy, 0, base)
         self._bases.append(base)
@@ -94,7 +94,7 @@ class Log:
 
 
 class Server:
-    """What all connections share."""
+    """The state that all connections share."""
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -153,11 +153,11 @@ class Server:
         self._apis = {api.request.api_key: api for api in apis}
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether such a request is answered."""
+        """Whether a request of this kind is answered."""
         return api_key in self._apis and version <= self._apis[api_key].last_version
 
     def api(self, api_key: int) -> "_Api":
-        """The API with this key, which is answered."""
+        """The API with this key."""
         return self._apis[api_key]
 
     def logs(self, request: fetch.FetchRequest) -> list[tuple[fetch.FetchPartition, Log]]:
@@ -169,7 +169,7 @@ class Server:
         ]
 
     def fetch(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
-        """Answers with what is there now."""
+        """Answers with the records that exist now."""
         left = request.max_bytes
         topics = []
         for topic in request.topics:
@@ -314,7 +314,7 @@ class Server:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Answers requests in order. A Fetch of an empty log waits, and what comes after it too."""
+    """Answers requests in order. A Fetch of an empty log waits, and so do later requests."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -337,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on(may_wait=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets what waits."""
+        """Drops waiting requests."""
         if self._wait is not None:
             self._wait.cancel()
         self._frames.clear()
@@ -395,7 +395,7 @@ def _end_with_input() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_input, daemon=True).start()
-    # A shell that starts the benchmark in the background lets it, and so this, ignore SIGINT.
+    # A shell that starts the benchmark in the background makes it, and so this process, ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvloop.run(_main())

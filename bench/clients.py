@@ -113,7 +113,7 @@ def produce(
 def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
     """A producer that has written a record to each partition, so that it has its producer id and its connections.
 
-    librdkafka may wait half a second before its first record, which says nothing about the server. Raises BenchError.
+    librdkafka may wait half a second before its first record, which does not depend on the server. Raises BenchError.
     """
     client = producer(target, **settings)
     client.list_topics(topic, timeout=TIMEOUT_SECONDS)

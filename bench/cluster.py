@@ -1,7 +1,7 @@
 """Drives one control plane with the commands of a simulated fleet: `python -m bench.cluster`.
 
 The control plane is real: its runtime, its journal in SQLite, its snapshot processes and the streams of its sessions,
-with messages read from bytes and written to bytes; only HTTP/2 and the sockets are missing. Agents and producers are
+with messages read from bytes and written to bytes. Only HTTP/2 and the sockets are missing. Agents and producers are
 simulated (bench/fleet.py), and so is the time, which passes as fast as the control plane decides. CPU is counted while
 the control plane works, and divided by the seconds that passed for the fleet.
 
@@ -45,7 +45,7 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 
 START_MS: Final = 1_800_000_000_000
-#: The last part of a drive is measured: merging has begun by then, since it leaves alone at most a half.
+#: The last part of a drive is measured. Merging has begun by then, since it leaves alone at most the first half.
 MEASURED_SHARE: Final = 0.25
 OUT: Final = Path(__file__).resolve().parent / "out"
 IDLE_TURNS: Final = 3
@@ -53,7 +53,7 @@ IDLE_TURNS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How long each load is driven: as many seconds as `slices` take, but at least and at most so many."""
+    """How long each load is driven: as many seconds as `slices` take, within these bounds."""
 
     slices: int
     least_seconds: float
@@ -100,7 +100,7 @@ class _Clock:
         await future
 
     def advance(self) -> None:
-        """Lets a tick pass, and wakes who has slept long enough."""
+        """Lets a tick pass, and wakes tasks whose sleep is over."""
         self.ms += TICK_MS
         due = [each for each in self._sleepers if each[0] <= self.ms]
         self._sleepers = [each for each in self._sleepers if each[0] > self.ms]
@@ -110,7 +110,7 @@ class _Clock:
 
 
 class _CountedJournal(SqliteJournal):
-    """A journal that counts its appends, the bytes of their records, and the CPU of appending in the event loop."""
+    """A journal that counts its appends, the bytes of their records, and the CPU time of appends in the event loop."""
 
     appends = 0
     size = 0
@@ -127,7 +127,7 @@ class _CountedJournal(SqliteJournal):
 
 
 class Line:
-    """An agent's session: its stream carries bytes, as it would over gRPC."""
+    """An agent's session, whose stream carries bytes, as it would over gRPC."""
 
     def __init__(self, plane: Runtime, answered: Callable[[int], None]) -> None:
         self.received: list[SessionResponse] = []
@@ -154,23 +154,23 @@ class Line:
         return bool(self._request.commands or self._request.subscribe)
 
     def take(self) -> tuple[bytes, int]:
-        """The next request, and how many commands it has."""
+        """The next request, and its number of commands."""
         request, self._request = self._request, SessionRequest()
         return request.SerializeToString(), len(request.commands)
 
     def send(self, data: bytes) -> None:
-        """Gives the control plane a request."""
+        """Sends a request to the control plane."""
         self._requests.put_nowait(data)
 
     def settle(self) -> int:
-        """Hands out the replies; returns the bytes of the partitions' deltas that came with them."""
+        """Hands out the replies, and returns the bytes of the partitions' deltas that came with them."""
         received, self.received = self.received, []
         size = 0
         for response in received:
             size += sum(delta.ByteSize() for delta in response.partitions)
             for reply in response.replies:
                 if reply.HasField("failure"):
-                    raise BenchError(f"the control plane refused a command: {reply}")
+                    raise BenchError(f"the control plane rejected a command: {reply}")
                 self._settles.pop(reply.command_id)(reply)
         return size
 
@@ -227,7 +227,7 @@ class Driver:
             self._all_answered.set()
 
     async def exchange(self) -> None:
-        """Sends what the fleet has asked for, each agent's request by itself; waits for the replies, and counts CPU."""
+        """Sends the fleet's commands, in a separate request for each agent; waits for the replies, and counts CPU."""
         requests = [(line, *line.take()) for line in self.lines if line.has_request]
         if not requests:
             return
@@ -251,7 +251,7 @@ class Driver:
             raise BenchError(f"a session has ended: {self.fatal or ended}")
 
     def counts(self) -> dict[str, float]:
-        """What was counted so far: CPU in seconds, of all threads and of the event loop's alone, and bytes."""
+        """The counts so far: CPU in seconds, of all threads and of only the event loop's, and bytes."""
         return {
             **self.spent,
             "appends": self.journal.appends,
@@ -269,10 +269,11 @@ class Driver:
 
 
 def drive(load: Load, seconds: float) -> dict[str, Any]:
-    """Drives a control plane in this process with a load for so many seconds of the fleet's time; returns the figures.
+    """Drives a control plane in this process with a load for this many seconds of the fleet's time. Returns the
+    figures.
 
-    The process is set up as that of `lacuna controlplane` is: event loop, garbage collector and malloc. What is younger
-    than `merge.min.age.ms`, or than half of the time if that is less, is not merged.
+    The process is set up like that of `lacuna controlplane`: event loop, garbage collector and malloc. Extents younger
+    than `merge.min.age.ms`, or than half of the time if that is less, are not merged.
     """
     rows: list[dict[str, Any]] = []
 
@@ -324,7 +325,7 @@ async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
 
 
 def _alone(load: Load, seconds: float) -> dict[str, Any]:
-    """Drives in a new process, so that memory is this load's alone."""
+    """Drives in a new process, so that its memory belongs only to this load."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(drive, load, seconds).result()
 
@@ -341,7 +342,7 @@ def main() -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="where the figures go as JSON; bench/out/cluster-SIZE.json if not given",
+        help="the path for the figures as JSON; bench/out/cluster-SIZE.json if not given",
     )
     arguments = parser.parse_args()
     amount = AMOUNTS[arguments.size]

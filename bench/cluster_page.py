@@ -27,7 +27,7 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects.prices import GET, PUT
 from lacuna.logstore.objects.s3 import READS_AT_ONCE
 
-#: Figures by name, a second of the fleet's time where they are rates.
+#: Figures by name; rates are per second of the fleet's time.
 Row = Mapping[str, Any]
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 PAGE: Final = DOCS / "scale.md"
@@ -38,10 +38,10 @@ MEBIBYTE: Final = 1 << 20
 MEGABYTE: Final = 1_000_000
 DAY_SECONDS: Final = 86_400
 MONTH_SECONDS: Final = 30 * DAY_SECONDS
-#: What others have published: AutoMQ's own claim at 1 GiB/s, in dollars a month, and Inkless with 3 out, a year.
+#: Published figures of others: AutoMQ's own claim at 1 GiB/s, in dollars a month, and Inkless with 3 out, a year.
 AUTOMQ_MONTH: Final = 12_900
 INKLESS_MONTH: Final = 288_000 / 12
-#: Below this share of rewritten extents the page says that merging falls behind.
+#: Below this share of rewritten extents, the page says that merging falls behind.
 MUCH: Final = 0.5
 COLOURS: Final = ("#e0703a", "#1f9e89", "#4c72b0")
 
@@ -52,7 +52,7 @@ def load_of(row: Row) -> Load:
 
 
 def full_at(row: Row) -> float:
-    """At how many GiB/s one control plane is full: its event loop, which has one thread, uses a whole core."""
+    """The GiB/s at which one control plane is full: its event loop, which has one thread, uses a whole core."""
     return float(load_of(row).gibibytes / row["loop cpu"])
 
 
@@ -73,7 +73,7 @@ def dollars(row: Row) -> float:
 
 
 def rewritten(row: Row) -> float:
-    """What share of the new extents merging and compaction replaced in the same time."""
+    """The share of the new extents that merging and compaction replaced in the same time."""
     before = row["merging, extents_before"] + row["compaction, extents_before"]
     return float(before / row["slices"])
 
@@ -104,7 +104,7 @@ LOAD: Final[tuple[Column, ...]] = (
 PLANE: Final[tuple[Column, ...]] = (
     ("slices/s", lambda row: number(row["slices"])),
     ("cores", lambda row: number(row["cpu"])),
-    ("of them the event loop", lambda row: number(row["loop cpu"])),
+    ("the event loop's part", lambda row: number(row["loop cpu"])),
     ("full at GiB/s", lambda row: number(full_at(row))),
     ("snapshots, cores", lambda row: number(row["snapshot cpu"])),
     ("snapshots, MiB", lambda row: number(row["snapshot memory"] / MEBIBYTE)),
@@ -136,12 +136,12 @@ LIFTED: Final[tuple[Column, ...]] = (
 
 
 def clusters_of(row: Row) -> int:
-    """How many clusters with such a load it takes for 1 GiB/s, at least one."""
+    """The number of clusters with such a load needed for 1 GiB/s, at least one."""
     return max(1, round(1 / load_of(row).gibibytes))
 
 
 def name_of(row: Row) -> str:
-    """What is different in a row, in words."""
+    """The distinctive properties of a row, in words."""
     load = load_of(row)
     placed = {1: "each partition on one agent", 3: "one agent a zone, 3 zones"}.get(
         load.zones, f"every partition on every agent ({load.zones})"
@@ -155,7 +155,7 @@ def name_of(row: Row) -> str:
 
 
 def lifted(results: Row) -> list[Row]:
-    """The rows about placements that raise the limit, and the rows of a fleet of the same size to compare with."""
+    """The rows about placements that raise the limit, and the rows of a fleet of the same size for comparison."""
     rows: dict[str, list[Row]] = results["rows"]
     size = load_of(rows["lifts"][0]).partitions
     same = [row for row in rows["fleet"] if load_of(row).partitions == size]
@@ -298,7 +298,7 @@ def keep(results: Row) -> None:
 
 
 def draw(results: Row, path: Path) -> None:
-    """Writes the picture in the format that the suffix of `path` says."""
+    """Writes the picture in the format given by the suffix of `path`."""
     fleet: list[Row] = results["rows"]["fleet"]
     with mpl.rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.16)

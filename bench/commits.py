@@ -1,9 +1,9 @@
-"""How many slices a second of CPU one control plane commits: `python -m bench.commits`.
+"""Measures how many slices one control plane commits per second of CPU: `python -m bench.commits`.
 
-The control plane is the real one, as `bench.cluster` runs it: its requests are parsed from bytes, decided, journalled
-in SQLite and replayed, and its replies and deltas are written to bytes. Each slice has one batch of a transaction, each
-commit is appended to the journal by itself, and each partition is watched by no session, by one, or by three. CPU is
-that of all threads; what the event loop spends on appending is also told apart. `TMPDIR` says where the journal is.
+The control plane is real, as in `bench.cluster`: its requests are parsed from bytes, decided, journalled in SQLite and
+replayed, and its replies and deltas are written to bytes. Each slice has one batch of a transaction, each commit is a
+separate append to the journal, and each partition is watched by no session, by one, or by three. CPU time covers all
+threads; the event loop's time for appends is also reported separately. `TMPDIR` is the place of the journal.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from lacuna.cli.running import run
 
 SIZES: Final = (1, 5, 100, 1_000)
 WATCHERS: Final = (0, 1, 3)
-#: How many slices a round commits, but at most so many commits.
+#: The slices that a round commits, and the most commits.
 ROUND_SLICES: Final = 50_000
 ROUND_COMMITS: Final = 2_000
 ROUNDS: Final = 7
@@ -29,9 +29,9 @@ ROUNDS: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Microseconds of CPU a slice, in all and for appending to the journal.
+    """Microseconds of CPU per slice, in total and for appending to the journal.
 
-    Both are the least of the rounds, since other processes can only add to them.
+    Both are the least of the rounds, since other processes can only increase them.
     """
 
     slices: int
@@ -70,7 +70,7 @@ async def _measure(slices: int, watchers: int, rounds: int, folder: Path) -> Rat
 
 
 async def _round(driver: Driver, fleet: Fleet) -> tuple[float, float]:
-    """Commits, and returns the microseconds a slice; then ends the transactions, which is not measured."""
+    """Commits, and returns the microseconds per slice; then ends the transactions, which is not measured."""
     before = driver.counts() | fleet.counts()
     for _ in range(max(1, min(ROUND_COMMITS, ROUND_SLICES // fleet.load.partitions))):
         fleet.flush(driver.clock.ms)

@@ -29,7 +29,7 @@ class Change:
 def worse(before: Results, now: Results) -> Iterator[Change]:
     """Yields Lacuna's figures that are worse by more than a tenth, and whose runs do not overlap with the earlier ones.
 
-    Rows that are mostly noise are left out. The machine itself may be slower today: if Kafka did the same work both
+    Rows that are mostly noise are left out. The machine itself may be slower today. So if Kafka did the same work both
     times, the ratio to Kafka must also have got worse by more than a tenth.
     """
     for rows in now.sections.values():
@@ -51,7 +51,7 @@ def worse(before: Results, now: Results) -> Iterator[Change]:
 
 
 def _loss(figure: Figure, before: float, now: float) -> float:
-    """By what share `now` is worse than `before` (0.1 is a tenth); 0 if they cannot be compared."""
+    """The share by which `now` is worse than `before` (0.1 is a tenth); 0 if they cannot be compared."""
     if figure.better is Better.NEITHER or before <= 0 or now <= 0:
         return 0.0
     return before / now - 1 if figure.better is Better.MORE else now / before - 1

@@ -1,8 +1,8 @@
-"""What S3 costs: requests per GiB written and read, in dollars, for several flush intervals and numbers of agents.
+"""The cost of S3: requests per GiB written and read, in dollars, for several flush intervals and numbers of agents.
 
-Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on how much arrives per second,
-since a flush takes whatever has accumulated; so records are written at a fixed rate, which is part of the row's name.
-Prices come from logstore/objects/prices.py, or from the file that BENCH_PRICES names.
+Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on the rate of arrival, since a
+flush takes whatever has accumulated. So records are written at a fixed rate, which is part of the row's name. Prices
+come from logstore/objects/prices.py, or from the file that BENCH_PRICES names.
 """
 
 import os
@@ -40,7 +40,7 @@ RECORD_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many seconds to write, at which rate (in MiB/s), and which flush intervals (in ms) and agents to try."""
+    """The seconds to write, the rate (in MiB/s), and the flush intervals (in ms) and numbers of agents to try."""
 
     seconds: float
     rate: int
@@ -105,7 +105,7 @@ def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> R
 
 
 def _write(client: Any, topic: str, amount: Amount) -> int:
-    """Writes records of 1 KiB to all partitions at the rate; returns how many."""
+    """Writes records of 1 KiB to all partitions at the rate, and returns their number."""
     deliveries = Deliveries()
     total = int(amount.seconds * amount.rate * 1024)
     started = time.perf_counter()

@@ -14,7 +14,7 @@ BUCKET = "lacuna"
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 
-#: S3 bills by method, but a GET of a bucket, recognized by its query, is billed as a listing.
+#: S3 bills by method, except that a GET of a bucket, recognized by its query, is billed as a listing.
 PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
 #: Also counted as PUT.
 JOURNAL_PUT = "journal PUT"
@@ -24,7 +24,7 @@ _ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
 class CountedS3:
     """The service as a context manager; `endpoint` is its URL. It ends with the process that started it.
 
-    It begins with each request `delay_seconds` after that has arrived.
+    It delays each request by `delay_seconds`.
     """
 
     def __init__(self, delay_seconds: float = 0.0) -> None:
@@ -58,14 +58,14 @@ class CountedS3:
         return self._process.pid
 
     def counts(self) -> Counter[str]:
-        """How many requests of each kind the service has received so far."""
+        """The number of requests of each kind that the service has received so far."""
         self._ours.send("counts")
         counts: Counter[str] = self._ours.recv()
         return counts
 
 
 def kind_of(method: str, query: str) -> str:
-    """The kind of request as which S3 bills a request with this method and query."""
+    """The kind under which S3 bills a request with this method and query."""
     if method == "GET" and "list-type" in query:
         return LIST
     return _ASKED_AS.get(method, method)

@@ -16,14 +16,14 @@ from bench.target import Target
 
 FRAME_BYTES = 64 * 1024
 ANSWER_SECONDS = 60.0
-#: ApiVersions v0 with an empty client id: any server answers it.
+#: ApiVersions v0 with an empty client id, which any server answers.
 QUESTION = struct.pack(">ihhih", 10, 18, 0, 7, 0)
 METADATA_V1 = 3, 1
 OTHER_FILES = 512
 
 
 class Crowd:
-    """A context manager with `idle` connections that sent one request, and `halves` that sent half of one of 64 KiB.
+    """A context manager with `idle` connections that sent one request, and `halves` that sent half of a 64 KiB request.
 
     Raises BenchError if this process may not open that many sockets.
     """
@@ -84,7 +84,10 @@ def _allow_files(count: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= count:
         return
     if hard != resource.RLIM_INFINITY and hard < count:
-        raise BenchError(f"a process may open {hard} files here, and this needs {count}")
+        raise BenchError(
+            f"a process may open {hard} files here, but this needs {count}: raise the limit "
+            "(ulimit -n)"
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
@@ -94,7 +97,7 @@ def work_of(idle: int, halves: int) -> str:
 
 
 def crowd(bench: Bench) -> Iterator[Row]:
-    """Yields a row without other clients and one with them; checks at the end that all are still served."""
+    """Yields a row without other clients and one with them. Checks at the end that all are still served."""
     idle, halves = bench.size.idle_connections, bench.size.half_requests
     count = int(bench.size.latency_seconds * RATE)
     for counts in ((0, 0), (idle, halves)):

@@ -1,8 +1,8 @@
-"""What encryption at rest costs: CPU seconds for each GiB that is written and read, with and without it.
+"""The cost of encryption at rest: CPU seconds for each GiB written and read, with and without it.
 
     python -m bench.encryption
 
-The objects are in memory, so the difference is encryption alone. The least of several rounds counts.
+The objects are in memory, so only encryption makes the difference. The least of several rounds counts.
 """
 
 import os
@@ -26,7 +26,7 @@ SHAPES = ((8 << 20, 1 << 20), (8 << 20, 16 << 10), (16 << 10, 16 << 10))
 def measure(
     make: Callable[[], ObjectStore], object_size: int, read_size: int
 ) -> tuple[float, float]:
-    """CPU seconds per GiB of writing and of reading all of it."""
+    """CPU seconds per GiB for writing and for reading everything."""
     store, payload = make(), os.urandom(object_size)
     buffer = bytearray(object_size)
     keys = [f"k{number}" for number in range(TOTAL_BYTES // object_size)]

@@ -1,4 +1,4 @@
-"""Sends single Fetch requests, and says exactly how many bytes each answer has.
+"""Sends single Fetch requests, and reports the exact bytes of each answer.
 
 A consumer fetches ahead and joins answers, so it cannot measure a single one.
 """
@@ -36,7 +36,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A Fetch answer: its size on the wire, the next offset by partition, and whether that is the end of all."""
+    """A Fetch answer: its size on the wire, the next offset by partition, and whether it reaches the end of all."""
 
     wire_bytes: int
     next_offsets: dict[int, int]

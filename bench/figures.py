@@ -1,4 +1,4 @@
-"""What a section yields: rows of figures.
+"""The results of a section: rows of figures.
 
 A `Row` is one piece of work on one target. Its `runs` are the measured repetitions, without warm-ups; each has a value
 per `Figure`. Reports show the median, with the least and the most next to it.
@@ -56,7 +56,7 @@ class Row:
     """One piece of work on one target.
 
     `repeated` counts the runs that were repeated because of other load on the machine; `noisy` counts those that were
-    kept in spite of it, because repeating did not help.
+    kept despite it, because repeating did not help.
     """
 
     work: str

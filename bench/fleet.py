@@ -1,8 +1,8 @@
-"""A simulated fleet: the commands that its agents would send to a control plane. No record exists, only its metadata.
+"""A simulated fleet: the commands that its agents would send to a control plane. Only metadata exists, no records.
 
 Each zone has its share of the agents, and a producer for each `GROUP` partitions. A partition is written and read at
-one agent of each zone, which the product's own placement chooses. Transactions last a second; a flush has a slice for
-each partition of its agent, and the producers' batches are 64 KiB at most.
+one agent of each zone, chosen by the product's own placement. Transactions last a second. A flush has a slice for each
+partition of its agent, and the producers' batches have at most 64 KiB.
 """
 
 import random
@@ -61,7 +61,9 @@ class Line(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a fleet does: `gibibytes` arrive a second, evenly over the partitions; agents flush each `interval_ms`."""
+    """The load of a fleet: `gibibytes` arrive per second, evenly over the partitions; agents flush each
+    `interval_ms`.
+    """
 
     partitions: int
     interval_ms: int = 250
@@ -77,7 +79,7 @@ class Load:
 
     @property
     def slices_a_second(self) -> int:
-        """How many slices all agents commit in a second."""
+        """The number of slices that all agents commit per second."""
         return self.partitions * self.zones * 1000 // self.interval_ms
 
     def batches(self) -> list[tuple[int, int]]:
@@ -89,7 +91,7 @@ class Load:
 
 @dataclass(slots=True)
 class Producer:
-    """A transactional producer; `is_open` says whether it wrote anything since its last transaction ended."""
+    """A transactional producer; `is_open` says whether it has written since its last transaction ended."""
 
     transactional_id: str
     producer_id: int = -1
@@ -124,7 +126,9 @@ class Agent:
 
 
 class Fleet:
-    """The agents and producers of a load, set up by `register`, `create`, `begin`, `place`, each with an exchange."""
+    """The agents and producers of a load, set up by `register`, `create`, `begin` and `place`, with an exchange after
+    each.
+    """
 
     def __init__(self, load: Load, lines: list[Line]) -> None:
         self.load = load
@@ -185,7 +189,7 @@ class Fleet:
                 agent.line.ask(Command(init_producer_id=wanted), settle)
 
     def place(self) -> None:
-        """Places each partition on an agent of each zone, and has the agents where it is read watch it."""
+        """Places each partition on an agent of each zone, and subscribes the agents where it is read."""
         zones = [
             tuple(number for number, agent in enumerate(self.agents) if agent.zone == zone)
             for zone in range(self.load.zones)
@@ -202,11 +206,11 @@ class Fleet:
             self.agents[number].line.subscribe(keys)
 
     def _is_read(self, index: int, zone: int) -> bool:
-        """Whether consumers read a partition in this zone: those of each group in another one, if there are so many."""
+        """Whether consumers read a partition in this zone. Each group reads in another zone, if there are that many."""
         return (zone - index) % self.load.zones < CONSUMER_GROUPS
 
     def counts(self) -> dict[str, float]:
-        """What was sent so far: flushes, slices, batches and ends of transactions."""
+        """The counts so far: flushes, slices, batches and ends of transactions."""
         return {
             "flushes": self.flushes,
             "slices": self.slices,
@@ -215,7 +219,7 @@ class Fleet:
         }
 
     def flush(self, now_ms: int) -> None:
-        """Sends the commits of the agents whose flush is due now, and what renews leases."""
+        """Sends the commits of the agents whose flush is due now, and renewals of leases."""
         for number, agent in enumerate(self.agents):
             phase = number * self.load.interval_ms // len(self.agents) // TICK_MS * TICK_MS
             if now_ms % self.load.interval_ms == phase and agent.places:
@@ -260,7 +264,7 @@ class Fleet:
         return command
 
     def end_transactions(self, now_ms: int) -> None:
-        """Ends the transactions that are due now, as many aborted as committed."""
+        """Ends the transactions that are due now, half of them by aborts."""
         phases = TRANSACTION_MS // TICK_MS
         due = now_ms // TICK_MS % phases
         for number in range(due, len(self.producers), phases):
@@ -286,9 +290,10 @@ class Fleet:
             agent.line.ask(Command(end_txn=end), settle)
 
     def gets_an_object(self) -> float:
-        """The fewest GETs with which the consumers' agents read an object: one fetch of each, as it was just committed.
+        """The fewest GETs with which the consumers' agents read an object: one fetch by each, right after its commit.
 
-        The agent that wrote an object has it in its cache. Half of the transactions are read, as the others aborted.
+        The agent that wrote an object has it in its cache. Only half of the transactions are read, because the others
+        aborted.
         """
         index_of = {key.SerializeToString(): index for index, key in enumerate(self.keys)}
         readers: dict[tuple[int, int], int] = {}
@@ -342,10 +347,10 @@ def _committed(reply: Reply) -> None:
 
 
 def _ignore(reply: Reply) -> None:
-    """A reply that says nothing new."""
+    """Ignores a reply without news."""
 
 
 def _check(error_code: int) -> None:
-    """Raises BenchError if the control plane refused something that it should have accepted."""
+    """Raises BenchError if the control plane rejected a command that it should have accepted."""
     if error_code:
-        raise BenchError(f"the control plane refused the simulated fleet's command: {error_code}")
+        raise BenchError(f"the control plane rejected the simulated fleet's command: {error_code}")

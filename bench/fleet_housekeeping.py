@@ -1,7 +1,7 @@
-"""The merging and the compaction of a simulated fleet: real plans and swaps, without the objects between them.
+"""The merging and compaction of a simulated fleet: real plans and swaps, without the objects between them.
 
-Plans have the product's own settings. How long an agent takes from a plan to its swap is modelled, from the GETs of
-the plan, so that no more is merged than agents could.
+Plans use the product's own settings. The time from an agent's plan to its swap is modelled from the plan's GETs, so
+that no more is merged than agents could merge.
 """
 
 from collections.abc import Sequence
@@ -33,20 +33,22 @@ from lacuna.controlplane.v1.log_pb2 import (
 from lacuna.logstore.objects.s3 import READS_AT_ONCE
 from lacuna.pipeline.compaction.settings import CompactionSettings
 
-#: What the time from a plan to its swap is made of: round trips to S3, and bytes read, merged and written.
+#: The parts of the time from a plan to its swap: round trips to S3, and bytes read, merged and written.
 GET_MS: Final = 30
 PUT_MS: Final = 100
 BYTES_A_MS: Final = 150_000
-#: How many tasks of Spark a compaction has at once, each with the reads of an agent.
+#: The Spark tasks that a compaction runs at once, each with the reads of an agent.
 TASKS: Final = 16
-#: `lacuna compact --watch` looks at every partition once in its default interval.
+#: `lacuna compact --watch` covers every partition once in its default interval.
 COMPACTION_MS: Final = 600_000
 COMPACTION_PAUSE_MS: Final = 1_000
 
 
 @dataclass(slots=True)
 class Rewritten:
-    """What merging or compaction did, in counts and bytes. `refused` counts partitions that had changed meanwhile."""
+    """The results of merging or compaction, in counts and bytes. `refused` counts partitions that had changed in the
+    meantime.
+    """
 
     swaps: int = 0
     partitions: int = 0
@@ -84,11 +86,11 @@ class _Rewriter:
             self.line.ask(Command(swap_extents=self._swap), self._swapped)
 
     def plan(self) -> Command:
-        """The command that asks for the next plan."""
+        """The command that requests the next plan."""
         raise NotImplementedError
 
     def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
-        """The partitions of the plan: the swap without its new extents, what is live, how many extents there were."""
+        """The partitions of the plan: the swap without its new extents, the live pieces, and the number of extents."""
         raise NotImplementedError
 
     def next_segment(self) -> tuple[int, int]:
@@ -96,7 +98,7 @@ class _Rewriter:
         raise NotImplementedError
 
     def pause_ms(self) -> int:
-        """How long to wait after a plan in which there was nothing to do."""
+        """How long to wait after an empty plan."""
         raise NotImplementedError
 
     def _planned(self, reply: Reply) -> None:
@@ -138,7 +140,7 @@ class _Rewriter:
 
 
 class Merging(_Rewriter):
-    """One agent's merging, as agent/housekeeping/ does it: plan after plan, and a pause when there is nothing to do."""
+    """One agent's merging, as in agent/housekeeping/: plan after plan, and a pause after an empty one."""
 
     def __init__(self, agent: Agent, done: Rewritten, min_age_ms: int, first_ms: int) -> None:
         settings = HousekeepingSettings()
@@ -239,7 +241,7 @@ class Compaction(_Rewriter):
 
 
 class Housekeeping:
-    """The merging of all agents of a fleet, and a compaction job with a session of its own."""
+    """The merging of all agents of a fleet, and a compaction job with a separate session."""
 
     def __init__(self, fleet: Fleet, line: Line, min_age_ms: int, now_ms: int) -> None:
         pause_ms = HousekeepingSettings().merge_interval_ms
@@ -262,7 +264,7 @@ class Housekeeping:
             each.step(now_ms)
 
     def counts(self) -> dict[str, float]:
-        """What merging and compaction did so far."""
+        """The results of merging and compaction so far."""
         both = (("merging", self._merged), ("compaction", self._compacted))
         return {
             f"{what}, {name}": value for what, done in both for name, value in asdict(done).items()

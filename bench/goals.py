@@ -1,8 +1,8 @@
-"""The goals that the figures should reach, and whether they do.
+"""The goals for the figures, and whether they are met.
 
-A goal is about one figure of one piece of work on `target`. With `against`, it is about the ratio to the same work on
-that other target; with `reference`, about the ratio to that other work on the same target; without either, about the
-figure itself. It must be at least `limit` if more is better, and at most `limit` if less is.
+A goal applies to one figure of one piece of work on `target`. With `against`, it applies to the ratio to the same work
+on that other target; with `reference`, to the ratio to that other work on the same target; without either, to the
+figure itself. The value must be at least `limit` if more is better, and at most `limit` if less is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -108,7 +108,7 @@ def _others() -> Iterable[Goal]:
     tail = tail_of(FULL.tail_records)
     yield Goal(tail, ANSWERS, 1)
     yield Goal(tail, WIRE_PER_PARTITION, 200)
-    # What a server reads from its sockets counts too; the smallest piece of a tail is 25 KB.
+    # A server's reads from its sockets count too; the smallest piece of a tail has 25 KB.
     yield Goal(tail, STORE, 4096)
     yield Goal(READ, KILO_RECORDS, 0.8, KAFKA)
     yield Goal(READ_AGAIN, KILO_RECORDS, 1.2, KAFKA)

@@ -1,7 +1,7 @@
 """A second opinion on load: Kafka's own performance tools, and transactional producers in Java, instead of librdkafka.
 
-`kafka-producer-perf-test` and `kafka-consumer-perf-test` are those of the Kafka that the benchmark compares with; they
-are run with their defaults, and what they report is shown. The CPU is that of the server.
+`kafka-producer-perf-test` and `kafka-consumer-perf-test` come with the Kafka that the benchmark compares with. They run
+with their defaults, and the figures are those that they report. The CPU time is the server's.
 """
 
 import re
@@ -87,7 +87,9 @@ def _produce(target: Target, topic: str, records: int, measured: Measured) -> No
         report = _run(arguments)
     found = _REPORT.search(report.strip().rpartition("\n")[2])
     if found is None or int(found[1]) != records:
-        raise BenchError(f"kafka-producer-perf-test reports something else: {report[-500:]}")
+        raise BenchError(
+            f"the report of kafka-producer-perf-test has another format: {report[-500:]}"
+        )
     figures = {
         THROUGHPUT: float(found[2]) * _MEBIBYTE / MEGABYTE,
         P99: float(found[3]),
@@ -109,9 +111,11 @@ def _consume(target: Target, topic: str, records: int, measured: Measured) -> No
     names, values = (line.split(", ") for line in report.strip().splitlines()[-2:])
     found = dict(zip(names, values, strict=True))
     if int(found["data.consumed.in.nMsg"]) < records:
-        raise BenchError(f"kafka-consumer-perf-test reports something else: {report[-500:]}")
+        raise BenchError(
+            f"the report of kafka-consumer-perf-test has another format: {report[-500:]}"
+        )
     figures = {
-        # Without the time in which it joins its group.
+        # Without the time for joining its group.
         THROUGHPUT: float(found["fetch.MB.sec"]) * _MEBIBYTE / MEGABYTE,
         CPU_PER_GIB: meter.server_cpu_seconds / (records * RECORD_BYTES) * GIBIBYTE,
     }
@@ -134,6 +138,6 @@ def _commit(target: Target, topic: str, producers: int, seconds: float, measured
     if client.returncode or not took:
         raise BenchError(f"the Java producers ended with {client.returncode}")
     figures = figures_of(took, meter)
-    # The client's own clock: the meter also sees its last commits end, and it print.
+    # The client's own clock, since the meter also covers the end of its last commits and its output.
     figures[TRANSACTIONS] = len(took) / seconds
     measured.add(meter, figures)

@@ -1,4 +1,4 @@
-"""A control plane and an agent, in processes of their own, with the journal in each place where it can be."""
+"""A control plane and an agent in separate processes, with the journal in each possible place."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,14 +27,14 @@ unix_socket_directories = '{folder}'
 
 
 class InSqlite(LacunaGrpc):
-    """The CPU time of each part is counted apart."""
+    """The CPU time of each part is counted separately."""
 
     def __init__(self, label: str = SQLITE) -> None:
         super().__init__(label=label)
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The process id of each part, which stands for its descendants, too."""
+        """The process id of each part, which also stands for its descendants."""
         agent, control = self._processes
         return {CONTROL_PLANE: control.pid, AGENT: agent.pid}
 

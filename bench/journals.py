@@ -1,8 +1,8 @@
-"""What a journal costs: the same work with the journal in SQLite, in PostgreSQL, and in a bucket.
+"""The cost of a journal: the same work with the journal in SQLite, in PostgreSQL, and in a bucket.
 
-First one append after another, in this process. Then transactions, through a control plane and an agent in processes of
-their own. PostgreSQL is on the same machine, over a Unix socket, with its defaults: it syncs. The bucket is moto's, and
-begins with each request `DELAY_SECONDS` late; it holds the records, too.
+First one append after another, in this process. Then transactions, through a control plane and an agent in separate
+processes. PostgreSQL is on the same machine, over a Unix socket, with its defaults, so it syncs. The bucket is moto's,
+delays each request by `DELAY_SECONDS`, and holds the records too.
 """
 
 import os
@@ -35,7 +35,7 @@ from lacuna.operating.moto import CREDENTIALS
 from tests.postgresql import PostgresqlServer, binaries
 
 DELAY_SECONDS: Final = 0.05
-#: Transactions take so much longer in the bucket, and percentiles need some hundreds.
+#: Transactions take longer in the bucket by this factor, and percentiles need some hundreds.
 BUCKET_TIMES: Final = 3
 
 APPEND: Final = "append, one after another"
@@ -59,7 +59,7 @@ def work_of(producers: int) -> str:
 
 
 def journals(bench: Bench) -> Iterator[Row]:
-    """Yields a row for each journal: of appends, and for each number of producers."""
+    """Yields a row for each journal: one for appends, and one for each number of producers."""
     os.environ.update(CREDENTIALS)
     with ExitStack() as stack:
         made = [InSqlite(), InBucket(stack.enter_context(CountedS3(DELAY_SECONDS)))]
@@ -69,7 +69,10 @@ def journals(bench: Bench) -> Iterator[Row]:
             server.start()
             made.insert(1, InPostgresql(server))
         else:
-            print(f"{POSTGRESQL} is left out: there is none here (apt-get install postgresql)")
+            print(
+                f"{POSTGRESQL} is left out, because it is not installed (apt-get install "
+                "postgresql)"
+            )
         started = Bench([stack.enter_context(target) for target in made], bench.size)
         yield from _appends(started)
         for producers in PRODUCERS:
@@ -83,12 +86,12 @@ def _appends(bench: Bench) -> Iterator[Row]:
             seconds = bench.size.transaction_seconds
             run_on_uvloop(_append(journal, target, seconds, measured))
 
-    # `_append` warms the journal up, which is a new one.
+    # `_append` warms up the journal, which is a new one.
     yield from bench.rounds([APPEND], run, warm_up=lambda _: None)
 
 
 async def _append(journal: Journal, target: Target, seconds: float, measured: Measured) -> None:
-    """Appends for so many seconds, and adds the figures to `measured`."""
+    """Appends for this many seconds, and adds the figures to `measured`."""
     records = [bytes(RECORD_BYTES)]
     opened = await journal.open(None)
     for _ in range(WARM_UP_APPENDS):

@@ -1,7 +1,7 @@
 """Apache Kafka as a target: one KRaft node from the jars that bench/pom.xml names.
 
 Maven fetches the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka leaves
-writing to disk to the operating system; `FSYNC` syncs every append before it is acknowledged, as Lacuna always does.
+writing to disk to the operating system. `FSYNC` syncs every append before it is acknowledged, as Lacuna always does.
 """
 
 import re
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 POM = HERE / "pom.xml"
 JARS = HERE / "out"
 FSYNC = {"log.flush.interval.messages": "1"}
-HEAP = "1G"  # what its own start script gives it
+HEAP = "1G"  # the options of its own start script
 JVM = (f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 CLUSTER_ID = "bGFjdW5hLWJlbmNoLS0tLQ"
@@ -177,7 +177,7 @@ class Kafka(Target):
         self._folder.cleanup()
 
     def forget(self) -> bool:
-        """Does nothing: Kafka caches records only in the page cache."""
+        """Does nothing, because Kafka caches records only in the page cache."""
         return False
 
 

@@ -15,7 +15,7 @@ CONTROL_READY = "control plane: "
 class Lacuna(Target):
     """`lacuna up` on a temporary folder; `options` are further options of the command.
 
-    Without options it has the defaults that users get: one worker, 128 MiB of cache, no wait before a flush.
+    Without options, it has the defaults that users get: one worker, 128 MiB of cache, no wait before a flush.
     """
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
@@ -115,7 +115,7 @@ class LacunaGrpc(Lacuna):
 
     @property
     def journal(self) -> Sequence[str]:
-        """The options of the control plane that say where its journal is."""
+        """The control plane's options for the place of its journal."""
         return [f"--data={self.data}"]
 
     def _run(self) -> None:

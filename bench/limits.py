@@ -1,9 +1,9 @@
-"""Where it ends: what bounds a piece of work, which no change to Lacuna moves, and how near Lacuna is to it.
+"""The limits of each piece of work, which no change to Lacuna moves, and how near Lacuna is to them.
 
-A limit is about one figure of one piece of work, in the unit of that figure, and comes from the same run: from what the
-disk and the memory can do (bench/machine.py), from the CPU that the client used for the work, from the same work on
-`bare`, which only answers, or, for aborted records, from reading as many with none aborted. Where more than one was
-measured, the nearest counts. Work that is not here ends at nothing that was measured.
+A limit applies to one figure of one piece of work, in the unit of that figure, and comes from the same run: from the
+speed of the disk and the memory (bench/machine.py), from the CPU that the client used for the work, from the same work
+on `bare`, which only answers, or, for aborted records, from reading as many with none aborted. If more than one was
+measured, the nearest counts. Work that is not listed here has no measured limit.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,17 +22,20 @@ from bench.tiny import PRODUCE, READ, READ_AGAIN, REQUESTS
 from bench.transactions import TRANSACTIONS
 from bench.transactions import work_of as transactions_by
 
-#: A transaction of one producer waits for them one after another: partitions added, segment, its commit, the outcome.
+#: A transaction of one producer waits for these steps one after another: partitions added, segment, its commit, the
+#: outcome.
 SYNCS_OF_A_TRANSACTION = 4
-#: A record can be read after these: segment, its commit.
+#: A record can be read after these steps: segment, its commit.
 SYNCS_OF_A_RECORD = 2
-#: A server copies each byte so often: from the page cache, and to the socket.
+#: A server copies each byte this many times: from the page cache, and to the socket.
 COPIES_OF_A_READ = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What bounds a figure of a piece of work: its name, how it is measured, and its value, or None if it was not."""
+    """The bound of a figure of a piece of work: its name, how it is measured, and its value, or None if it was not
+    measured.
+    """
 
     work: str
     figure: Figure
@@ -51,18 +54,18 @@ class End:
 
     @property
     def ratio(self) -> float:
-        """Lacuna's median divided by the limit: at most 1 where more is better, and at least 1 where less is."""
+        """Lacuna's median divided by the limit: at most 1 if more is better, and at least 1 if less is."""
         return self.lacuna / self.value
 
     def is_nearer(self, other: "End") -> bool:
-        """Whether this one leaves less room than another one of the same figure."""
+        """Whether this limit leaves less room than another one of the same figure."""
         if self.limit.figure.better is Better.MORE:
             return self.value < other.value
         return self.value > other.value
 
 
 def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
-    """The nearest of the limits (by default `LIMITS`) of each figure that was measured, in the limits' order."""
+    """The nearest of the limits (by default `LIMITS`) of each measured figure, in the limits' order."""
     nearest: dict[tuple[str, Figure], End] = {}
     for limit in LIMITS if limits is None else limits:
         lacuna = results.median(limit.work, LACUNA, limit.figure)
@@ -76,7 +79,7 @@ def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
 
 
 def _client(work: str, figure: Figure) -> Limit:
-    """A client that never waits. librdkafka uses CPU while it does, so its best rate beside any server counts."""
+    """A client that never waits. librdkafka uses CPU while it waits, so its best rate with any server counts."""
 
     def value(results: Results) -> float | None:
         rows = (row for rows in results.sections.values() for row in rows if row.work == work)
@@ -88,7 +91,7 @@ def _client(work: str, figure: Figure) -> Limit:
         ]
         return max(rates, default=None)
 
-    how = "its CPU time with the server that let it use least"
+    how = "its CPU time with the server that let it use the least"
     return Limit(work, figure, "the client's busiest thread", how, value)
 
 
@@ -114,7 +117,7 @@ def _clean(share: int, codec: str) -> Limit:
 
 
 def _speed(results: Results, name: str) -> float | None:
-    """One of the speeds of bench/machine.py; results of before they were kept as numbers have none."""
+    """One of the speeds of bench/machine.py. Results from before they were kept as numbers have none."""
     speeds: dict[str, float] = results.facts.get("speeds", {})
     return speeds.get(name)
 

@@ -32,10 +32,11 @@ FRESH_COPY: Final = "fresh copy GB/s"
 
 
 def speeds() -> dict[str, float]:
-    """What the disk and the memory can do, by name: the best of some tries, since other load can only slow them down.
+    """The speeds of the disk and the memory, by name: the best of several tries, since other load can only slow them
+    down.
 
-    DISK is for sequential writing that ends with one fsync, APPEND and SYNC are for an fdatasync of 1 KiB that makes a
-    file longer or lies within it. COPY is into memory that is in use already, and FRESH_COPY into new pages.
+    DISK is for sequential writing that ends with one fsync. APPEND and SYNC are for an fdatasync of 1 KiB that makes a
+    file longer or lies within it. COPY is into memory that is already in use, and FRESH_COPY into new pages.
     """
     with tempfile.TemporaryFile() as file:
         return {
@@ -134,7 +135,7 @@ def _synced(file: BinaryIO, offset: int) -> float:
 
 
 def _copies() -> dict[str, float]:
-    """COPY and FRESH_COPY."""
+    """Measures COPY and FRESH_COPY."""
     source = bytes(COPY_BYTES)
     used = memoryview(bytearray(COPY_BYTES))
     seconds: dict[str, list[float]] = {COPY: [], FRESH_COPY: []}

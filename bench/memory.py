@@ -1,8 +1,8 @@
 """Memory of the control plane, per extent and per aborted transaction, and of an agent that serves many consumers.
 
 Everything is counted: the state, its segment table (with each extent alone in its object, the most expensive case), the
-view of the embedded agent, and the process that makes a snapshot meanwhile. Bytes are of resident memory, compared with
-a server whose log is empty.
+view of the embedded agent, and a process that makes a snapshot at the same time. Bytes are resident memory, compared
+with a server whose log is empty.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SNAPSHOT_PROCESS = Figure("snapshot process bytes", Better.LESS)
 TOGETHER = Figure("bytes together", Better.LESS)
 RESIDENT = Figure("resident MiB", Better.LESS)
 CONSUMERS = 8
-#: Keeps the queues of the eight consumers small: they share this process, whose memory is not measured.
+#: Keeps the queues of the eight consumers small, since they share this process, whose memory is not measured.
 SMALL_QUEUE = {"queued.max.messages.kbytes": 16_384}
 MEBIBYTE = 1 << 20
 AN_EXTENT = "control plane, an extent"
@@ -35,7 +35,7 @@ BETWEEN = "control plane, an aborted transaction and the committed one behind it
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many transactions to abort, and how many bytes to read."""
+    """The number of transactions to abort, and the bytes to read."""
 
     transactions: int
     read_bytes: int

@@ -1,7 +1,7 @@
 """The CPU time of reading a request and of writing its answer, for every API that is served.
 
-The messages are made up from their layouts, at the newest version that is served. A figure is the least of many
-repeats, as other load on the machine can only add to it.
+The messages are generated from their layouts, at the newest version that is served. A figure is the least of many
+repeats, because other load on the machine can only add to it.
 """
 
 import time
@@ -73,7 +73,7 @@ def _run(api: Api[Any, Any], version: int, lengths: Sizes, seconds: float) -> Ru
 
 
 def made_up(struct: Struct, version: int, lengths: Sizes) -> Any:
-    """A value of a struct, whose arrays have these lengths; tagged fields have their defaults."""
+    """A value of a struct whose arrays have these lengths. Tagged fields have their defaults."""
     fields = zip(struct.make._fields, struct.fields, strict=True)
     return struct.make(
         **{

@@ -37,7 +37,7 @@ def process_tree(roots: Iterable[int]) -> set[int]:
 def cpu_seconds(pids: Iterable[int]) -> float:
     """The user and system time in seconds that these processes have used, including their ended threads.
 
-    It also includes the time of their ended children, which is only known in ticks: otherwise a snapshot made meanwhile
+    It also includes the time of their ended children, which is only known in ticks. Otherwise, a concurrent snapshot
     would seem to cost nothing, or even to give back time.
     """
     total = 0
@@ -53,7 +53,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def _cpu_clock(pid: int) -> int:
-    """The id of Linux's clock of a process's CPU time, as by clock_getcpuclockid(3), which Python lacks."""
+    """The id of Linux's clock of a process's CPU time, as clock_getcpuclockid(3) returns it, which Python lacks."""
     return (~pid << 3) | _CPUCLOCK_SCHED
 
 
@@ -68,9 +68,9 @@ def thread_seconds() -> dict[int, float]:
 
 
 def read_bytes(pids: Iterable[int]) -> int:
-    """How many bytes these processes have read: from files (even from the page cache), by sendfile, and from sockets.
+    """The bytes that these processes have read: from files (even from the page cache), by sendfile, and from sockets.
 
-    This is `rchar` of /proc/PID/io. A consumer sends little, so while one reads, this is what the server reads from its
+    This is `rchar` of /proc/PID/io. A consumer sends little, so during its reads this is what the server reads from its
     store.
     """
     total = 0
@@ -97,7 +97,7 @@ def resident_bytes(pids: Iterable[int], *, peak: bool = False) -> int:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """The (busy, total) ticks of all cores; time that the hypervisor gave to others counts as busy."""
+    """The (busy, total) ticks of all cores. Time that the hypervisor gave to others counts as busy."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
@@ -105,9 +105,9 @@ def machine_ticks() -> tuple[int, int]:
 class Meter:
     """A context manager that measures its block; its attributes are set afterwards.
 
-    `others_percent` is the share of all cores used by neither this process nor the target; `grain_percent` is how much
-    of that may be due to the clock's coarse ticks. `busiest_thread_seconds` is the most CPU time that a thread of this
-    process used, of those that outlive the block. `counted` has what the target itself counts.
+    `others_percent` is the share of all cores used by neither this process nor the target; `grain_percent` is the part
+    of it that may be due to the clock's coarse ticks. `busiest_thread_seconds` is the most CPU time used by a thread of
+    this process that outlives the block. `counted` has the target's own counts.
     """
 
     def __init__(self, target: Target) -> None:
@@ -152,5 +152,5 @@ class Meter:
         others = (busy - self._busy) * TICK_SECONDS - own - self.server_cpu_seconds
         total = max((everything - self._all) * TICK_SECONDS, TICK_SECONDS)
         self.others_percent = max(0.0, 100 * others / total)
-        # Without the server's process ids, it cannot be told apart from other load.
+        # Without the server's process ids, it cannot be distinguished from other load.
         self.grain_percent = 100 * 2 * TICK_SECONDS / total if pids else 100.0

@@ -1,7 +1,8 @@
-"""A million aborted transactions that were not compacted: the costs of a restart, of metadata, and of fetching.
+"""A million uncompacted aborted transactions: the costs of a restart, of metadata, and of fetching.
 
-Each has one batch, in one of 4 partitions. They come once in a row, so that their dead ranges merge, and once each
-followed by a committed one, so that nothing merges. Their objects do not exist, so they must not be read.
+Each has one batch, in one of 4 partitions. In one arrangement, they follow each other, so that their dead ranges merge.
+In the other, a committed one follows each, so that nothing merges. Their objects do not exist, so they must not be
+read.
 """
 
 import time
@@ -36,7 +37,9 @@ def million(bench: Bench) -> Iterator[Row]:
 
 
 def _measure(count: int, *, one_in: int) -> Run:
-    """Measures one arrangement. With committed transactions between, only the end is fetched: they cannot be read."""
+    """Measures one arrangement. With committed transactions in between, only the end is fetched, since they cannot be
+    read.
+    """
     with Prepared() as server:
         topic = Topics(server).create("million")
         watch_all(server, topic)
@@ -64,7 +67,7 @@ def _measure(count: int, *, one_in: int) -> Run:
 
 
 def _fetch(fetcher: Fetcher, topic: str, place: str, offset: int) -> Run:
-    """Fetches from one partition and returns the client's view of an answer: its time and size."""
+    """Fetches from one partition, and returns the time and size of the answer as the client sees them."""
     seconds = []
     for _ in range(FETCHES):
         started = time.perf_counter()

@@ -1,7 +1,7 @@
 """The control plane's state machine under load, in this process: real commands, without disk or sockets.
 
 It times each step of a command, and writes a journal of any number of transactions within seconds. Their extents name
-objects that were never written, so such partitions can be planned, and fetched at their ends, but not read.
+objects that were never written. So such partitions can be planned, and fetched at their ends, but not read.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Producer:
 
 
 class Plane:
-    """A state machine, the journal records not taken yet, and how many seconds each step of each command took.
+    """A state machine, the journal records not taken yet, and the seconds of each step of each command.
 
     It starts from `state` if given. Records are kept if `journal`; times are kept while `samples` is a dictionary.
     """
@@ -149,7 +149,7 @@ class Plane:
         self.do("leave", Command(release_lease=ReleaseLease(lease_id=self._lease_id)))
 
     def microseconds(self, name: str) -> dict[str, float]:
-        """The median time of each step of the command `name` in µs; other load hardly affects medians."""
+        """The median time of each step of the command `name` in µs. Other load hardly affects medians."""
         samples = self.samples
         assert samples is not None
         return {step: median(samples[name, step]) * 1e6 for step in STEPS}
@@ -160,7 +160,7 @@ class Plane:
         return taken
 
     def _follow(self, decision: Decision) -> tuple[float, float, float, float]:
-        """Replays and serializes the records, takes the changes, and applies them; returns the seconds of each."""
+        """Replays and serializes the records, takes the changes, and applies them. Returns the seconds of each."""
         clock = time.perf_counter
         replaying = serializing = 0.0
         for record in decision.records:
@@ -222,7 +222,7 @@ def small_transactions(
 
 
 def prolong(path: Path, topic: str, aborted: int, *, one_in: int = 1) -> int:
-    """Appends `small_transactions` in `topic` to a stopped cluster's journal; returns the bytes of the records."""
+    """Appends `small_transactions` in `topic` to a stopped cluster's journal. Returns the bytes of the records."""
     return asyncio.run(_prolong(path, topic, aborted, one_in))
 
 

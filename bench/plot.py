@@ -1,4 +1,4 @@
-"""Draws the picture of the README: what aborted records cost a reader of committed ones.
+"""Draws the picture of the README: the cost of aborted records for a reader of committed ones.
 
 Its two panels show, over the share of aborted records, the committed records per second, and the bytes moved per
 committed record, over the wire and out of the store. The colours stand out from a white page and from a black one; the
@@ -57,7 +57,7 @@ Curve = list[tuple[int, Spread]]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture in the format that the suffix of `path` says. Raises ValueError if rows are missing."""
+    """Writes the picture in the format given by the suffix of `path`. Raises ValueError if rows are missing."""
     shares = _shares(results)
     if len(shares) < 3:
         raise ValueError("the picture needs the section aborts: run it")

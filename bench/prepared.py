@@ -18,7 +18,7 @@ SNAPSHOT_SECONDS = 120.0
 
 
 class Prepared(Lacuna):
-    """`lacuna up` with a journal that can be prolonged. `start_seconds` is how long its last start took."""
+    """`lacuna up` with a journal that can be extended. `start_seconds` is how long its last start took."""
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
         super().__init__(options, label)
@@ -40,7 +40,7 @@ class Prepared(Lacuna):
         self.start_seconds = time.perf_counter() - started
 
     def prolong(self, topic: str, aborted: int, *, one_in: int = 1) -> int:
-        """Restarts the server with more transactions (bench.plane.small_transactions); returns their journal bytes."""
+        """Restarts the server with more transactions (bench.plane.small_transactions). Returns their journal bytes."""
         self._end()
         try:
             return prolong(self.journal, topic, aborted, one_in=one_in)
@@ -56,11 +56,11 @@ class Prepared(Lacuna):
         deadline = time.monotonic() + SNAPSHOT_SECONDS
         while process_tree(self.pids) != set(self.pids):
             if time.monotonic() > deadline:
-                raise BenchError(f"no snapshot in {SNAPSHOT_SECONDS:.0f} s")
+                raise BenchError(f"no snapshot within {SNAPSHOT_SECONDS:.0f} s")
             time.sleep(0.1)
 
     def snapshot(self) -> int:
-        """Restarts the server with a snapshot of everything; returns the peak memory in bytes of making it.
+        """Restarts the server with a snapshot of everything. Returns the peak memory in bytes of making it.
 
         Raises BenchError if that fails.
         """
@@ -79,7 +79,7 @@ class Prepared(Lacuna):
 
 
 def make_snapshot(journal: Path) -> int:
-    """Runs the snapshot process up to the journal's end; returns its peak memory in bytes. Raises BenchError."""
+    """Runs the snapshot process up to the journal's end. Returns its peak memory in bytes. Raises BenchError."""
     position = _ask(journal, "SELECT max(position) FROM batches")
     command = [
         "-m",
@@ -98,7 +98,7 @@ def make_snapshot(journal: Path) -> int:
 
 
 def _ask(database: Path, question: str) -> int:
-    """The number that a query returns, or 0 if it returns none."""
+    """Return the number that a query returns, or 0 if it returns none."""
     connection = sqlite3.connect(database)
     try:
         (number,) = connection.execute(question).fetchone() or (0,)

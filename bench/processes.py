@@ -1,4 +1,4 @@
-"""Servers as separate processes: starts them, waits for the line that says they are ready, ends them."""
+"""Servers as separate processes: starts them, waits for the line that reports that they are ready, and ends them."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ _KEPT_LINES = 40
 class Process:
     """A running `lacuna` command, or another module.
 
-    `value` is what follows `ready` in the line that says it is ready.
+    `value` is the text after `ready` in the line that reports that it is ready.
     """
 
     def __init__(self, arguments: Sequence[str], ready: str, module: str = "lacuna") -> None:
@@ -32,7 +32,10 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "LACUNA_SUPERVISED": "1"},  # it ends with us, whatever ends us
+            env={
+                **os.environ,
+                "LACUNA_SUPERVISED": "1",
+            },  # it ends with this process, however this process ends
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -1,4 +1,4 @@
-"""Reads a topic to its end as read_committed, and measures what came over the wire."""
+"""Reads a topic to its end as read_committed, and measures the bytes received over the wire."""
 
 import json
 import time
@@ -30,7 +30,7 @@ TUNED: dict[str, Any] = {
     "queued.max.messages.kbytes": 1_048_576,
 }
 
-#: Makes the server report the end of a partition, an answer without records, soon. Answers with data never wait.
+#: Makes the server quickly report the end of a partition, an answer without records. Answers with data never wait.
 ENDS_SOON: dict[str, Any] = {"fetch.wait.max.ms": 50}
 
 _STATISTICS_MS = 50
@@ -50,11 +50,11 @@ class Consumed:
     def check(self, expected: int) -> None:
         """Raises BenchError unless exactly `expected` records were read."""
         if self.records != expected:
-            raise BenchError(f"expected {expected} records, the consumer has {self.records}")
+            raise BenchError(f"expected {expected} records, but the consumer has {self.records}")
 
 
 class _Statistics:
-    """librdkafka's latest statistics, and how many reports came so far."""
+    """librdkafka's latest statistics, and the number of reports so far."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -97,7 +97,7 @@ def consume(target: Target, topic: str, **settings: Any) -> Consumed:
 
 
 def end_offset(client: Consumer, partition: TopicPartition) -> int:
-    """The high watermark of a partition; waits until the leader of a new topic answers."""
+    """The high watermark of a partition. Waits until the leader of a new topic answers."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:

@@ -35,14 +35,14 @@ def spread_of(spread: Spread) -> str:
 
 
 def targets_of(rows: Sequence[Row]) -> list[str]:
-    """The labels of a section's targets, ours first."""
+    """The labels of a section's targets, Lacuna's first."""
     found = {row.target for row in rows}
     known = [label for label in ORDER if label in found]
     return known + sorted(found - set(known))
 
 
 def runs_of(rows: Sequence[Row]) -> str:
-    """How many runs the figures come from, in words."""
+    """The number of runs behind the figures, in words."""
     runs = {len(row.runs) for row in rows}
     return "one run" if runs == {1} else f"medians (least–most) of {max(runs)} runs"
 
@@ -78,7 +78,7 @@ def _ratio(
 
 
 def ends_table(found: Sequence[End]) -> list[list[str]]:
-    """The table of what bounds Lacuna: a heading, and a line per limit, whose first ENDS_WORDS columns are words."""
+    """The table of the limits of Lacuna: a heading, and a line per limit, whose first ENDS_WORDS columns are words."""
     heading = ["work", "", "bounded by", "how that was measured"]
     lines = [[*heading, LACUNA, "limit", f"{LACUNA} / limit"]]
     for each in found:
@@ -109,7 +109,7 @@ def in_markdown(lines: Sequence[Sequence[str]], words: int = 2) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """Yields lines about runs that were repeated, or kept although noisy; works measured together share a line."""
+    """Yields lines about runs that were repeated, or kept although noisy. Works measured together share a line."""
     works: dict[tuple[str, int, int], list[str]] = {}
     for row in rows:
         if row.repeated or row.noisy:
@@ -153,5 +153,7 @@ def rewrite(page: Path, part: str, begin: str = BEGIN, end: str = END) -> None:
     before, found, rest = text.partition(begin)
     _, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ValueError(f"{page} lacks the lines {begin} and {end}: put them where the table goes")
+        raise ValueError(
+            f"{page} lacks the lines {begin} and {end}: put them where the table should be"
+        )
     page.write_text(f"{before}{begin}\n\n{part}\n\n{end}{after}")

@@ -12,7 +12,7 @@ FORMAT = 1
 
 @dataclass(slots=True)
 class Results:
-    """The results of a run. `facts` has the machine, versions and settings; `size` names how much work was done."""
+    """The results of a run. `facts` has the machine, versions and settings; `size` names the amount of work."""
 
     size: str
     facts: dict[str, Any] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """Loads what `save` wrote, or returns None if the file is missing or has another format."""
+        """Loads the output of `save`, or returns None if the file is missing or has another format."""
         if not path.exists():
             return None
         document = json.loads(path.read_text())
@@ -95,5 +95,5 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Rounds to five digits, more than a benchmark can know."""
+    """Rounds to five digits, which exceeds a benchmark's precision."""
     return float(f"{value:.5g}")

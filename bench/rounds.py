@@ -1,13 +1,13 @@
 """Fair turns between targets: a warm-up, interleaved runs with rests between them, and repetition of noisy runs.
 
-A section is a function `section(bench: Bench) -> Iterator[Row]`. It passes `bench.rounds` the work to do on one target;
-`rounds` decides in which order and how often it is done:
+A section is a function `section(bench: Bench) -> Iterator[Row]`. It passes the work to do on one target to
+`bench.rounds`, which decides its order and repetitions:
 
     warm-up A, warm-up B (discarded); A B, A B, A B (kept)
 
-Before each run, dirty pages are written out and every target is left to become idle, so that no run pays for the one
-before it. A run during which other processes used more than `NOISE_PERCENT` of the machine is repeated, at most
-`size.repeats` times; if that does not help, the least disturbed try is kept and counted as noisy.
+Before each run, dirty pages are written out and every target becomes idle, so that no run pays for the previous one. A
+run during which other processes used more than `NOISE_PERCENT` of the machine is repeated, at most `size.repeats`
+times. If that does not help, the least disturbed try is kept and counted as noisy.
 """
 
 import os
@@ -31,13 +31,14 @@ REST_WAIT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much work a run of the benchmark does.
+    """The amount of work of a benchmark run.
 
-    Servers are warmed for `warm_seconds`; those that warm slowly for `slow_warm_seconds`, and with `slow_warm_records`
-    of each kind, unless the sections' own warm-ups have many. A noisy run is repeated up to `repeats` times, until
-    repetitions have taken `repeat_seconds` in all. A log has `abort_transactions`; more, up to `transactions_at_most`,
-    if fewer than `committed_transactions` of them would be committed. With `default_consumer`, topics are also read
-    with librdkafka's defaults, which matter for topics larger than its queue of 64 MiB.
+    Servers are warmed up for `warm_seconds`. Those that warm up slowly take `slow_warm_seconds`, and
+    `slow_warm_records` of each kind, unless the sections' own warm-ups have many. A noisy run is repeated up to
+    `repeats` times, until repetitions have taken `repeat_seconds` in all. A log has `abort_transactions`, or more, up
+    to `transactions_at_most`, if fewer than `committed_transactions` of them would be committed. With
+    `default_consumer`, topics are also read with librdkafka's defaults, which matter for topics larger than its queue
+    of 64 MiB.
     """
 
     name: str
@@ -131,7 +132,7 @@ FULL = Size(
 
 
 class Measured:
-    """The figures of one run, and how noisy it was."""
+    """The figures of one run, and its noise."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -146,14 +147,14 @@ class Measured:
 
 @dataclass(slots=True)
 class Patience:
-    """How many seconds may still be spent on repeating noisy runs."""
+    """The seconds left for repeating noisy runs."""
 
     seconds: float
 
 
 @dataclass(slots=True)
 class Bench:
-    """What a section gets: its targets and the size of the work; `started` are all targets that are running."""
+    """The input of a section: its targets and the size of the work; `started` has all running targets."""
 
     targets: Sequence[Target]
     size: Size
@@ -166,7 +167,7 @@ class Bench:
         self._patience = Patience(self.size.repeat_seconds)
 
     def among(self, labels: Collection[str]) -> "Bench":
-        """A copy for a section that measures only these targets; foreign targets are always included."""
+        """A copy for a section that measures only these targets. Foreign targets are always included."""
         targets = [each for each in self.targets if each.label in labels or is_foreign(each)]
         bench = replace(self, targets=targets, started=self.started or self.targets)
         bench._patience = self._patience
@@ -246,7 +247,7 @@ class Bench:
         noisy: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Repeats noisy runs, also in turns; runs that stay noisy are kept and counted."""
+        """Repeats noisy runs, also in turns. Runs that stay noisy are kept and counted."""
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(noisy):
                 if before.excess_percent > 0 and self._patience.seconds > 0:

@@ -1,8 +1,8 @@
 """Runs the benchmark: `python -m bench.run`, or `make bench` and `make bench-quick`.
 
 Lacuna and Apache Kafka do the same work in turns on the same machine, as bench/rounds.py describes. Prints a table per
-section, what bounds Lacuna, which goals are met, and what got worse since the last kept run of this size; writes all
-runs as JSON.
+section, Lacuna's limits, the goals that are met, and the figures that got worse since the last kept run of this size.
+Writes all runs as JSON.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
             if name not in alone:
                 _measure(name, bench, results)
                 results.save(out)
-    for name in alone:  # these start servers of their own
+    for name in alone:  # these start their own servers
         _measure(name, Bench((), size), results)
         results.save(out)
     results.facts["seconds"] = round(time.monotonic() - started)
@@ -111,7 +111,7 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
 
 
 def _measure(name: str, bench: Bench, results: Results) -> None:
-    """Measures one section and prints its table. If it fails, the failure is noted and the others continue."""
+    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
     section = SECTIONS[name]
     results.sections.pop(name, None)
     try:
@@ -140,13 +140,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sections", type=_names(SECTIONS), help="comma-separated")
     parser.add_argument("--targets", type=_names(TARGETS), help="comma-separated")
     parser.add_argument("--bootstrap", help="measure this server beside the targets")
-    parser.add_argument("--server-pid", type=int, default=0, help="whose CPU is counted for it")
+    parser.add_argument(
+        "--server-pid", type=int, default=0, help="the processes whose CPU is counted for it"
+    )
     parser.add_argument("--label", default="foreign", help="its name in the tables")
     parser.add_argument(
-        "--again", action="store_true", help="measure nothing: report again what --out holds"
+        "--again", action="store_true", help="measure nothing: report the contents of --out again"
     )
     parser.add_argument(
-        "--merge", action="store_true", help="leave the other sections in --out as they are"
+        "--merge", action="store_true", help="keep the other sections in --out unchanged"
     )
     parser.add_argument(
         "--out", type=Path, help="bench/out/SIZE.json or SIZE-part.json if not given"
@@ -154,11 +156,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="a full run becomes docs/performance.json, and its tables and plot those of docs/",
+        help="a full run replaces docs/performance.json, and its tables and plots those of docs/",
     )
     arguments = parser.parse_args()
     if arguments.keep and arguments.size != FULL.name:
-        parser.error("only a full run is kept: leave --size out")
+        parser.error("only a full run is kept: leave out --size")
     everyday = arguments.size != FULL.name
     usual = [name for name, section in SECTIONS.items() if section.everyday or not everyday]
     is_part = arguments.sections is not None and not arguments.merge and not arguments.again
@@ -185,7 +187,7 @@ def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
 
 
 def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
-    """Starts the targets that the chosen sections need. If Kafka is missing, says so and continues without it."""
+    """Starts the targets that the chosen sections need. If Kafka is missing, reports this and continues without it."""
     wanted = {label for name in arguments.sections for label in SECTIONS[name].targets}
     for label in arguments.targets:
         if label in wanted:
@@ -230,11 +232,11 @@ def _conclude(results: Results, before: Results | None) -> None:
     print(f"\n== worse than in the run of {before.facts['started']}, beyond noise")
     print("\n".join(map(str, changes)) or "nothing")
     if noise := [row for rows in results.sections.values() for row in rows if row.is_noise]:
-        print(f"{len(noise)} rows are mostly the neighbours' noise and were not compared")
+        print(f"{len(noise)} rows are mostly noise from other load and were not compared")
 
 
 def _keep(results: Results) -> None:
-    """Makes this the run with which later ones are compared, and updates the tables and pictures in docs/."""
+    """Makes this the run that later ones are compared with, and updates the tables and pictures in docs/."""
     from bench import scale_plot
     from bench.plot import draw
 

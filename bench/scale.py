@@ -1,7 +1,8 @@
-"""Scale: what one Fetch and one transaction cost the server while other things grow, such as partitions or connections.
+"""The costs of one Fetch and one transaction for the server while other things grow, such as partitions or connections.
 
-The figures are CPU microseconds of all server processes per request, not rates: on two cores shared with the clients, a
-rate only says how much CPU time was left over. The last rows are for the state machine alone, in this process.
+The figures are CPU microseconds of all server processes per request, rather than rates: on two cores shared with the
+clients, a rate only shows how much CPU time was left over. The last rows are for the state machine alone, in this
+process.
 """
 
 import time
@@ -51,7 +52,7 @@ COMMANDS = ("AddPartitionsToTxn", "CommitSegment, 4", "EndTxn, commit", "EndTxn,
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many seconds each load takes, the sizes to try of each kind, and the extents for timing the state machine."""
+    """The seconds of each load, the sizes to try of each kind, and the extents for timing the state machine."""
 
     seconds: float
     sizes: dict[str, tuple[int, ...]]
@@ -80,7 +81,7 @@ AMOUNTS = {
 
 
 class Agents(Lacuna):
-    """A control plane and several agents, each in a separate process; clients bootstrap from the first agent."""
+    """A control plane and several agents, each in a separate process. Clients bootstrap from the first agent."""
 
     def __init__(self, agents: int, options: Sequence[str] = (), store: str = "") -> None:
         super().__init__(options)
@@ -109,7 +110,7 @@ def work_of(kind: str, size: int) -> str:
 
 
 def step_work_of(command: str, extents: int) -> str:
-    """The name of the row for this command of the state machine, with so many extents per partition."""
+    """The name of the row for this command of the state machine, with this many extents per partition."""
     return f"{command}, {extents:,} extents a partition"
 
 
@@ -206,7 +207,7 @@ def _transaction(client: object, topic: str) -> None:
 
 
 def _by_request(server: Lacuna, seconds: float, request: Callable[[], None]) -> float:
-    """The server's CPU microseconds per request: the median of several parts, so that other load spoils only one."""
+    """The server's CPU microseconds per request: the median of several parts, so that other load affects only one."""
     by_part = []
     for _ in range(PARTS):
         count = 0

@@ -1,6 +1,6 @@
-"""Draws the picture of scale: for each thing that grows, a panel with the server's costs of a Fetch and a transaction.
+"""Draws the picture of scale: for each growing thing, a panel with the server's costs of a Fetch and a transaction.
 
-The goal is a level line: what a request does not touch should cost nothing.
+The goal is a level line: parts that a request does not touch should cost nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ Curve = list[tuple[int, float]]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture in the format that the suffix of `path` says. Raises ValueError if rows are missing."""
+    """Writes the picture in the format given by the suffix of `path`. Raises ValueError if rows are missing."""
     amount = AMOUNTS[results.size]
     kinds = [kind for kind in PANELS if len(amount.sizes.get(kind, ())) > 1]
     with mpl.rc_context(STYLE):

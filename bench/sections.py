@@ -1,4 +1,4 @@
-"""The sections of the benchmark, by name: what each measures, and on which targets."""
+"""The sections of the benchmark, by name: the work and targets of each."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ BARE = "bare"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section: `run` yields its rows, and `targets` are the labels of the servers that it needs.
+    """A section: `run` yields its rows, and `targets` has the labels of the servers that it needs.
 
     A section that starts its own servers needs none. If `everyday`, it is part of the quick run.
     """

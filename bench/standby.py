@@ -1,9 +1,9 @@
-"""How soon a standby is ready where the state is large, and how soon it leads once the leader was killed.
+"""How soon a standby is ready if the state is large, and how soon it leads after the leader was killed.
 
 Every extent is alone in its object, which is the most expensive case. The journal is in PostgreSQL, and in moto's
-bucket. It begins with a snapshot; then come `LATER` records, somewhat fewer than after which there is another snapshot,
-as transactions of one batch leave them: `TOGETHER` transactions in an append. Times begin with the start of the
-process, and with the kill; the lease of `LEASE_SECONDS` is part of a takeover.
+bucket. It begins with a snapshot, followed by `LATER` records, somewhat fewer than trigger another snapshot, as
+transactions of one batch leave them: `TOGETHER` transactions in an append. Times begin with the start of the process,
+and with the kill. The lease of `LEASE_SECONDS` is part of a takeover.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def work_of(extents: int, later: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a journal is, as it is named to control planes."""
+    """The place of a journal, in the form that control planes accept."""
 
     label: str
     url: str
@@ -86,7 +86,7 @@ def standby(bench: Bench) -> Iterator[Row]:
 
 
 def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
-    """Two places of each kind: a control plane that has led a journal has written to it."""
+    """Two places of each kind, since a control plane that has led a journal has written to it."""
     if folder := binaries():
         server = PostgresqlServer(folder, ON_A_SOCKET)
         stack.callback(server.stop)
@@ -96,7 +96,7 @@ def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
         )
         yield one, other
     else:
-        print(f"{POSTGRESQL} is left out: there is none here (apt-get install postgresql)")
+        print(f"{POSTGRESQL} is left out, because it is not installed (apt-get install postgresql)")
     endpoint = stack.enter_context(MotoServer()).endpoint
     urls = [bucket_url(f"standby/{name}", endpoint=endpoint) for name in ("one", "other")]
     open_checked(urls[0], create_bucket=True).close()
@@ -104,7 +104,7 @@ def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
 
 
 async def _write(path: Path, extents: int, later: int) -> list[list[bytes]]:
-    """Writes a journal with a snapshot of so many extents, and returns what is to be appended to a copy of it."""
+    """Writes a journal with a snapshot of this many extents, and returns the records to append to a copy of it."""
     journal = SqliteJournal(str(path), lambda: "bench")
     opened = await journal.open(None)
     plane = Plane(journal=True)
@@ -136,7 +136,7 @@ async def _copy(path: Path, place: Place) -> None:
 
 
 async def _append(place: Place, appends: list[list[bytes]]) -> None:
-    """Appends to a journal that nobody leads."""
+    """Appends to a journal without a leader."""
     with SharedJournalOptions(place.url, place.store_url, LEASE_SECONDS).opened() as make:
         journal: Journal = make("")
         opened = await journal.open(None)
@@ -169,11 +169,11 @@ def _position(status: ControlPlaneStatus, address: str) -> int:
 
 
 def _wait(process: Process, is_so: Callable[[ControlPlaneStatus], bool]) -> ControlPlaneStatus:
-    """Asks a control plane until its answer is as wanted. Raises BenchError."""
+    """Asks a control plane until its answer is as expected. Raises BenchError."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         status = asyncio.run(ask_status(process.value))
         if status is not None and is_so(status):
             return status
         time.sleep(LOOK_SECONDS)
-    raise BenchError(f"the control plane is not where it should be: {status}\n{process.said}")
+    raise BenchError(f"the control plane is not in the expected state: {status}\n{process.said}")

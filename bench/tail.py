@@ -1,4 +1,4 @@
-"""A log whose last records are all aborted: how many answers, bytes and reads a consumer needs to reach its end."""
+"""A log whose last records are all aborted: the answers, bytes and reads that a consumer needs to reach its end."""
 
 import time
 from collections.abc import Iterator
@@ -38,7 +38,9 @@ def tail(bench: Bench) -> Iterator[Row]:
         consumed.check(committed)
         starts[target.label] = consumed.positions
         if write(target, topic, records // RECORDS, 100):
-            raise BenchError("the tail was to be aborted, and records of it were committed")
+            raise BenchError(
+                "records of the tail were committed, although the tail should be aborted"
+            )
 
     def run(target: Target, measured: Measured) -> None:
         warm = bench.forget(target)
@@ -60,7 +62,9 @@ def _measure(
         started = time.perf_counter()
         while not answers or not answers[-1].at_end:
             if len(answers) == ANSWERS_AT_MOST:
-                raise BenchError(f"no end of the tail after {ANSWERS_AT_MOST} answers")
+                raise BenchError(
+                    f"the end of the tail was not reached after {ANSWERS_AT_MOST} answers"
+                )
             answers.append(fetcher.fetch(topic, offsets))
             offsets = answers[-1].next_offsets
         seconds = time.perf_counter() - started

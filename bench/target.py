@@ -1,4 +1,4 @@
-"""The servers that are measured."""
+"""The measured servers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Target(ABC):
-    """A server, as a context manager: started on entry; on exit it is ended and its data is deleted.
+    """A server, as a context manager. It is started on entry; on exit, it is ended and its data is deleted.
 
     `label` names it in tables; `settings` describes how it runs. `warms_slowly`: it may become faster for a long time,
     as a JVM does.
@@ -25,7 +25,7 @@ class Target(ABC):
     @property
     @abstractmethod
     def pids(self) -> tuple[int, ...]:
-        """The ids of the server's processes; their descendants are counted with them. They may change in `forget`."""
+        """The ids of the server's processes, whose descendants are counted with them. They may change in `forget`."""
 
     @property
     def client(self) -> Mapping[str, str]:
@@ -33,7 +33,7 @@ class Target(ABC):
         return {"bootstrap.servers": self.bootstrap}
 
     def counts(self) -> Mapping[str, float]:
-        """What this server counts of its own work since it started, by name; `Meter` takes the difference."""
+        """The server's own counts of its work since it started, by name; `Meter` takes the difference."""
         return {}
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Target(ABC):
         """Empties the server's own cache of records, so that the next read goes to its store.
 
         Returns whether the server had to be restarted for that. The operating system's page cache stays warm, for all
-        targets alike.
+        targets.
         """
 
     def __enter__(self) -> Self:
@@ -72,7 +72,7 @@ class Foreign(Target):
 
     def __init__(self, bootstrap: str, pid: int, label: str) -> None:
         self.label = label
-        self.settings = "started by somebody else"
+        self.settings = "started by another process"
         self._bootstrap = bootstrap
         self._pid = pid
 
@@ -85,13 +85,13 @@ class Foreign(Target):
         return (self._pid,) if self._pid else ()
 
     def start(self) -> None:
-        """Does nothing: the server is running."""
+        """Does nothing, because the server is running."""
 
     def stop(self) -> None:
-        """Does nothing: the server keeps running."""
+        """Does nothing, so the server keeps running."""
 
     def forget(self) -> bool:
-        """Does nothing: the server's cache cannot be emptied from here."""
+        """Does nothing, because the server's cache cannot be emptied from here."""
         return False
 
 

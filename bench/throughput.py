@@ -1,4 +1,4 @@
-"""Throughput of producing and of reading what was produced: 1 KiB records on 4 partitions, idempotent, acks=all.
+"""Throughput of producing and of reading the produced records: 1 KiB records on 4 partitions, idempotent, acks=all.
 
 Reads are read_committed, and the first after the server has emptied its caches: once with librdkafka's defaults, and
 once with a larger queue ("tuned").

@@ -1,4 +1,4 @@
-"""Batches of one record of 100 bytes, as tiny producers make them: writes one per request, and reads them.
+"""Batches of one record of 100 bytes, as tiny producers send them: writes one per request, and reads them.
 
 They are read twice: first after the server has emptied its caches, then again. Both happen within a minute of writing,
 before Lacuna begins to merge them.

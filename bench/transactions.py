@@ -51,7 +51,7 @@ def transactions(bench: Bench) -> Iterator[Row]:
 def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[list[float], Meter]:
     """Lets this many producers commit transactions for this many seconds.
 
-    Returns how many seconds each commit took, and what was measured meanwhile.
+    Returns the seconds of each commit, and the measurements during that time.
     """
     commits: list[float] = []
     ready = threading.Barrier(producers + 1)
@@ -77,7 +77,7 @@ def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[
 
 
 def figures_of(commits: list[float], meter: Meter) -> Run:
-    """The figures of transactions whose commits took so many seconds each."""
+    """The figures of transactions whose commits took these numbers of seconds."""
     return {
         TRANSACTIONS: len(commits) / meter.seconds,
         COMMIT_P50: percentile(commits, 0.5) * 1000,
@@ -87,7 +87,7 @@ def figures_of(commits: list[float], meter: Meter) -> Run:
 
 
 def _transaction(client: Any, topic: str, first: int) -> float:
-    """Commits one transaction; returns how many seconds commit_transaction took."""
+    """Commits one transaction. Returns how many seconds commit_transaction took."""
     client.begin_transaction()
     for index in range(first, first + RECORDS):
         produce(client, topic, index)

@@ -1,9 +1,9 @@
 """Makes every target work for a while before anything is measured.
 
-A fresh JVM compiles for long, and for each kind of work anew. After 15 s, Kafka commits the transactions of eight
-producers half as fast as after 40 s, and hardly faster later on; then, its first 50 MB of large requests take twice
-the CPU of the fourth 50 MB. Lacuna and `bare` are as fast after 5 s as they become. So a JVM is warmed for longer, and
-in a quick run, whose sections have short warm-ups, with more kinds of work; otherwise its ratios would flatter Lacuna.
+A fresh JVM compiles for long, and again for each kind of work. After 15 s, Kafka commits the transactions of eight
+producers half as fast as after 40 s, and hardly faster later on. Its first 50 MB of large requests then take twice the
+CPU of the fourth 50 MB. Lacuna and `bare` reach their full speed within 5 s. So a JVM is warmed up for longer, and in a
+quick run, whose sections have short warm-ups, with more kinds of work. Otherwise, the ratios would flatter Lacuna.
 """
 
 from bench.clients import TINY, fill
@@ -19,7 +19,9 @@ READS = 3
 
 
 def warm(bench: Bench) -> None:
-    """Lets each target commit transactions, and one that warms slowly take other records; reads all several times."""
+    """Lets each target commit transactions, and one that warms up slowly take other records. Reads everything several
+    times.
+    """
     for target in bench.targets:
         topic = bench.topics(target).create("warming")
         if target.warms_slowly:

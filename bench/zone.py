@@ -1,12 +1,12 @@
-"""What the agents of a zone read from S3 for consumers, alone and together: GETs per GiB of the topic.
+"""The reads of a zone's agents from S3 for consumers, alone and together: GETs per GiB of the topic.
 
 One agent in another zone writes everything, so that each object has slices of all partitions. Then only the agents of
 the zone run, with cold caches, and ten consumers read everything at the same time.
 
 - librdkafka asks the agent that leads a partition: each agent reads the slices of its partitions.
-- Consumers that ask an agent of their own, whoever leads (bench/fetches.py), for one partition after the other: each
+- Each consumer asks one agent, regardless of the leaders (bench/fetches.py), for one partition after another: each
   agent reads everything.
-- The first work once more, and an agent is killed once a hundredth has been read.
+- The first work again, with an agent that is killed once a hundredth has been read.
 """
 
 import os
@@ -43,7 +43,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many MiB to write to how many partitions, how many at a time, and which numbers of agents to try.
+    """The MiB to write, the number of partitions, how many MiB at a time, and the numbers of agents to try.
 
     One of `killed_of` agents is killed.
     """
@@ -91,13 +91,13 @@ class ZoneAgents(Agents):
         return self._listens
 
     def kill(self, number: int) -> None:
-        """Kills an agent as the machine would."""
+        """Kills an agent as a failure of its machine would."""
         self._processes.pop(number).kill()
 
 
 @dataclass(slots=True)
 class Reading:
-    """What one consumer has read: records, and the longest time without any between the first and the last."""
+    """The progress of one consumer: its records, and the longest time without any between the first and the last."""
 
     records: int = 0
     longest_pause: float = 0.0
@@ -105,7 +105,7 @@ class Reading:
     _last: float = field(default=0.0)
 
     def took(self, count: int) -> None:
-        """Note that records have come."""
+        """Records that records have come."""
         now = time.perf_counter()
         if self.records:
             self.longest_pause = max(self.longest_pause, now - self._last)
@@ -200,7 +200,7 @@ def _read_the_topic(server: ZoneAgents, topic: str, amount: Amount) -> list[Read
 
 
 def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    """Kills the last agent once a hundredth of all was read: then there is much that nobody has read yet."""
+    """Kills the last agent once a hundredth of everything was read, when most of it has not been read yet."""
     few = CONSUMERS * amount.mebibytes * 1024 // 100
 
     def kill(readings: list[Reading]) -> None:
@@ -246,13 +246,13 @@ def _read_with_librdkafka(bootstrap: str, topic: str, amount: Amount, reading: R
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition())
     client.close()
-    # The producer has written one record to each of the first partitions before.
+    # The producer has already written one record to each of the first partitions.
     if reading.records != amount.mebibytes * 1024 + PARTITIONS:
         raise BenchError(f"a consumer has read {reading.records} records")
 
 
 def _read_partition(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    """Each consumer reads all partitions one after the other, from the agent that is its own."""
+    """Each consumer reads all partitions one after another, from its own agent."""
 
     def work(number: int) -> Callable[[Reading], None]:
         def read(reading: Reading) -> None:

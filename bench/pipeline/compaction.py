@@ -1,6 +1,6 @@
-"""Compaction of lz4 batches to lz4 batches: how many MB of stored bytes it reads per second and core.
+"""Compaction of lz4 batches to lz4 batches, in MB of stored bytes read per second and core.
 
-The input is transactions of 100 records over 4 partitions, either all committed or half of them aborted; aborted bytes
+The input is transactions of 100 records over 4 partitions, either all committed or half of them aborted. Aborted bytes
 are neither read nor counted. Every run has its own topic. "values" counts the bytes of values that the producer wrote.
 """
 

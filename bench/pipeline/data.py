@@ -1,4 +1,4 @@
-"""Fills topics with the usual producer settings, and finds out how large the producer's batches are."""
+"""Fills topics with the usual producer settings, and finds out the size of the producer's batches."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import find_cluster
 
 _STATISTICS_MS = 250
-#: An agent merges what has been stable for a minute; it looks every five seconds.
+#: An agent merges extents that have been stable for a minute, and looks for them every five seconds.
 _MERGES_AFTER_SECONDS = 65.0
 _CALM_SECONDS = 15.0
 _LOOK_SECONDS = 1.0

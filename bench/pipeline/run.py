@@ -91,7 +91,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
-    """Starts the targets. If Kafka, or Spark's source for it, is missing, says so and continues without it."""
+    """Starts the targets. If Kafka, or Spark's source for it, is missing, reports this and continues without it."""
     for label in labels:
         try:
             if label == KAFKA:
@@ -106,7 +106,7 @@ def _compares(section: str) -> bool:
 
 
 def _measure(name: str, pipeline: PipelineBench, results: Results) -> None:
-    """Measures one section and prints its table. If it fails, the failure is noted and the others continue."""
+    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
     section, _ = SECTIONS[name]
     try:
         with job_errors():

@@ -1,4 +1,4 @@
-"""How much work the sections of bench/pipeline do."""
+"""The amount of work in the sections of bench/pipeline."""
 
 from dataclasses import dataclass, replace
 
@@ -11,10 +11,10 @@ from bench.rounds import Bench
 class Size:
     """How much work a run does.
 
-    `transactions` gives the number of transactions, of 100 records, by the share of them to abort. `rounds` says how
-    often each run is done. If `settles`, logs are read only after Lacuna has merged their small extents. The first
-    `warm_up_reads` of a log are discarded: the JVM compiles code that is used often enough, the source's after the
-    first read, the query's in any case.
+    `transactions` has the number of transactions, of 100 records, by the share of them to abort. `rounds` is the number
+    of repetitions of each run. If `settles`, logs are read only after Lacuna has merged their small extents. The first
+    `warm_up_reads` of a log are discarded, because the JVM compiles code that is used often enough: the source's after
+    the first read, the query's in any case.
     """
 
     rounds: rounds.Size
@@ -62,7 +62,7 @@ SIZES = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 
 @dataclass(frozen=True, slots=True)
 class PipelineBench:
-    """What a section gets: the bench with its targets, the Spark session, and the size of the work."""
+    """The input of a section: the bench with its targets, the Spark session, and the size of the work."""
 
     bench: Bench
     spark: Spark

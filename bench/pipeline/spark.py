@@ -71,8 +71,8 @@ class Spark:
 def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
     """Opens a session on local[2] in a new JVM for the block. Raises KafkaMissing.
 
-    With `compares`, the JVM has Spark's own settings, which its Kafka source needs to get warm because it is Java code;
-    otherwise it has those of our commands. `with_kafka` adds the jars of Spark's Kafka source.
+    With `compares`, the JVM has Spark's own settings, which its Kafka source needs to warm up because it is Java code.
+    Otherwise, it has the settings of Lacuna's commands. `with_kafka` adds the jars of Spark's Kafka source.
     """
     settings = {"spark.driver.memory": HEAP, "spark.sql.shuffle.partitions": str(CORES)}
     if compares:
@@ -90,7 +90,7 @@ def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
 
 
 def _end_jvm() -> None:
-    """Ends the JVM; otherwise the next session of this process would use it again."""
+    """Ends the JVM, which the next session of this process would otherwise use again."""
     gateway: Any = SparkContext._gateway
     if gateway is not None:
         SparkContext._gateway = SparkContext._jvm = None
@@ -115,10 +115,10 @@ class WithSpark(Target):
         return (*self._target.pids, self._spark.pid)
 
     def start(self) -> None:
-        """Does nothing: both are running."""
+        """Does nothing, because both are running."""
 
     def stop(self) -> None:
-        """Does nothing: both are ended elsewhere."""
+        """Does nothing, because both are ended elsewhere."""
 
     def forget(self) -> bool:
         return self._target.forget()

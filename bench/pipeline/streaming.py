@@ -103,7 +103,7 @@ def _measure(pipeline: PipelineBench, target: Target, topic: str, measured: Meas
 
 
 def _send(target: Target, topic: str, total: int) -> float:
-    """Sends `total` records at the rate; returns when the first was sent, by time.perf_counter."""
+    """Sends `total` records at the rate. Returns when the first was sent, by time.perf_counter."""
     client = producer(target)
     began = time.perf_counter()
     for index in range(total):

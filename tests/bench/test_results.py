@@ -95,7 +95,7 @@ def test_a_page_is_rewritten_between_its_markers_alone(tmp_path: Path) -> None:
     rewrite(page, "newer")
     assert page.read_text() == f"before\n\n{BEGIN}\n\nnewer\n\n{END}\n\nafter\n"
     page.write_text("no markers")
-    with pytest.raises(ValueError, match="put them where the table goes"):
+    with pytest.raises(ValueError, match="put them where the table should be"):
         rewrite(page, "new")
 
 

@@ -199,7 +199,7 @@ def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, tmp_pat
         where = {"LACUNA_BOOTSTRAP": cluster.bootstrap, "OF_ADMIN": "other"}
         said = refused("users", "add", "admin", "--password", "env:OF_ADMIN", **where)
     assert "admin: The user is in this agent's sasl.users.file" in said
-    assert "take the user out of the file" in said
+    assert "remove the user from the file" in said
 
 
 def test_who_may_write_and_read_needs_no_other_right(lacuna: Command, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_of_two_ups_one_sleeps_and_wakes(
             both = f"{first.bootstrap},{second.bootstrap}"
             producer = clients.plain(both)
             clients.send(producer, "t", ["one"])
-            eventually(lambda: "serving no clients until it has ended" in first.output, True)
+            eventually(lambda: "this agent serves no clients until" in first.output, True)
             clients.send(producer, "t", ["two"])
             assert stored(second.bootstrap) == ["one", "two"]
         clients.send(producer, "t", ["three"])

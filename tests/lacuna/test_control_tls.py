@@ -148,7 +148,7 @@ def test_a_control_plane_that_others_reach_warns(tmp_path: Path) -> None:
     )
     try:
         assert process.stderr is not None
-        assert "accepts everybody who can connect to it" in process.stderr.readline()
+        assert "accepts every client that can connect to it" in process.stderr.readline()
     finally:
         process.kill()
         process.communicate()

@@ -121,7 +121,7 @@ def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
         left = lacuna(*audit, f"--encryption-keys={strict}")
         assert left.code == 1
         assert (
-            left.out.count("it is not encrypted, which is refused") == 2
+            left.out.count("it is not encrypted, which is not allowed") == 2
         )  # the segment, the snapshot
     assert not any(b"secret" in each for each in stored(data).values())
 
@@ -140,7 +140,7 @@ def test_what_was_changed_in_the_bucket_is_not_sent_and_verify_says_where(
     with Cluster(data, store=with_keys(data, keys)) as cluster:
         report = lacuna("verify", "--no-spark", "--data", str(data))
         assert report.code == 1
-        assert "it is not what was written there under this name" in report.out
+        assert "it differs from what was written there under this name" in report.out
         with pytest.raises(AssertionError, match="INVALID_MSG"):
             clients.consume(cluster.bootstrap, "t", 2)
 

@@ -73,7 +73,7 @@ def test_internal_topics_are_described_but_not_listed(ask: Command, refuse: Refu
     described = ask("topics", "describe", "__consumer_offsets").rows
     assert ["cleanup.policy", "compact", "here"] in described
     assert [row[0] for row in described[2:52]] == [str(index) for index in range(50)]
-    assert "made from the control plane's state" in refuse(
+    assert "derived from the control plane's state" in refuse(
         "topics", "delete", "__consumer_offsets", "--yes"
     )
     assert not [row[0] for row in ask("topics", "list").rows if row[0].startswith("__")]

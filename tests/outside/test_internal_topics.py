@@ -229,7 +229,7 @@ def test_internal_topics_cannot_be_changed(lacuna_cluster: Cluster, topic: str) 
     assert refusal(admin.delete_topics([topic])).code() == KafkaError.POLICY_VIOLATION
     grown = refusal(admin.create_partitions([NewPartitions(topic, 60)]))
     assert grown.code() == KafkaError.POLICY_VIOLATION
-    assert "made from the control plane's state" in grown.str()
+    assert "derived from the control plane's state" in grown.str()
     entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
     setting = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     altered = refusal(admin.incremental_alter_configs([setting]))

@@ -106,7 +106,7 @@ async def test_a_command_that_no_message_can_hold_is_refused_alone(
     async with asyncio.timeout(60):
         await client.cluster.ready()
         others = [asyncio.ensure_future(client.call(command)) for command in commands]
-        with pytest.raises(CommandRefused, match="beyond the bound"):
+        with pytest.raises(CommandRefused, match="exceeds the bound"):
             await client.call(Command(join_group=joining))
         assert len(await asyncio.gather(*others)) == 3
         assert client.cluster.is_current, "the session is the first one still"
@@ -127,6 +127,6 @@ async def test_bytes_that_are_no_request_end_that_stream_only(
         async with asyncio.timeout(60):
             assert await stream.read()
             await stream.write(data)
-            with pytest.raises(grpc.aio.AioRpcError, match="not a SessionRequest"):
+            with pytest.raises(grpc.aio.AioRpcError, match="other than a SessionRequest"):
                 await stream.read()
     await _is_served(running, "after")
