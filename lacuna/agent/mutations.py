@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
 
 def change_of(call: Call, api: Api[Any, Any], request: Any) -> Change | None:
-    """Return what a request would change; None if it changes nothing by its kind."""
+    """Return the changes that a request would make, or None if requests of its kind change nothing."""
     mutation = api.mutation
     if mutation is None or getattr(request, "validate_only", False):
         return None
@@ -46,7 +46,7 @@ def spend(quotas: Quotas, peer: Peer, partitions: int, now: float) -> float:
 
 
 async def refusal(call: Call, change: Change, request: Any) -> Any:
-    """Return the answer while the client owes: what would be changed is refused, and errors are what they are."""
+    """Return the answer while the client exceeds the quota: changes are rejected, and other errors stay as they are."""
     if not hasattr(request, "validate_only"):
         return change.api.refuse(call, request, _EXCEEDED)
     response: Any = await change.api.handle(call, request._replace(validate_only=True))
@@ -61,7 +61,7 @@ async def refusal(call: Call, change: Change, request: Any) -> Any:
 
 
 def changed(call: Call, change: Change, response: Any) -> int:
-    """Return how many partitions a request has created or deleted, by its response."""
+    """Return the number of partitions that a request has created or deleted, according to its response."""
     topics = call.context.control.cluster.topics_by_name
     mutation, sizes = change.mutation, change.sizes
     count = 0
@@ -70,6 +70,8 @@ def changed(call: Call, change: Change, response: Any) -> int:
             continue
         size = sizes.get(each.name, 0) or sizes.get(getattr(each, "topic_id", b""), 0)
         if mutation.creates and each.name in topics:
-            size = topics[each.name].partition_count  # the default, if the request left it to that
+            size = topics[
+                each.name
+            ].partition_count  # the default, if the request did not give a number
         count += size
     return count

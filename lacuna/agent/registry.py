@@ -33,7 +33,7 @@ class Registry:
                 raise ValueError(f"API {api.key} is registered twice")
             self._apis[api.key] = api
         self._advertised = _advertised(self._apis.values())
-        #: The request header's version of all that is served, by api key << 16 | version.
+        #: The request header version of every served request, by api key << 16 | version.
         self.header_versions = {
             api.key << 16 | version: request_header_version(api.key, version)
             for api in self._apis.values()

@@ -395,7 +395,7 @@ class Serving:
         return body
 
     def _waits_for_quotas(self, api: Api[Any, Any], frame: RequestFrame) -> bool:
-        """Whether a request has to wait for what was used before it; if so, the connection serves none meanwhile."""
+        """Whether a request has to wait because of earlier use. If so, the connection serves none in the meantime."""
         peer = self._peer_of(frame)
         if not self._connection.may_wait or not throttling.is_counted(peer, api.quota):
             return False

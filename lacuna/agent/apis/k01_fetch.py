@@ -136,7 +136,7 @@ API = Api(
     refuse=refuse,
     guard=guard(serve),
     quota=CONSUMED,
-    # Each of 200,000 partitions, the most that a cluster has, in a topic of its own.
+    # Each of 200,000 partitions, the most of a cluster, in its own topic.
     most_whole=400_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,

@@ -30,7 +30,7 @@ from lacuna.wire.peers import (
 )
 
 _CLIENT_ID: Final = b"lacuna-agent"
-#: Of an answer: the correlation id, the error and the length of the data.
+#: The part of an answer before its data: the correlation id, the error and the length of the data.
 _ANSWER_OVERHEAD: Final = 16
 _MOST_REQUESTS: Final = 16
 #: The bound on an answer while a connection is authenticated.
@@ -38,7 +38,7 @@ _MOST_TOKEN_BYTES: Final = 4096
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-#: Returns how to connect at a time of the event loop (seconds).
+#: Returns how to connect at a given time of the event loop (seconds).
 ToPeers = Callable[[float], ClientSecurity]
 
 #: Node id, host and port: a node that comes back at another address gets new connections.
@@ -235,13 +235,15 @@ class _Line(asyncio.BufferedProtocol):
         return await self._exchange(READ_CHUNK_REQUEST, 0, request, most_bytes)
 
     async def authenticate(self, credentials: Credentials) -> None:
-        """Prove to the other agent who this one is, and have it do the same. Raises PeerError."""
+        """Authenticate this agent and the other one to each other. Raises PeerError."""
         try:
             await authenticate(self._ask_for_token, credentials)
         except (MechanismNotEnabledError, NoSaslError):
             raise PeerError("its first listener does not authenticate agents") from None
         except CredentialsRefusedError:
-            raise PeerError("it does not know this agent: is it of the same cluster?") from None
+            raise PeerError(
+                "it does not know this agent; make sure that both belong to the same cluster"
+            ) from None
         except (SaslError, MalformedMessage) as error:
             raise PeerError(f"it could not be authenticated: {error}") from error
         self._is_authenticated = True

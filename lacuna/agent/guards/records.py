@@ -66,7 +66,9 @@ def fetch(serve: Serve) -> Guard:
 
 
 def _permission(rights: Rights, call: Call, request: FetchRequest) -> Permission:
-    """Read each topic of the request and of its session; whoever says that it is a replica needs ClusterAction."""
+    """Needs Read on each topic of the request and its session, and ClusterAction for a client that claims to be a
+    replica.
+    """
     is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
     may_read: Callable[[str], bool]
     if is_replica:

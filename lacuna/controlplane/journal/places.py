@@ -25,7 +25,7 @@ def opened_reader(place: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]
 
 @contextmanager
 def opened_store(place: Place) -> Iterator[ConditionalStore | None]:
-    """Run the body with the place's bucket, or None if it has none: a folder cannot hold snapshots.
+    """Run the body with the place's bucket, or None if it has none, since a folder cannot hold snapshots.
 
     Raises StoreMisconfiguredError.
     """

@@ -140,7 +140,7 @@ class PostgresqlJournal:
         watch: LeaderWatch | None = None,
     ) -> None:
         self._place = place or Place(url)
-        #: The URL as it may be shown, without the password.
+        #: The URL for display, without the password.
         self.name = name_of(url)
         self._url = url
         self._new_cluster_id = new_cluster_id

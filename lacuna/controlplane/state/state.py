@@ -33,7 +33,7 @@ from lacuna.controlplane.v1.reports_pb2 import AgentReport
 #: About how many bytes a partition of an open transaction takes.
 SIZE_OF_PARTITION_OF_TRANSACTION: Final = 256
 
-#: How many commits of a lease are remembered with their answers, for retries.
+#: The number of a lease's commits that are remembered with their answers, for retries.
 REMEMBERED_COMMITS: Final = 64
 
 

@@ -398,12 +398,12 @@ class _Draft:
     object_size: cython.longlong
     seen: set
     started: dict  # producer id -> serial number of the transaction that this segment starts (TV2)
-    joined: dict  # producer id -> partitions that join its transaction although their batches are refused (TV2)
+    joined: dict  # producer id -> partitions that join its transaction although their batches are rejected (TV2)
     most_added: cython.Py_ssize_t  # no more partitions than that join transactions in this segment
     lacks_room: cython.bint  # there may be no room for so many
     added: dict  # producer id -> partitions that join its transaction, noted where there may be no room
     added_count: cython.Py_ssize_t
-    # Neighbours are mostly of one producer, so what was found for the last one is kept:
+    # Neighbours mostly belong to one producer, so the results for the last one are kept:
     checked_id: cython.longlong  # it may write to any partition, in this epoch and with these flags
     checked_epoch: cython.longlong
     checked_flags: cython.longlong

@@ -74,7 +74,7 @@ _READ_ATTEMPTS = 3
 _DELETE_KEYS = 1000
 _NEVER_THERE = "lacuna-deletion-probe"
 _PAGE_KEYS = 1000
-#: Without an answer for so long, a request is made again over a new connection. A journal's lease is three seconds.
+#: After this time without an answer, a request is made again over a new connection. A journal's lease is three seconds.
 _ANSWER_S = 1.0
 _IMPATIENT_ANSWER_S = 0.5
 #: The additional time that a request may take for its bytes.

@@ -185,7 +185,7 @@ def _read_times(
         cursor.enter_record(section_end)
         timestamp = cursor.varint(64)
         if overflows(base_timestamp, timestamp):
-            raise InvalidRecordError("its timestamp is beyond 64 bits", i)
+            raise InvalidRecordError("its timestamp exceeds 64 bits", i)
         timestamp += base_timestamp
         if cursor.varint(32) != i:
             raise InvalidRecordError("its offset delta is not its index in the batch", i)
@@ -308,7 +308,7 @@ def find_faults(
         cursor.enter_record(section_end)
         timestamp = cursor.varint(64)
         if overflows(base_timestamp, timestamp):
-            raise InvalidRecordError("its timestamp is beyond 64 bits", i)
+            raise InvalidRecordError("its timestamp exceeds 64 bits", i)
         timestamp += base_timestamp
         is_misplaced = cursor.varint(32) != i
         is_keyless = cursor.skip_bytes(True) < 0 and keys

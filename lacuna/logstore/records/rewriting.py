@@ -404,7 +404,7 @@ class Rewriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def begin_batch(self, offset: cython.longlong, timestamp: cython.longlong) -> cython.int:
-        # Keep the horizon of the batch before: where there is one tombstone, there are often more.
+        # Keep the horizon of the previous batch, since tombstones often follow each other.
         if self.horizon >= 0 and is_far(self.horizon, timestamp):
             self.horizon = -1
         self.base_offset = offset

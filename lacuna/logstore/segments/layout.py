@@ -145,7 +145,7 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
             f"segment version {version}, flags {flags:#x}: written by a newer Lacuna, so read it with that version"
         )
     if footer_position + size != position or raw_size > _MAX_FOOTER_SIZE:
-        raise corrupt("the trailer does not fit the object: a part in the middle is missing")
+        raise corrupt("the trailer does not fit the object, so a part in the middle is missing")
     return Trailer(footer_position, size, raw_size, crc, bool(flags & HAS_TRUE_OFFSETS))
 
 

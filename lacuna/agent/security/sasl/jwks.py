@@ -57,9 +57,9 @@ class Jwks:
         self._refresh_seconds = refresh_ms / 1000
         self._keys: Sequence[Jwk] = ()
         self._due = self._next = self._looked_at = -math.inf
-        #: What tells one content of a file from another; None if there is none.
+        #: Identifies a version of the file; None if there is no file.
         self._stamp: Stamp | None = None
-        #: The reading that is under way.
+        #: The current read.
         self.reading: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
         parts = urlsplit(url)

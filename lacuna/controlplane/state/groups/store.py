@@ -159,7 +159,7 @@ class Groups:
         return {*self.live.groups, *self.generations, *self.consumers, *self.offsets.group_ids()}
 
     def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
-        """Return a classic group, loading it from its generation if necessary; None if there is no such group."""
+        """Return a classic group, loaded from its generation if necessary, or None if there is no such group."""
         is_live = group_id in self.live.groups
         if is_live or (group_id not in self.consumers and self.exists(group_id)):
             return self.open(group_id, now_ms)

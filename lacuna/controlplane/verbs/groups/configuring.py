@@ -37,8 +37,7 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
     if not command.group_id:
         return _refuse(
             ErrorCode.INVALID_REQUEST,
-            "Apply all changes or none. With `replaces_all`, configs that are not named return "
-            "to their defaults.",
+            "Default group resources are not allowed.",
         )
     if len({change.name for change in command.changes}) < len(command.changes):
         return _refuse(ErrorCode.INVALID_REQUEST, "A config is named twice.")
