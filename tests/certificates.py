@@ -1,4 +1,4 @@
-"""Authorities and certificates for tests and benchmarks, as files, with keys that are quick to make."""
+"""Authorities and certificates for tests and benchmarks, as files, with keys that are fast to create."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ class Authority:
         has_expired: bool = False,
         subject: x509.Name | None = None,
     ) -> Certificate:
-        """Writes a certificate of `CN=name,O=tests`, or of another subject, and its key, which a password encrypts.
+        """Write a certificate of `CN=name,O=tests`, or of another subject, and its key, encrypted with a password if
+        given.
 
-        It is for these host names and addresses and no others; for 127.0.0.1 and localhost if none are given.
+        It is valid only for these host names and addresses, by default 127.0.0.1 and localhost.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         if subject is None:
@@ -90,7 +91,7 @@ class Authority:
         *,
         is_authority: bool = False,
     ) -> x509.CertificateBuilder:
-        """With what Python 3.13's default context wants certificates to say."""
+        """Return a builder with the fields that Python 3.13's default context expects."""
         usage = x509.KeyUsage(
             digital_signature=True,
             content_commitment=False,

@@ -34,7 +34,7 @@ def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLo
 
 
 class MadeUp(Message[M]):
-    """A message that a test reads and writes as it likes."""
+    """A message with an encoding chosen by the test."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ def made_up_api(
     refuse: Callable[[Call, Q, int], R] | None = None,
     **more: Any,
 ) -> Api[Q, R]:
-    """An API whose messages are the bytes of their bodies, unless `read` and `buffers` say otherwise."""
+    """Return an API whose messages are the bytes of their bodies, unless `read` and `buffers` are given."""
 
     def no_refusal(call: Call, request: Q, error_code: int) -> R:
         raise AssertionError(f"error {error_code}")

@@ -45,12 +45,12 @@ TOPIC_ID = bytes(range(16))
 
 
 async def unreachable(agent: Agent) -> "asyncio.Future[None]":
-    """No other agent can be connected to."""
+    """Raise an error: no other agent can be reached."""
     raise ConnectionRefusedError
 
 
 class NoFeed:
-    """A feed that never updates the views that use it."""
+    """A feed that never updates its views."""
 
     def want(self, view: PartitionView) -> None:
         """Does nothing."""
@@ -90,7 +90,7 @@ class ScriptedControl:
         return answer(command) if callable(answer) else answer
 
     def give_up_unsent(self, reason: str) -> None:
-        """Only counts its calls: no command is ever unsent."""
+        """Count the calls only, since no command is ever unsent."""
         self.given_up += 1
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
@@ -116,12 +116,12 @@ def snapshot(*topics: Topic, agents: tuple[Agent, ...] = ()) -> ClusterDelta:
 
 
 def open_to_all() -> Access:
-    """What lets everybody in."""
+    """Return the access rules that let every client in."""
     return Access(SecuritySettings(), (Listener(),), Security(), SystemWallClock())
 
 
 def anybody() -> Peer:
-    """A client of a listener that asks nobody who he is."""
+    """Return a client of a listener without authentication."""
     return Peer(host="h", port=1, session=Session(Listener(), SystemWallClock()))
 
 
@@ -162,7 +162,7 @@ def make_context(
 
 
 def make_server(context: AgentContext, registry: Registry | None = None) -> AgentServer:
-    """A server of `registry`'s APIs, by default of all, with their guards. It has not been started."""
+    """Return a server of `registry`'s APIs, by default all, with their guards. It has not been started."""
     clock = monotonic
     apis = guarded(registry or discover(), context.access.authorizer, context.metrics, clock)
     return AgentServer(context, apis)
@@ -194,7 +194,7 @@ def encode_request(
 
 @cache
 def _header_version(api_key: int, version: int) -> int:
-    """Kafka's; of a version that it lacks, that of the nearest."""
+    """Return Kafka's header version, or that of the nearest version if Kafka lacks this one."""
     if api_key == READ_CHUNK_KEY:
         return 1
     written = golden.requests(api_key)
@@ -202,7 +202,7 @@ def _header_version(api_key: int, version: int) -> int:
 
 
 def read_answer(frame: bytes, api_key: int, version: int) -> Any:
-    """The answer in a frame without its size. Raises where it cannot be read, or something is left."""
+    """Return the answer in a frame without its size. Raises if it cannot be read, or bytes remain."""
     start = 4 + response_header_version(api_key, version)
     return read_exactly(RESPONSES[api_key], frame[start:], version)
 

@@ -1,4 +1,4 @@
-"""An agent on a real control plane in the same loop, its journal in memory."""
+"""An agent on a real control plane in the same loop, with the journal in memory."""
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +24,7 @@ from tests.leases import lengthen
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A running control plane and agent, as far as tests need them."""
+    """A running control plane and agent, with the parts that tests need."""
 
     plane: Runtime
     control: InProcessClient
@@ -36,7 +36,7 @@ class Cluster:
 async def cluster(
     settings: AgentSettings | None = None, security: SecuritySettings | None = None
 ) -> AsyncIterator[Cluster]:
-    """Runs a control plane and an agent for the block; fails the test if the control plane had to stop."""
+    """Run a control plane and an agent for the block. The test fails if the control plane had to stop."""
     settings = settings or AgentSettings()
     security = security or SecuritySettings()
     numbers = itertools.count(1)
@@ -67,7 +67,7 @@ async def cluster(
 
 
 def hold_deltas(control: InProcessClient) -> None:
-    """Delays changes for this client until the next reply to it, which is as late as they may come (adr/0003)."""
+    """Delay changes for this client until its next reply, the latest possible time (adr/0003)."""
     deliver = control.deliver
     held: list[tuple[Sequence[PartitionDelta], Sequence[ClusterDelta], Sequence[Reply], int]] = []
 

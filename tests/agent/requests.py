@@ -1,4 +1,4 @@
-"""Requests of any API and version, built by hypothesis from the layouts of lacuna.wire."""
+"""Requests of any API and version, which hypothesis builds from the layouts of lacuna.wire."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ _LIKELY: dict[int, st.SearchStrategy[Any]] = {
 
 
 def _of_kind(kind: int) -> st.SearchStrategy[Any]:
-    """Values that reach far into the agent: small numbers, names that exist, batches."""
+    """Values that reach deep into the agent: small numbers, existing names, batches."""
     if kind not in BITS:
         return _LIKELY[kind] if kind in _LIKELY else any_of_kind(kind)
     least, most = bounds(kind)

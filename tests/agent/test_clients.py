@@ -1,4 +1,4 @@
-"""Foreign clients against an agent on a real control plane: topics, configs, metadata."""
+"""Third-party clients of an agent on a real control plane: topics, configs, metadata."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ def librdkafka(running: Cluster) -> AdminClient:
 
 
 async def results(futures: dict[Any, Any]) -> dict[Any, Any]:
-    """What each future gives, or the name of its error."""
+    """Return the result of each future, or the name of its error."""
 
     def wait(future: Any) -> Any:
         try:

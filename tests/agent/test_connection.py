@@ -1,4 +1,4 @@
-"""Framing: whole, byte by byte, with a tail, in one buffer shared by many; and what is refused."""
+"""Framing: whole, byte by byte, with a tail, and in one buffer shared by many; and the rejected frames."""
 
 import struct
 
@@ -39,7 +39,7 @@ bodies = st.lists(st.binary(max_size=300), min_size=1, max_size=6)
 
 @given(bodies=bodies, step=st.integers(1, 400))
 def test_frames_come_whole_however_the_bytes_are_cut(bodies: list[bytes], step: int) -> None:
-    """Each stream at once, byte by byte and in steps between; the start of a next frame is no frame."""
+    """Each stream is read at once, byte by byte and in steps in between. The start of a frame is not a frame."""
     data = b"".join(encode_request(18, 0, body, i, "c") for i, body in enumerate(bodies))
     for size in (1, step, len(data)):
         reader = make_reader()
@@ -67,7 +67,7 @@ def test_a_shared_scratch_keeps_nothing(bodies: list[bytes]) -> None:
 
 
 def test_a_large_frame_lands_in_its_own_buffer() -> None:
-    """Only what came with the size is copied; the rest is received into the frame itself."""
+    """Only bytes that came with the size are copied; the rest is received directly into the frame's buffer."""
     data = encode_request(0, 8, bytes(range(256)) * 50)
     reader = make_reader()
     first = reader.get_buffer()
@@ -84,7 +84,7 @@ def test_a_large_frame_lands_in_its_own_buffer() -> None:
 
 
 def test_a_size_alone_takes_little_memory() -> None:
-    """A very large frame grows as it fills, and is whole at the end."""
+    """The buffer of a very large frame grows as it fills, and holds the whole frame at the end."""
     body = bytes(range(256)) * (48 << 10)
     data = encode_request(0, 8, body)
     reader = make_reader(limit=len(data))
@@ -110,7 +110,7 @@ def test_header_versions_and_tagged_fields() -> None:
 
 @pytest.mark.parametrize("count", [kernel.MOST_TAGS, kernel.MOST_TAGS + 1])
 def test_a_header_has_so_many_tagged_fields(count: int) -> None:
-    """As in Kafka; reading more of them would keep everybody waiting."""
+    """As in Kafka, since reading more of them would delay other clients."""
     varint = bytes([count & 0x7F | 0x80, count >> 7])
     header = struct.pack(">hhih", 3, 9, 5, -1) + varint + b"\1\0" * count
     data = struct.pack(">i", len(header) + 2) + header + b"ok"
@@ -176,7 +176,7 @@ def test_unknown_apis_are_refused_before_their_header_is_read() -> None:
 def test_what_is_read_faster_is_the_same(
     requests: list[tuple[tuple[int, int], bytes]], edits: list[tuple[int, bytes]], step: int
 ) -> None:
-    """Requests whose header versions are given, and some whose bytes were edited: the same frames or the same error."""
+    """Requests with known header versions, some with modified bytes, give the same frames or the same error."""
     data = bytearray(b"".join(encode_request(*api, body, 7, "me") for api, body in requests))
     for at, edit in edits:
         data[at : at + len(edit)] = edit

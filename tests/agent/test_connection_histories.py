@@ -1,6 +1,7 @@
-"""Any history of a connection: answers in order, bounds held, nothing lost or answered twice.
+"""Any history of a connection: answers in order, bounds kept, no answer lost or repeated.
 
-The transport is a fake, since no socket gives these cuts, pauses and departures at will; everything else is real.
+The transport is a fake, because no socket produces these cuts, pauses and disconnections on demand. Everything else is
+real.
 """
 
 import asyncio
@@ -24,7 +25,9 @@ KEYS = {"p": PIPELINED, "s": SEQUENTIAL, "w": WAITING}
 
 
 class FakeTransport:
-    """What a connection asks of its transport; `lost` comes a turn of the loop later, as from a real one."""
+    """The part of a transport that a connection uses. `lost` comes one iteration of the loop later, as from a
+    real one.
+    """
 
     def __init__(self) -> None:
         self.connection: Any = None
@@ -69,7 +72,7 @@ class FakeTransport:
 
 
 class Session:
-    """One connection, what its client has sent, and what has come back."""
+    """One connection, the bytes that its client has sent, and the answers received."""
 
     def __init__(self, server: AgentServer, doors: Doors, kinds: str, label: str) -> None:
         self.doors = doors
@@ -87,7 +90,7 @@ class Session:
         self.connection.connection_made(cast(asyncio.Transport, self.transport))
 
     def send(self, count: int) -> None:
-        """What a loop does with bytes that have come: nothing while reading is paused."""
+        """Deliver bytes as a loop does, which delivers none while reading is paused."""
         if self.transport.is_reading and not self.transport.is_closing and self.unsent:
             buffer = self.connection.get_buffer(-1)
             part = self.unsent[: min(count, len(buffer))]
@@ -97,7 +100,7 @@ class Session:
             self.check_bounds()
 
     def check_bounds(self) -> None:
-        """After something has come: it is read on only where the bounds let more in."""
+        """Check after each delivery that reading continues only within the bounds."""
         sent = self.size - len(self.unsent)
         whole, rest = divmod(sent, self.frame_size)
         ended = self.ended()
@@ -116,7 +119,7 @@ class Session:
         return list(_frames(self.transport.written))
 
     def check(self) -> None:
-        """What holds at any time."""
+        """Check the conditions that always hold."""
         answered, started = self.answers(), self.started()
         assert answered == [(i, self.names[i] + "!") for i in range(len(answered))]
         assert started == self.names[: len(started)]
@@ -190,7 +193,7 @@ def _do(session: Session, verb: str, number: int) -> None:
 
 
 async def _to_the_end(doors: Doors, sessions: list[Session]) -> None:
-    """All doors open, every client takes its answers and sends the rest."""
+    """Open all doors, let every client take its answers, and send the rest."""
     for session in sessions:
         for name in session.names:
             doors.door(name).set()
@@ -223,5 +226,5 @@ def _check_end(session: Session, is_stopping: bool) -> None:
     ),
 )
 def test_any_history(kinds: list[str], steps: list[tuple[int, tuple[str, int]]]) -> None:
-    """Bytes in any cuts, handlers that end in any order, pauses, departures, an abort, a shutdown."""
+    """Bytes in any cuts, handlers that end in any order, pauses, disconnections, an abort, a shutdown."""
     asyncio.run(_play(kinds, steps))

@@ -1,4 +1,6 @@
-"""The tables of a connection: every pair of a state and an event is listed or refused, and all leads to the end."""
+"""The tables of a connection: every pair of a state and an event is listed or illegal, and all paths lead to
+the end.
+"""
 
 import itertools
 from enum import StrEnum
@@ -61,7 +63,9 @@ def test_nothing_is_served_again_after_it_was_not(state: State) -> None:
 
 
 def test_reading_is_paused_and_resumed_in_turns_and_queues_in_turns() -> None:
-    """Whatever happens: never paused twice, and in the queue exactly while Queued (but for the call)."""
+    """Reading is never paused twice, and the connection is in the queue exactly while Queued (except during
+    the call).
+    """
     for state, events in READING.items():
         for event, (target, actions) in events.items():
             assert (Flow.RESUME in actions) == (state is not Reading.ON and target is Reading.ON)

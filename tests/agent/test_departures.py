@@ -1,4 +1,4 @@
-"""Clients that leave while the server has requests of theirs."""
+"""Clients that disconnect while the server still has requests of theirs."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_a_lost_client_ends_its_wait_but_not_its_produce() -> None:
 
 
 async def test_what_a_client_said_before_it_left_is_done() -> None:
-    """As Kafka: behind a fetch that waits stands the LeaveGroup of a consumer that closes."""
+    """As in Kafka: the LeaveGroup of a closing consumer may follow a fetch that waits."""
     doors, context = setup()
     async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
@@ -56,7 +56,7 @@ async def test_what_a_client_said_before_it_left_is_done() -> None:
 
 
 async def deserted(server: AgentServer, doors: Doors, *frames: bytes) -> None:
-    """A client that asked and left while the first of its requests is served."""
+    """A client that sent requests and left while the first of them is served."""
     client = await RawClient.connect(server.port)
     started = len(doors.started)
     client.send(b"".join(frames))
@@ -97,7 +97,7 @@ async def test_stopping_waits_for_what_a_client_said_before_it_left() -> None:
 
 
 async def test_dropped_clients_are_not_served_any_further_even_if_they_have_left() -> None:
-    """An agent that slept past its lease: others have answered meanwhile."""
+    """An agent that slept past its lease drops them, because others have answered in the meantime."""
     doors, context = setup()
     async with serving(context, doors.registry()) as server:
         await deserted(server, doors, frame(SEQUENTIAL, "commit"), frame(SEQUENTIAL, "now leave"))

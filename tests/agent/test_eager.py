@@ -1,4 +1,4 @@
-"""A coroutine that begins at once, and the task that goes on with it."""
+"""A coroutine that begins at once, and the task that continues it."""
 
 import asyncio
 

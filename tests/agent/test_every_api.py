@@ -1,4 +1,4 @@
-"""Every API at every version: any request gets an answer that can be read, and no mistake of ours."""
+"""Every API at every version: each request gets a readable answer, and none triggers a bug."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ APIS = {
 
 
 def away() -> ScriptedControl:
-    """A control plane that has been seen and is not there."""
+    """A control plane that was available before and is now away."""
     control = ScriptedControl()
     control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=2)))
     control.otherwise = ControlPlaneUnavailable("away")
@@ -48,7 +48,7 @@ def away() -> ScriptedControl:
 
 
 def test_handlers_name_the_messages_that_they_take_and_give() -> None:
-    """So mypy knows every field that they read, and none of them takes what may be anything."""
+    """With these annotations, mypy knows every field that handlers read."""
     for api in discover().apis():
         took, gave = api.request.body.make, api.response.body.make
         # A Produce with acks=0 is not answered.
@@ -58,14 +58,14 @@ def test_handlers_name_the_messages_that_they_take_and_give() -> None:
 
 
 def test_every_api_has_a_file_of_tests() -> None:
-    """Named after its key: one looks for DescribeLogDirs, whose key is 35, in test_k35_*.py."""
+    """The file is named after the API's key: DescribeLogDirs, whose key is 35, is in test_k35_*.py."""
     names = [path.name for path in (Path(__file__).parent / "apis").glob("test_k*.py")]
     tested = {int(key) for name in names for key in re.findall(r"(?<=_k)\d{2,}(?=_)", name)}
     assert tested == {api.key for api in discover().apis()}
 
 
 async def ask(client: RawClient, api_key: int, version: int, asked: Any, number: int = 1) -> None:
-    """Sends a request; its answer must come and be one."""
+    """Send a request, and require a valid answer."""
     body = encode_body(api_key, version, asked)
     client.send(encode_request(api_key, version, body, number))
     async with asyncio.timeout(60):
@@ -78,7 +78,7 @@ async def ask(client: RawClient, api_key: int, version: int, asked: Any, number:
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_request_is_answered(api_key: int, data: st.DataObject) -> None:
-    """By a real control plane, several requests on one connection, at each version."""
+    """With a real control plane, several requests are sent on one connection, at each version."""
     asked = [
         (version, data.draw(st.lists(requests(api_key, version), min_size=1, max_size=4)))
         for version in APIS[api_key]
@@ -100,7 +100,7 @@ def test_any_request_is_answered(api_key: int, data: st.DataObject) -> None:
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_without_a_control_plane_the_answer_is_an_error(api_key: int, data: st.DataObject) -> None:
-    """Never a closed connection: clients are told to try again."""
+    """The connection stays open, and clients are told to retry."""
     asked = [(version, data.draw(requests(api_key, version))) for version in APIS[api_key]]
 
     async def run() -> None:
@@ -117,7 +117,7 @@ def test_without_a_control_plane_the_answer_is_an_error(api_key: int, data: st.D
 
 @pytest.mark.parametrize("api_key", APIS)
 async def test_garbage_bodies_close_that_connection_only(api_key: int) -> None:
-    """A body that is cut short, or full of ones, is an answer or a close; never a mistake of ours."""
+    """A body that is cut short or full of ones gives an answer or closes the connection, but never triggers a bug."""
     context = make_context(away())
     async with serving(context) as server:
         for version, body in product(
@@ -146,7 +146,7 @@ _WITH_A_NAME = (
 async def test_a_string_that_older_versions_cannot_say_is_taken_from_nobody(
     api_key: int, version: int, field: str
 ) -> None:
-    """As in Kafka. It was kept, and no list of groups could be written for older clients any more."""
+    """As in Kafka. Such a string used to be stored, and lists of groups could then not be encoded for older clients."""
     protocol = nested(11, 9, "JoinGroupRequestProtocol", name="range", metadata=b"")
     fields: dict[str, object] = {
         "session_timeout_ms": 10_000,

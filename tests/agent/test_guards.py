@@ -1,4 +1,4 @@
-"""What stands between requests and handlers when ACLs decide. What each API needs is in tests/golden/acls.py."""
+"""The guards between requests and handlers when ACLs apply. tests/golden/acls.py has the needs of each API."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ READ_T: Final = AclEntry(
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[Setup]:
-    """A cluster in which everybody may do nothing, and who there is may be nobody."""
+    """A cluster in which no client may do anything, unless ACLs allow it."""
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
     async with cluster(security=security) as running:
         client = await RawClient.connect(running.server.port)
@@ -98,7 +98,7 @@ def errors(answer: Any) -> dict[str, int]:
 
 
 async def test_a_fetch_session_heeds_changes_of_acls(guarded: Setup) -> None:
-    """Later fetches of a session name no topics, and each is checked all the same."""
+    """Later fetches of a session name no topics, but each is still checked."""
     await guarded.create("t")
     await guarded.create("u")
     await change(guarded, added=True)
@@ -113,7 +113,7 @@ async def test_a_fetch_session_heeds_changes_of_acls(guarded: Setup) -> None:
 
 
 async def test_old_fetches_are_checked_too(guarded: Setup) -> None:
-    """v2, whose records are message sets."""
+    """Fetch v2, whose records are message sets."""
     await guarded.create("t")
     asked = nested(1, 2, "FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=1000)
     topics = (nested(1, 2, "FetchTopic", topic="t", partitions=(asked,)),)
@@ -125,7 +125,9 @@ async def test_old_fetches_are_checked_too(guarded: Setup) -> None:
 
 
 async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> None:
-    """A member of a consumer group (KIP-848) that subscribes to everything is assigned what it may describe."""
+    """A member of a consumer group (KIP-848) that subscribes to everything is assigned only topics that it may
+    describe.
+    """
     for name in ("t", "u"):
         await guarded.create(name)
     await change(guarded, added=True)
@@ -160,7 +162,7 @@ async def beat(setup: Setup, epoch: int, **fields: Any) -> Any:
 
 
 def assigned(setup: Setup, answer: Any) -> set[str] | None:
-    """The topics of the assignment in an answer, if it has one."""
+    """Return the topics of the assignment in an answer, if any."""
     if answer.assignment is None:
         return None
     topics = setup.running.control.cluster.topics_by_id
@@ -168,7 +170,7 @@ def assigned(setup: Setup, answer: Any) -> set[str] | None:
 
 
 async def test_a_member_is_told_more_of_its_assignment_once_acls_allow_it(guarded: Setup) -> None:
-    """It has been assigned all that its expression matches, so nothing else would have it told again."""
+    """Its whole expression is already assigned, so nothing else would trigger another message."""
     for name in ("t", "u", "v"):
         await guarded.create(name)
     await change(guarded, added=True)
@@ -204,7 +206,7 @@ async def test_nothing_is_remembered_of_a_member_that_has_left(guarded: Setup) -
 
 
 def test_what_is_remembered_of_assignments_has_a_bound() -> None:
-    """The latest ones are kept; a member of before waits for its next change."""
+    """The latest ones are kept; an earlier member waits for its next change."""
     cut = CutAssignments()
     whole = Assignment([TopicPartitions(b"t" * 16, range(400_000))])
     for member in ("a", "b", "c"):
@@ -215,7 +217,7 @@ def test_what_is_remembered_of_assignments_has_a_bound() -> None:
 
 
 async def test_a_group_is_described_if_what_its_members_have_may_be(guarded: Setup) -> None:
-    """Topics to which they only subscribe, as those that are not there yet, do not count."""
+    """Topics that members only subscribe to, such as missing ones, do not count."""
     await guarded.create("t")
     for acl in (READ_T, GROUP_READ):
         await change(guarded, True, acl)
@@ -243,7 +245,7 @@ async def test_a_group_is_described_if_what_its_members_have_may_be(guarded: Set
 
 @pytest.mark.parametrize("is_super", [True, False])
 async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None:
-    """They are in no list of the control plane (ADR 43)."""
+    """No list of the control plane contains them (ADR 43)."""
     who = "User:ANONYMOUS" if is_super else "User:admin"
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users=who)
     async with cluster(security=security) as running:
@@ -283,7 +285,9 @@ async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None
 
 
 async def test_nothing_is_decided_before_the_acls_are_known() -> None:
-    """An agent that has not seen the cluster yet: what may be overtaken is refused, so that it is sent again."""
+    """An agent that has not seen the cluster yet rejects requests that could be overtaken, so that they are
+    sent again.
+    """
     access = Access(
         SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS"),
         (Listener(),),
@@ -307,7 +311,7 @@ async def test_nothing_is_decided_before_the_acls_are_known() -> None:
 async def test_denials_are_logged_and_counted(
     guarded: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once, in Kafka's words. Who only asks for a list, and gets part of it, was not denied anything."""
+    """Each is logged once, in Kafka's format. A client that gets part of a list was not denied anything."""
     caplog.set_level(logging.INFO, "lacuna.authorizer")
     await guarded.create("t")
     metrics = guarded.running.context.metrics
@@ -324,7 +328,7 @@ async def test_denials_are_logged_and_counted(
 
 
 def test_the_log_has_bounds(caplog: pytest.LogCaptureFixture) -> None:
-    """A client cannot fill it, nor begin a line of its own in it."""
+    """A client cannot flood the log, nor start a new line in it."""
     caplog.set_level(logging.INFO, "lacuna.authorizer")
     now = 100.0
     audit = Audit(Authorizer(Security()), lambda: now)

@@ -24,7 +24,7 @@ from tests.simulation.loop import on_virtual_time
 
 
 class Setup:
-    """A lease of 30 ms, so of a renewal each 10."""
+    """A lease of 30 ms, renewed every 10 ms."""
 
     def __init__(self, settings: AgentSettings | None = None, lease_duration_ms: int = 30) -> None:
         self._lease_duration_ms = lease_duration_ms
@@ -118,7 +118,7 @@ async def test_an_expired_lease_is_replaced() -> None:
 @pytest.mark.parametrize("error", [ControlPlaneUnavailable("x"), CommandRefused(42, "x")])
 @on_virtual_time
 async def test_while_the_control_plane_is_away_the_lease_is_kept(error: Exception) -> None:
-    """It may still hold there; only the control plane can say that it does not."""
+    """It may still be valid; only the control plane can end it."""
     setup = await started()
     setup.control.answers["renew_lease"] = error
     await setup.until(lambda: setup.metrics.lease_renewals_failed >= 2)
@@ -144,7 +144,7 @@ async def test_each_new_session_is_renewed_over_at_once() -> None:
 
 @on_virtual_time
 async def test_who_comes_back_without_its_lease_drops_what_clients_asked_before() -> None:
-    """It was cut off for longer than its lease: a commit of offsets would replace later ones by now."""
+    """The agent was cut off for longer than its lease, so a commit of offsets could replace later ones by now."""
     made = Setup(lease_duration_ms=3_600_000)
     dropped = []
     made.lease.on_lost = lambda: dropped.append(made.control.given_up)

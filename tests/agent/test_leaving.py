@@ -1,4 +1,4 @@
-"""An agent that is stopped hands its clients over to the others before its connections close (S2, S3, S12, S26)."""
+"""A stopping agent hands its clients over to others before its connections close (S2, S3, S12, S26)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stage() -> Iterator[Stage]:
 
 
 class Leaving:
-    """An agent of the stage that is being stopped."""
+    """An agent of the stage that is stopping."""
 
     def __init__(self, stage: Stage, host: StagedAgent) -> None:
         process = host.process
@@ -36,14 +36,14 @@ class Leaving:
         stage.until(lambda: host.running.server.is_handing_over or self.work.done())
 
     def seconds(self) -> float:
-        """How long the stop took; waits for its end."""
+        """Wait for the end of the stop, and return how long it took."""
         self._stage.until(self.work.done)
         self.work.result()
         return self._stage.loop.time() - self._began
 
 
 def leaders(target: Target, topic: str) -> set[str]:
-    """The hosts that lead, by what this agent's Metadata says."""
+    """Return the hosts that lead, according to this agent's Metadata."""
     answer = target.call("metadata", 12, topics=[{"topic_id": None, "name": topic}])
     hosts = {broker["node_id"]: broker["host"] for broker in answer["brokers"]}
     return {
@@ -96,7 +96,7 @@ def test_who_was_told_is_not_waited_for(stage: Stage) -> None:
 
 
 def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
-    """S26: it looks for its coordinator at once then, instead of connecting here again."""
+    """S26: the member then looks for its coordinator at once, instead of connecting here again."""
     one = stage.agents[0].target()
     assert heartbeat(one) == "UNKNOWN_MEMBER_ID"
     leaving = Leaving(stage, stage.agents[0])
@@ -107,7 +107,7 @@ def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
 
 
 def consumer_heartbeat(target: Target, member_id: str, topic: str = "") -> Fields:
-    """With a topic it joins."""
+    """Return a heartbeat; with a topic, it joins."""
     joining = {
         "member_epoch": 0,
         "rebalance_timeout_ms": 60_000,
@@ -181,7 +181,7 @@ def test_who_does_not_go_is_cut_off_in_the_end(
 
 
 def test_records_for_which_nobody_waits_are_kept(stage: Stage) -> None:
-    """S2: with acks=0 there is no answer that could send the producer elsewhere."""
+    """S2: with acks=0, there is no answer that could send the producer elsewhere."""
     one = stage.agents[0].target()
     topic = one.topic()
     leaving = Leaving(stage, stage.agents[0])
@@ -209,7 +209,7 @@ def test_without_a_control_plane_it_stops_all_the_same(stage: Stage) -> None:
 
 
 def test_a_new_leader_is_told_too(stage: Stage) -> None:
-    """Which agents are leaving is in no journal; an agent says so again over each session."""
+    """No journal records which agents are leaving, so an agent announces it again over each session."""
     one, two = stage.targets()
     topic = one.topic(partitions=8)
     old = CommitLink(stage, stage.agents[0])

@@ -1,4 +1,4 @@
-"""Members of KIP-848 groups, whose coordinator loses its control plane (S26, adr/0034)."""
+"""Members of KIP-848 groups whose coordinator loses its control plane (S26, adr/0034)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stage() -> Iterator[Stage]:
 
 
 class Member:
-    """Sends heartbeats, all of them plain but the first, as a client does that hears of no error."""
+    """Sends heartbeats, plain ones after the first, like a client that gets no error."""
 
     def __init__(
         self, target: Target, topic: str, version: int = 1, instance_id: str | None = None
@@ -65,7 +65,7 @@ class Member:
 
 
 def beat_through_an_outage(stage: Stage, member: Member, seconds: float) -> None:
-    """One heartbeat: it is in the journal, and its reply is lost with the control plane that decided it."""
+    """Send one heartbeat, which is journalled but whose reply is lost with the control plane."""
     delayed = Delayed(stage, stage.agents[0])
     sent = member.beat_later()
     delayed.wait_for_reply()
@@ -80,7 +80,7 @@ def beat_through_an_outage(stage: Stage, member: Member, seconds: float) -> None
 def test_a_member_joins_once_whatever_is_lost(
     stage: Stage, version: int, instance_id: str | None
 ) -> None:
-    """Before v1 its client does not choose its id, and under an instance id nobody else can join."""
+    """Before v1, the client does not choose its id, and no other client can join under an instance id."""
     one = stage.agents[0].target()
     member = Member(one, one.topic(partitions=2), version, instance_id)
     beat_through_an_outage(stage, member, SHORT)

@@ -1,4 +1,4 @@
-"""Agents know one another by what follows from the control plane's secret, also from an earlier leader's."""
+"""Agents recognize each other by keys derived from the control plane's secret, also from an earlier leader's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 
 
 class Plane:
-    """What leaders tell an agent."""
+    """The secrets that leaders send to an agent."""
 
     def __init__(self) -> None:
         feed: Any = SimpleNamespace()

@@ -25,13 +25,13 @@ def metadata(target: Target, topic: str) -> dict[str, Any]:
 
 
 def leaders(target: Target, topic: str) -> set[int]:
-    """The nodes that lead, by what this agent's Metadata says."""
+    """Return the nodes that lead, according to this agent's Metadata."""
     (found,) = metadata(target, topic)["topics"]
     return {partition["leader_id"] for partition in found["partitions"]}
 
 
 def brokers(target: Target, topic: str) -> set[int]:
-    """The nodes that this agent's Metadata names."""
+    """Return the nodes that this agent's Metadata names."""
     return {broker["node_id"] for broker in metadata(target, topic)["brokers"]}
 
 
@@ -70,7 +70,7 @@ def test_who_only_closes_a_connection_is_named_on(stage: Stage) -> None:
 
 
 def test_who_cannot_be_reached_here_alone_is_named_again_after_a_while(stage: Stage) -> None:
-    """The control plane reaches it, and so may clients."""
+    """The control plane can reach it, and so may clients."""
     one = stage.agents[0].target()
     topic = one.topic(partitions=8)
     network = stage.around.network

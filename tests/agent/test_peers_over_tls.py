@@ -1,4 +1,4 @@
-"""Agents of a zone give one another what they have read, whatever their first listener asks of those who connect."""
+"""Agents of a zone share their reads, whatever authentication their first listener requires."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOPIC, PARTITIONS, RECORDS = "t", 4, 200
 
 
 class Secured:
-    """Two agents of one zone whose only listener has a protocol, and how clients connect to them."""
+    """Two agents of one zone whose only listener has a protocol, and the settings of clients."""
 
     def __init__(self, folder: Path, protocol: Protocol, *, has_authority: bool) -> None:
         authority = Authority(folder)

@@ -43,7 +43,7 @@ UNLIKE = 2 * MOST_OF_PIECE + 1
 
 
 def arrays(struct: Struct, version: int) -> Iterator[Path]:
-    """The arrays in requests of a version, by the names of the fields that lead there."""
+    """Return the arrays in requests of a version, by the field names that lead to them."""
     for name, field in zip(struct.make._fields, struct.fields, strict=True):
         if not field.is_in(version):
             continue
@@ -62,7 +62,7 @@ CASES = [
 
 
 def value_of(kind: Any, version: int, number: int) -> Any:
-    """A value that is unlike those of other numbers, if its kind has so many."""
+    """Return a value that differs from those of other numbers, if its kind has enough values."""
     if isinstance(kind, Struct):
         fields = {
             name: value_of(field.kind, version, number)
@@ -80,7 +80,7 @@ def value_of(kind: Any, version: int, number: int) -> Any:
 
 
 def filled(struct: Struct, version: int, path: Path, count: int, number: int = 1) -> Any:
-    """A request whose array at `path` has `count` elements, and those on the way one, which has the number."""
+    """Return a request whose array at `path` has `count` elements; enclosing arrays have one, with the number."""
     name, *rest = path
     field = struct.fields[struct.make._fields.index(name)]
     if rest:
@@ -99,7 +99,7 @@ def is_cut(api: Api[Any, Any], path: Path) -> bool:
 
 @pytest.mark.parametrize(("key", "version", "path"), CASES)
 async def test_no_handler_is_given_many_elements(key: int, version: int, path: Path) -> None:
-    """An array is cut into pieces, or a request with more elements than are handled whole closes the connection."""
+    """An array is cut into pieces, or a request with too many elements closes the connection."""
     api, given = APIS[key], list[int]()
 
     async def handle(call: Call, asked: Any) -> Any:
@@ -145,7 +145,7 @@ def test_an_answer_in_pieces_is_the_answer_as_a_whole(key: int) -> None:
 
 
 def in_pieces(api: Api[Any, Any], call: Call, asked: Any, most: int) -> bytes:
-    """The bytes of the joined refusals of pieces of at most `most` elements."""
+    """Return the bytes of the joined refusals of pieces of at most `most` elements."""
     how = pieces.pieces_of(api, asked, kernel.MOST_ELEMENTS)
     assert how is not None
     joined = pieces.Joined(api, call.version, how.answered, lambda _: None)
@@ -187,7 +187,7 @@ async def test_others_are_served_between_the_pieces() -> None:
 
 
 async def test_offsets_of_many_partitions_are_fetched() -> None:
-    """By a real control plane: partitions that do not exist have no offsets."""
+    """With a real control plane, partitions that do not exist have no offsets."""
     async with cluster(AgentSettings()) as running, asyncio.timeout(60):
         client = await RawClient.connect(running.server.port)
         topics = [OffsetFetchRequestTopic(name, tuple(range(1500))) for name in ("t", "u")]
@@ -227,7 +227,7 @@ async def test_a_piece_that_cannot_be_cut_closes_the_connection(
 
 
 def test_messages_say_where_their_arrays_are() -> None:
-    """Of requests and answers: a name that does not exist would be found at the first large request."""
+    """In requests and answers. A wrong name would otherwise only be found at the first large request."""
     for api in APIS.values():
         for how in api.pieces:
             assert all(_has(api.request, how.asked, version) for version in _having(api, how.asked))

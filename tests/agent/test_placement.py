@@ -1,4 +1,4 @@
-"""Where partitions, groups and transactions are placed among agents."""
+"""The placement of partitions, groups and transactions on agents."""
 
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.fetch.chunks import ChunkId
@@ -41,7 +41,7 @@ def test_chunks_are_spread_and_only_the_share_of_who_leaves_or_comes_moves() -> 
 
 
 def test_placement_remembers_no_long_names() -> None:
-    """Names of groups are the clients', and tens of thousands of places are remembered."""
+    """Clients choose group names, and tens of thousands of places are cached."""
     size = rendezvous.remembered.cache_info().currsize
     nodes = (1, 2, 3, 4)
     longs = [b"group:" + b"%d" % number * 9000 for number in range(20)]

@@ -1,4 +1,4 @@
-"""An agent that lives and whose line to the control plane is cut: others are named, and it comes back (S2, S12)."""
+"""A live agent whose connection to the control plane is cut: others are named, until it comes back (S2, S12)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ SECONDS = 60.0
 
 
 class Line:
-    """A TCP connection between a client and the control plane that can be cut, and joined again."""
+    """A TCP connection between a client and the control plane that can be cut and restored."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -39,7 +39,7 @@ class Line:
         self.address = f"{host}:{port}"
 
     async def cut(self) -> None:
-        """As when the process at the end of it dies."""
+        """Cut the connection, as when the process at its end dies."""
         assert self._server is not None
         self._server.close()
         for writer in self._open:
@@ -61,7 +61,7 @@ class Line:
 
 
 class Client(GrpcClient):
-    """Says when the lease was renewed."""
+    """Reports when the lease was renewed."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address, lambda: 0.5, SessionLimits(give_up_after=60))
@@ -75,7 +75,7 @@ class Client(GrpcClient):
 
 
 class Member:
-    """A client of the control plane behind a line of its own, and an agent's lease over it."""
+    """A client of the control plane with a separate connection, and an agent's lease over it."""
 
     def __init__(self, line: Line, port: int) -> None:
         self.line = line
@@ -96,11 +96,11 @@ class Member:
         await self.lease.start(0)
 
     def named(self) -> list[int]:
-        """The ports of the agents that it would tell its clients of."""
+        """Return the ports of the agents that it would name to its clients."""
         return [agent.port for agent in self.client.cluster.agents]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Looks again at each change of the cluster."""
+        """Check again at each change of the cluster."""
         changed = asyncio.Event()
         self.client.cluster.add_listener(changed.set)
         async with asyncio.timeout(SECONDS):
@@ -115,7 +115,7 @@ Pair = tuple[Member, Member]
 
 @pytest.fixture
 def clock(request: pytest.FixtureRequest) -> Clock:
-    """The control plane's: the real one unless a test gives another."""
+    """The control plane's clock: the real one, unless a test replaces it."""
     given: Clock = getattr(request, "param", None) or SystemClock()
     return given
 
@@ -131,7 +131,7 @@ async def control(tmp_path: Path, clock: Clock) -> AsyncIterator[RunningControlP
 
 @pytest.fixture
 async def pair(control: RunningControlPlane) -> AsyncIterator[Pair]:
-    """Agents of ports 1 and 2."""
+    """Agents with ports 1 and 2."""
     made = []
     for port in (1, 2):
         line = Line(control.address)
@@ -148,7 +148,7 @@ async def pair(control: RunningControlPlane) -> AsyncIterator[Pair]:
 
 
 async def test_who_is_cut_off_is_not_named_until_he_is_back(pair: Pair) -> None:
-    """What clients asked him before is not done after, for they have asked others meanwhile."""
+    """Earlier requests of its clients are dropped, since the clients have asked others in the meantime."""
     one, two = pair
     lease_id = one.lease.lease_id
     await one.line.cut()
@@ -167,7 +167,7 @@ async def test_who_is_cut_off_is_not_named_until_he_is_back(pair: Pair) -> None:
 
 @pytest.mark.parametrize("clock", [ManualClock()], indirect=True)
 async def test_a_blip_is_not_seen(pair: Pair, clock: ManualClock) -> None:
-    """Who has a session again before the time is over renews over it at once, and was there all the time."""
+    """An agent that has a session again in time renews over it at once, and never disappears."""
     one, two = pair
     named: list[list[int]] = []
     two.client.cluster.add_listener(lambda: named.append(two.named()))

@@ -1,4 +1,4 @@
-"""What an agent tells of itself with its lease, and its bounds (adr/0044)."""
+"""The report that an agent sends with its lease, and its bounds (adr/0044)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Connections: order, pipelining, bounds, bad bytes, idleness, stopping."""
+"""Connections: order, pipelining, bounds, invalid bytes, idleness, stopping."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ async def test_pipelined_requests_overlap_and_are_answered_in_order() -> None:
 
 
 async def test_other_requests_wait_for_all_before_them() -> None:
-    """And a pipelined one waits for a sequential one before it."""
+    """A pipelined request also waits for a sequential one before it."""
     doors, context = setup()
     async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
@@ -73,7 +73,7 @@ async def test_other_requests_wait_for_all_before_them() -> None:
 
 
 async def test_a_request_may_want_no_answer() -> None:
-    """acks=0."""
+    """With acks=0."""
     doors, context = setup()
     async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
@@ -153,7 +153,7 @@ async def test_without_an_answer_for_errors_the_connection_closes() -> None:
 
 
 async def test_reading_pauses_at_the_bound_of_requests() -> None:
-    """What is beyond stays in the socket; nothing is lost once answers leave."""
+    """Further bytes stay in the socket, and nothing is lost once answers leave."""
     doors, context = setup(max_in_flight_requests=4)
     async with serving(context, doors.registry()) as server:
         client = await RawClient.connect(server.port)
@@ -188,7 +188,7 @@ async def test_bytes_of_the_agent_are_bounded_and_given_back() -> None:
 
 
 async def test_a_slow_reader_holds_only_itself() -> None:
-    """One answer beyond the write buffer, then its next request waits."""
+    """One answer exceeds the write buffer, and then its next request waits."""
     started = 0
 
     async def handle(call: Call, request: bytes) -> bytes:
@@ -236,7 +236,7 @@ async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture
 async def test_the_limit_of_open_files_bounds_connections(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The journal and the store open files too: clients never take the last descriptors."""
+    """The journal and the store open files too, so clients never take the last descriptors."""
     monkeypatch.setattr("lacuna.agent.server.room_for_connections", lambda: 1)
     doors, context = setup()
     async with serving(context, doors.registry()) as server:
@@ -256,7 +256,7 @@ def test_room_is_kept_for_what_is_not_a_connection() -> None:
 
 
 def shorten(context: AgentContext, **settings: int) -> None:
-    """Changes the settings of an agent that serves already, so that a delay before it changes nothing."""
+    """Change the settings of an agent that already serves, so that an earlier delay changes nothing."""
     for name, value in settings.items():
         object.__setattr__(context.settings, name, value)
 
@@ -320,7 +320,7 @@ async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
 async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     caplog: pytest.LogCaptureFixture, drips: bool
 ) -> None:
-    """They take all that an agent may hold; with nobody waiting they would be left alone."""
+    """They take all the memory that an agent may hold. Without other waiting clients, they would be left alone."""
     doors, context = setup(
         max_agent_bytes=2048, max_offsets_wait_ms=SWEEPING_MS, max_request_bytes=4096
     )
@@ -346,7 +346,7 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
 
 
 async def test_a_size_without_bytes_keeps_nobody_waiting() -> None:
-    """What has arrived is counted, so many connections that have sent a size each hold nothing."""
+    """Only bytes that have arrived are counted, so many connections that have sent only a size hold nothing."""
     doors, context = setup(max_agent_bytes=2048, max_request_bytes=1 << 20)
     async with serving(context, doors.registry()) as server:
         silent = [await RawClient.connect(server.port) for _ in range(20)]
@@ -426,7 +426,7 @@ async def test_stopping_waits_for_a_large_answer_to_leave() -> None:
 async def test_an_answer_that_cannot_be_written_closes_the_connection(
     key: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rather than that a client waits for ever, or takes the next answer for this one."""
+    """Otherwise, a client would wait forever, or take the next answer for this one."""
 
     async def handle(call: Call, request: bytes) -> bytes:
         return b""

@@ -1,4 +1,4 @@
-"""Works of one request that run side by side."""
+"""Tasks of one request that run concurrently."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Threads that cannot start: what runs goes on with those that have started."""
+"""Threads that cannot start: the work continues with those that have started."""
 
 import threading
 from typing import Any
@@ -13,7 +13,7 @@ def _fail(*_: Any) -> None:
 
 
 def test_the_work_is_done_by_the_threads_that_have_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is busy does it later; without this, its future would be lost while it stays in the queue."""
+    """A busy thread does it later. Otherwise, its future would be lost while it stays in the queue."""
     executor = Threads(4, "test")
     monkeypatch.setattr(threading.Thread, "start", _fail)
     go_on = threading.Event()

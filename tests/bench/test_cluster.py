@@ -1,4 +1,4 @@
-"""A small fleet on a real control plane: what is counted must add up; its timings decide nothing here."""
+"""A small fleet on a real control plane: the counts must add up, and timings decide nothing."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def test_a_fleet_is_driven_and_counted(results: dict[str, Any]) -> None:
 def test_the_page_and_the_picture_are_made_of_the_figures(
     results: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Imported here, and with it matplotlib, since every worker imports this file."""
+    """Imported here, together with matplotlib, because every worker imports this file."""
     from bench import cluster, cluster_page, report
 
     (row,) = results["rows"]["fleet"]

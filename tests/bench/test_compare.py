@@ -8,7 +8,7 @@ from bench.results import Results
 
 
 def results(figure: Figure, **runs: list[float]) -> Results:
-    """One work, by target."""
+    """Return results of one piece of work, by target."""
     rows = [
         Row("work", target, [{figure: value} for value in values])
         for target, values in runs.items()

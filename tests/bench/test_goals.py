@@ -1,4 +1,4 @@
-"""Goals: a figure itself, a ratio to Kafka's, a ratio to another work's; at least or at most."""
+"""Goals for a figure itself, a ratio to Kafka's, or a ratio to another work's; at least or at most."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from bench.sections import KAFKA, LACUNA
 
 
 def results(*measured: tuple[str, str, Figure, float]) -> Results:
-    """Rows of one run each."""
+    """Return rows of one run each."""
     rows: dict[tuple[str, str], Row] = {}
     for work, target, figure, value in measured:
         row = rows.setdefault((work, target), Row(work, target, [{}]))
@@ -70,7 +70,7 @@ def test_a_verdict_on_noise_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
-    """Without Kafka only goals that need none of it are left."""
+    """Without Kafka, only goals that do not need it are left."""
     assert judge(results(("produce, none", LACUNA, THROUGHPUT, 300.0))) == []
 
 
@@ -84,6 +84,6 @@ def test_a_goal_says_what_it_asks() -> None:
 
 
 def test_every_goal_can_be_met_or_missed() -> None:
-    """A figure of which nobody says which way it is better could not be judged."""
+    """A figure without a better direction could not be judged."""
     for goals in GOALS.values():
         assert all(goal.figure.better.value != "neither" for goal in goals)

@@ -1,4 +1,4 @@
-"""Where Kafka cannot be run the benchmark says what is missing."""
+"""If Kafka cannot be run, the benchmark says what is missing."""
 
 from pathlib import Path
 

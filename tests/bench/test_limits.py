@@ -1,4 +1,4 @@
-"""Where it ends: the nearest limit that was measured, in the unit of the work, and how near Lacuna is to it."""
+"""The limits: the nearest measured one, in the unit of the work, and how near Lacuna is to it."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ TUNED = throughput.work_of(throughput.READ_TUNED, "none")
 def results(
     *measured: tuple[str, str, Figure, float], speeds: dict[str, float] | None = None
 ) -> Results:
-    """Rows of one run each."""
+    """Return rows of one run each."""
     rows: dict[tuple[str, str], Row] = {}
     for work, target, figure, value in measured:
         row = rows.setdefault((work, target), Row(work, target, [{}]))
@@ -46,7 +46,7 @@ def test_the_rate_of_a_client_that_never_waits_is_that_of_its_busiest_thread() -
 
 
 def test_the_client_counts_at_its_best_beside_any_server() -> None:
-    """While it waits for a slow server it uses CPU for nothing: 95 % for 19 MB/s, and 50 % for 200 beside `bare`."""
+    """While it waits for a slow server, it wastes CPU: 95 % for 19 MB/s, but 50 % for 200 beside `bare`."""
     end = the_end(
         results(
             (PRODUCED, LACUNA, THROUGHPUT, 19.0),
@@ -84,7 +84,7 @@ def test_of_a_time_the_longest_limit_is_the_nearest() -> None:
 
 
 def test_the_disk_gets_what_lz4_leaves_of_a_record() -> None:
-    """1,024 bytes of which it writes 512: twice as many records."""
+    """Of 1,024 bytes, it writes 512, so the limit is twice as many records."""
     end = the_end(
         results(
             (PRODUCED_LZ4, LACUNA, THROUGHPUT, 300.0),
@@ -142,7 +142,7 @@ def test_aborted_records_end_at_lacunas_own_rate_without_any() -> None:
 
 
 def test_what_was_not_measured_has_no_end() -> None:
-    """Only Lacuna's runs count, and a speed that is missing makes no limit."""
+    """Only Lacuna's runs count, and a missing speed gives no limit."""
     assert ends(results((EIGHT, LACUNA, TRANSACTIONS, 900.0))) == []
     assert ends(results((EIGHT, BARE, TRANSACTIONS, 900.0))) == []
     alone = ((ONE, LACUNA, TRANSACTIONS, 400.0), (ONE, BARE, TRANSACTIONS, 1000.0))
@@ -182,5 +182,5 @@ def test_the_table_says_what_bounds_and_how_that_was_measured() -> None:
 
 
 def test_a_figure_that_is_bounded_can_be_near_or_far() -> None:
-    """Of one of which nobody says which way it is better, the nearest limit could not be told."""
+    """The nearest limit of a figure without a better direction could not be determined."""
     assert all(limit.figure.better.value != "neither" for limit in LIMITS)

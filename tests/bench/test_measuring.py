@@ -1,4 +1,4 @@
-"""What is counted: processes, reads, aborted shares, single Fetch answers."""
+"""The counted values: processes, reads, aborted shares, single Fetch answers."""
 
 import os
 import subprocess
@@ -82,7 +82,7 @@ def test_work_of_ended_threads_counts() -> None:
 
 
 def sum_of_stat(pid: int) -> float:
-    """The same out of /proc, in ticks of 10 ms."""
+    """Return the same from /proc, in ticks of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) * TICK_SECONDS
 
@@ -96,7 +96,7 @@ def test_a_process_that_is_gone_counts_nothing() -> None:
 
 
 def test_the_busiest_thread_of_the_client_is_the_one_that_works() -> None:
-    """One that waits meanwhile adds nothing to it, and neither does what it did before."""
+    """A thread that waits adds nothing to it, nor does a thread's earlier work."""
     begin, end = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -115,14 +115,14 @@ def test_the_busiest_thread_of_the_client_is_the_one_that_works() -> None:
 
 
 def use_cpu(seconds: float) -> None:
-    """Works until this thread has used so many more seconds."""
+    """Work until this thread has used this many more seconds."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
 
 
 def test_an_aborted_tail_is_one_small_answer() -> None:
-    """S17: and a count that is off is an error, whatever the speed."""
+    """S17: a wrong count is an error, regardless of the speed."""
     with Cluster() as cluster:
         target = Foreign(cluster.bootstrap, 0, "lacuna")
         topic = Topics(target).create("tail")

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def results_of(lacuna: float, kafka: float) -> Results:
-    """A clean batch read at these rates."""
+    """Return a clean batch read at these rates."""
     rows = [
         Row(read(0), LACUNA, [{THROUGHPUT: lacuna}]),
         Row(read(0), KAFKA, [{THROUGHPUT: kafka}]),
@@ -50,7 +50,7 @@ def test_every_goal_speaks_of_something_that_is_measured() -> None:
 @pytest.mark.java
 @pytest.mark.timeout(600)
 def test_every_section_gives_its_rows_on_both(tmp_path: Path) -> None:
-    """S14: both sources give the same counts and bytes of committed records, or a section fails."""
+    """S14: both sources return the same counts and bytes of committed records, or a section fails."""
     out = tmp_path / "pipeline.json"
     command = [sys.executable, "-m", "bench.pipeline.run", "--size=smoke", f"--out={out}"]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)

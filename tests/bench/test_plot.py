@@ -20,7 +20,7 @@ def results(shares: list[int]) -> Results:
 
 
 def draw(of: Results, path: Path) -> None:
-    """Imported here, and with it matplotlib, since every worker imports this file."""
+    """Imported here, together with matplotlib, because every worker imports this file."""
     from bench import plot
 
     plot.draw(of, path)

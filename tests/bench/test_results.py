@@ -1,4 +1,4 @@
-"""Results go to JSON and back; tables out of them."""
+"""Results go to JSON and back, and into tables."""
 
 import json
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ def test_the_page_of_the_docs_has_the_markers() -> None:
 def test_a_section_that_fails_leaves_the_others_theirs(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that breaks is a failure like any other: a run of hours goes on behind it."""
+    """A broken connection is a failure like any other, and a run of hours continues after it."""
 
     def fails(_: Bench) -> Iterator[Row]:
         yield Row("work", "lacuna", [{P50: 1.0}])

@@ -1,4 +1,4 @@
-"""Turns are fair: warm-ups thrown away, targets interleaved, noisy runs again, and not for ever."""
+"""Turns are fair: warm-ups are discarded, targets interleaved, and noisy runs repeated, but not forever."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,15 +18,15 @@ A, B = Foreign("127.0.0.1:1", 0, "a"), Foreign("127.0.0.1:2", 0, "b")
 
 
 class Restless(Bench):
-    """Does not wait for the machine."""
+    """A bench that does not wait for the machine."""
 
     def rest(self) -> None:
-        """At once."""
+        """Return at once."""
 
 
 @dataclass
 class Work:
-    """Notes who is asked; `noise` are the neighbours' loads in turn, nothing after the last."""
+    """Records the calls; `noise` has the load of other processes in turn, and none after the last."""
 
     noise: Iterator[float] = field(default_factory=lambda: iter(()))
     done: list[str] = field(default_factory=list)
@@ -93,17 +93,17 @@ def test_a_section_gets_the_targets_that_it_wants_and_foreign_ones() -> None:
 
 
 class NoTopics:
-    """Takes the place of `Topics` where no server runs."""
+    """Replaces `Topics` where no server runs."""
 
     def create(self, name: str) -> str:
         return name
 
     def drop(self, topic: str) -> None:
-        """Nothing is there."""
+        """Do nothing."""
 
 
 def test_a_jvm_is_warmed_for_longer_and_in_a_quick_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 5 s, Kafka has half of its rate, which would flatter Lacuna; each kind of work is compiled by itself."""
+    """After 5 s, Kafka has half of its rate, which would flatter Lacuna; each kind of work is compiled separately."""
     warmed = {}
     filled = []
 

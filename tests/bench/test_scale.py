@@ -1,4 +1,4 @@
-"""What the sections about size count, and that each gives its rows; its figures decide nothing here."""
+"""The counts of the sections about size, and their rows; the figures decide nothing here."""
 
 import json
 import subprocess

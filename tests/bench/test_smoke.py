@@ -30,7 +30,7 @@ WORKS = {
 def run(
     tmp_path: Path, *options: str, path: str = os.environ["PATH"]
 ) -> tuple[dict[str, Any], str]:
-    """The results, and what was printed."""
+    """The results, and the output."""
     out = tmp_path / "smoke.json"
     command = [sys.executable, "-m", "bench.run", "--size=smoke", f"--out={out}", *options]
     ran = subprocess.run(
@@ -52,7 +52,7 @@ def rows(document: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_every_section_gives_its_rows(tmp_path: Path) -> None:
-    """S14, S17, S18: the sections check their record counts themselves and fail where one is off."""
+    """S14, S17, S18: the sections check their record counts themselves and fail if one is wrong."""
     document, printed = run(tmp_path, "--targets=lacuna,bare")
     assert {row["work"] for row in rows(document)} >= WORKS
     limits = {row["work"] for row in rows(document) if row["target"] == "bare"}
@@ -79,7 +79,7 @@ def test_through_grpc_as_well(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_journals_beside_each_other(tmp_path: Path) -> None:
-    """What only some of the journals have is in their rows alone."""
+    """Figures that only some of the journals have appear only in their rows."""
     document, printed = run(tmp_path, "--sections=journals")
     by_target: dict[str, list[dict[str, float]]] = {}
     for row in rows(document):
@@ -121,7 +121,7 @@ def test_without_java_lacuna_alone_is_measured(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_beside_kafka(tmp_path: Path) -> None:
-    """The same work on both, fetched and started by the benchmark itself; Kafka sends what Lacuna does not."""
+    """The same work on both, fetched and started by the benchmark itself. Kafka sends records that Lacuna does not."""
     document, printed = run(tmp_path, "--targets=lacuna,kafka", "--sections=tail")
     wire = {row["target"]: row["median"]["wire bytes/partition"] for row in rows(document)}
     assert wire["lacuna"] < 200 < 100_000 < wire["kafka"]

@@ -1,7 +1,7 @@
 """Encodes record batches of magic 2 by hand, with correct or wrong values in any field.
 
-It is independent of logstore on purpose: what tests send must not share a mistake with what they test.
-Source: Kafka's documentation, "Record Batch"; KIP-98.
+It is deliberately independent of logstore, so that tests do not share a bug with the code under test. Source: Kafka's
+documentation, "Record Batch"; KIP-98.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def record_bytes(record: Rec, position: int) -> bytes:
-    """A record as bytes, with its length in front as a varint."""
+    """Return a record as bytes, preceded by its length as a varint."""
     delta = position if record.offset_delta is None else record.offset_delta
     body = b"\0" + varint(record.timestamp_delta) + varint(delta)
     body += _sized(record.key) + _sized(record.value) + varint(len(record.headers))

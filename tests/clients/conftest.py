@@ -1,8 +1,8 @@
-"""Fixtures of the client tests: the clusters that they run on, and fresh topics.
+"""Fixtures of the client tests: clusters and new topics.
 
 They run on embedded clusters, by default `directory-1`: the directory store, one agent. `--lacuna-clusters
-directory-1,directory-2,moto-1,moto-2` names others, each of which gets every test. `--bootstrap HOST:PORT`
-runs all tests against a running broker instead; add `--kafka` if it is Apache Kafka.
+directory-1,directory-2,moto-1,moto-2` names others, each of which gets every test. `--bootstrap HOST:PORT` runs all
+tests against a running broker instead; add `--kafka` if it is Apache Kafka.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Given:
-    """A running broker, given by its HOST:PORT, which is all that client tests need to know about it."""
+    """A running broker, given by its HOST:PORT, which is all that client tests need."""
 
     bootstrap: str
 
 
 @pytest.fixture(scope="session")
 def is_kafka(pytestconfig: pytest.Config) -> bool:
-    """Whether this run is against Apache Kafka, where control records take offsets."""
+    """Whether this run uses Apache Kafka, where control records take offsets."""
     return bool(pytestconfig.getoption("--kafka", default=False))
 
 

@@ -1,4 +1,4 @@
-"""Intervals that suit tests: consumer groups in a hurry, and leases that a busy machine cannot end.
+"""Intervals that suit tests: fast consumer groups, and leases that a busy machine cannot end.
 
 Clients get the heartbeat interval of consumer groups from the coordinator. Kafka's defaults (a heartbeat every 5 s, a
 session of 45 s) suit a cluster but are long for a test. Sessions keep Kafka's length unless a test waits for their end,

@@ -16,7 +16,7 @@ needs_jdk = pytest.mark.skipif(
 
 
 def compiled() -> list[str]:
-    """Compiles them; returns the command that runs one of them, but for its name and arguments."""
+    """Compile them, and return the command that runs one of them, without its name and arguments."""
     target = PROJECT / "target"
     goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={target / 'libs'}"]
     subprocess.run(["mvn", "-q", "-f", str(PROJECT / "pom.xml"), *goals], check=True)

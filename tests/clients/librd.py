@@ -23,7 +23,7 @@ COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 def _named(config: dict[str, object]) -> dict[str, object]:
-    """Turns config names with _ into librdkafka's with dots, except those of callbacks, which do have a _."""
+    """Return librdkafka's config names with dots for names with _, except those of callbacks, which contain a _."""
     return {
         key if key.endswith("_cb") else key.replace("_", "."): value
         for key, value in config.items()
@@ -111,7 +111,7 @@ class Read:
 
 
 def consumer(bootstrap: str, isolation: str = COMMITTED, **config: object) -> Consumer:
-    """A consumer that uses no group, with settings that make it quick."""
+    """Return a consumer without a group, with settings that make it fast."""
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "group.id": "unused",
@@ -179,7 +179,9 @@ def read(
 
 
 def eventually(ask: Callable[[], Any], expected: object, seconds: float = 60.0) -> None:
-    """Assert that `ask()` returns `expected` within `seconds`: Kafka's metadata and markers come after an answer."""
+    """Assert that `ask()` returns `expected` within `seconds`, because Kafka's metadata and markers follow an
+    answer.
+    """
     deadline = time.monotonic() + seconds
     while (got := ask()) != expected and time.monotonic() < deadline:
         time.sleep(0.01)

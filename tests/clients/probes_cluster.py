@@ -1,4 +1,4 @@
-"""Probes of what tools ask a cluster: partitions, log directories, elections, the quorum, features."""
+"""Probes of requests that tools send to a cluster: partitions, log directories, elections, the quorum, features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 
 def _named(t: Target, known: dict[str, str], name: str) -> str:
-    """The word in `known` that stands for a name which differs from run to run, or the name itself."""
+    """Return the word in `known` that stands for a name that varies, or the name itself."""
     return next((word for word, real in known.items() if real == name), name)
 
 
@@ -250,7 +250,7 @@ def features(t: Target) -> Outcome:
 
 @probe("cluster")
 def security(t: Target) -> Outcome:
-    """ACLs and credentials on a cluster on which neither is set up."""
+    """ACLs and credentials on a cluster without either."""
     kinds = {"operation": 1, "permission_type": 1}
     names = dict.fromkeys(("resource_name_filter", "principal_filter", "host_filter"))
     acl = {"resource_type_filter": 1, "pattern_type_filter": 1, **kinds, **names}

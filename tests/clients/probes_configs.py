@@ -1,4 +1,4 @@
-"""Probes of configs: which exist, their types, the values they accept, and which resources besides topics have some."""
+"""Probes of configs: their names, types and accepted values, and the resources besides topics that have some."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def alter_all(t: Target) -> Outcome:
 
 @probe("configs")
 def resources(t: Target) -> Outcome:
-    """Which resources besides topics have configs."""
+    """The resources besides topics that have configs."""
     topic = t.topic()
     ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
     broker = str(t.call("describe_cluster", 1, **ask)["brokers"][0]["broker_id"])

@@ -73,9 +73,9 @@ class Member:
         return error_name(self.send(**over)["error_code"])
 
     def settle(self, *others: Member) -> list[int]:
-        """Let all members send heartbeats until no assignment changes; returns how many partitions each has.
+        """Let all members send heartbeats until no assignment changes, and return how many partitions each has.
 
-        If a member gets an error, returns what the members were told instead.
+        If a member gets an error, return the answers of the members instead.
         """
         members = [self, *others]
         quiet = 0

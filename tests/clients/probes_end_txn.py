@@ -12,7 +12,7 @@ def _as(who: Producer, id_add: int = 0, epoch_add: int = 0, tid: str | None = No
 
 
 def _shape(answer: Fields, who: Producer) -> list[object]:
-    """The error, whether the producer id is the same, and how far the epoch moved; an id of -1 stays -1."""
+    """Return the error, whether the producer id is the same, and how far the epoch moved; an id of -1 stays -1."""
     if answer["producer_id"] == -1:
         return [error_name(answer["error_code"]), -1, answer["producer_epoch"]]
     return [

@@ -14,8 +14,8 @@ from .wire import ClosedError, Fields
 def _shape(row: Fields, offset: int = 0) -> list[Any]:
     """A fetched partition: error, high watermark, last stable offset, log start, number of aborted entries, offsets.
 
-    Of the served offsets only the range from `offset` on is kept: the server may divide records into batches as it
-    likes, and begin the first batch before `offset`.
+    Only the served offsets from `offset` on are kept, because the server may divide records into batches freely, and
+    begin the first batch before `offset`.
     """
     served = headers_of(row["records"] or b"")
     aborted = row["aborted_transactions"]

@@ -187,7 +187,7 @@ def compacted_topic_needs_keys(t: Target) -> Outcome:
 
 @probe("produce")
 def record_errors(t: Target) -> Outcome:
-    """Which records the answer names, if some have no key or a timestamp too far in the future."""
+    """The records that the answer lists, if some have no key or a timestamp too far in the future."""
     topic = t.topic(cleanup_policy="compact")
     now, ahead = int(time.time() * 1000), 7_200_000
     keys = [b"k" if place % 3 else None for place in range(10)]

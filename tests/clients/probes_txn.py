@@ -465,7 +465,7 @@ def producers_after_the_end(t: Target) -> Outcome:
 
 
 def _producers(t: Target, topic: str, who: Producer, first_epoch: int) -> list[object]:
-    """The producers of partition 0, each as values that are the same in every run.
+    """The producers of partition 0, each as values that do not vary between runs.
 
     These are: whether it is `who`, epochs since the first, the last sequence, whether a transaction is open, and
     whether the timestamp is that of the batch.

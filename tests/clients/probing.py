@@ -1,4 +1,4 @@
-"""Probes, and the calls that nearly all of them make.
+"""Probes, and the calls that most of them make.
 
 A probe is a function from a `Target` to an outcome that JSON can represent: error names, offsets, counts. Values that
 differ from run to run (producer ids, topic ids, member ids, times) are reduced to comparisons before they enter an
@@ -70,7 +70,7 @@ class Target:
         log: list[tuple[str, int, bytes, bytes]] | None = None,
         advance: Callable[[int], None] | None = None,
     ):
-        """`advance` moves the broker's time forward by so many milliseconds, if that is possible."""
+        """`advance` moves the broker's time forward by this many milliseconds, if that is possible."""
         self.bootstrap = bootstrap
         self.advance = advance
         self.log = log
@@ -84,19 +84,21 @@ class Target:
         return Connection(self.bootstrap, timeout=timeout, log=self.log)
 
     def now(self) -> float:
-        """Seconds, for a limit to what is waited for."""
+        """Return the time in seconds, for time limits."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait before something is asked again."""
+        """Wait before a retry."""
         time.sleep(seconds)
 
     def soon(self, milliseconds: int) -> int:
-        """A timeout (ms) that a probe waits for: AMPLE_MS where `time_out` passes it, so that no delay can."""
+        """Return a timeout (ms) that a probe waits for, or AMPLE_MS if `time_out` skips it, so that no delay can exceed
+        it.
+        """
         return milliseconds if self.advance is None else AMPLE_MS
 
     def time_out(self) -> None:
-        """Pass a timeout of `soon`, if the broker's time can be moved. A probe then waits for what that ends."""
+        """Let a timeout of `soon` pass, if the broker's time can be moved. A probe then waits for its effects."""
         if self.advance is not None:
             self.advance(AMPLE_MS)
 
@@ -107,7 +109,9 @@ class Target:
         return self.connection.call(api, version, **fields)
 
     def of_all(self, api: str, version: int, key: str, /, **fields: Any) -> list[Fields]:
-        """The rows under `key` in every broker's answer, since each lists only the groups and ids it coordinates."""
+        """Return the rows under `key` in every broker's answer, since each lists only the groups and ids it
+        coordinates.
+        """
         rows: list[Fields] = []
         for address in self.bootstrap.split(","):
             with Connection(address, log=self.log) as connection:
@@ -115,7 +119,7 @@ class Target:
         return rows
 
     def settled(self, api: str, version: int, /, **fields: Any) -> Fields:
-        """Call an API, again as long as the coordinator answers that it is still busy with earlier requests."""
+        """Call an API, and repeat it while the coordinator answers that it is still busy with earlier requests."""
         deadline = self.now() + 60
         while True:
             answer = self.call(api, version, **fields)
@@ -185,7 +189,7 @@ class Target:
         return self.produce_many([(topic, index, records)], **rest)[0]
 
     def verdict(self, topic: str, records: bytes | None, **rest: Any) -> str:
-        """Produce one batch; returns the name of the error in the answer."""
+        """Produce one batch, and return the name of the error in the answer."""
         return error_name(self.produce(topic, records, **rest)["error_code"])
 
     def verdict_or_hang_up(self, topic: str, records: bytes | None, **rest: Any) -> str:
@@ -251,7 +255,7 @@ class Target:
         *values: bytes,
         version: int = 11,
     ) -> str:
-        """Produce in a transaction, again while the previous transaction is still being ended; returns the error."""
+        """Produce in a transaction, with retries while the previous transaction is still ending; return the error."""
         deadline = self.now() + 60
         while True:
             name = self.verdict(

@@ -1,4 +1,4 @@
-"""Topics, configs, offsets, groups through admin clients (S6, S7, S21)."""
+"""Topics, configs, offsets and groups through admin clients (S6, S7, S21)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _partition_count(admin: AdminClient, name: str) -> int:
 
 
 def test_topic_life(admin: AdminClient, unique: Unique) -> None:
-    """S6: create, refuse a second, list, grow, delete, refuse the deleted."""
+    """S6: create, reject a second creation, list, grow, delete, and reject requests for the deleted topic."""
     name = unique("life")
     admin.create_topics([NewTopic(name, 2, 1)])[name].result(60)
     assert _code(admin.create_topics([NewTopic(name, 2, 1)])[name]) == (
@@ -71,7 +71,7 @@ def test_a_recreated_topic_begins_empty(admin: AdminClient, bootstrap: str, uniq
 
 
 def test_configs(admin: AdminClient, topic: Topic) -> None:
-    """A topic's own configs are told from defaults; unknown ones are refused."""
+    """A topic's own configs differ from defaults; unknown ones are rejected."""
     resource = ConfigResource(ResourceType.TOPIC, topic(max_message_bytes=54321))
     found = admin.describe_configs([resource])[resource].result(60)
     assert found["max.message.bytes"].value == "54321"
@@ -102,7 +102,7 @@ def test_configs(admin: AdminClient, topic: Topic) -> None:
 def test_list_offsets(
     admin: AdminClient, bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S21: earliest, latest by isolation, by time, max timestamp."""
+    """S21: earliest, latest by isolation, by time, and max timestamp."""
     name, plain, tx = topic(), producer(bootstrap), producer(bootstrap, unique("t"))
     for stamp in (1000, 3000, 2000):
         plain.produce(name, b"x", partition=0, timestamp=stamp)
@@ -140,7 +140,7 @@ def test_max_timestamp(admin: AdminClient, bootstrap: str, topic: Topic) -> None
 
 
 def test_delete_records(admin: AdminClient, bootstrap: str, topic: Topic) -> None:
-    """S7, S13: the log starts later, earlier offsets are out of range."""
+    """S7, S13: the log starts later, and earlier offsets are out of range."""
     name = topic()
     send(producer(bootstrap), name, [b"%d" % i for i in range(10)])
     part = TopicPartition(name, 0, 4)
@@ -153,7 +153,7 @@ def test_delete_records(admin: AdminClient, bootstrap: str, topic: Topic) -> Non
 
 
 def test_groups(admin: AdminClient, bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S26: offsets of a group are listed, altered, deleted with it."""
+    """S26: offsets of a group are listed, altered, and deleted with it."""
     name, group = topic(), unique("g")
     who = consumer(bootstrap, group_id=group)
     who.commit(offsets=[TopicPartition(name, 0, 7)], asynchronous=False)
@@ -181,7 +181,7 @@ def test_cluster(admin: AdminClient) -> None:
 
 
 def test_kafka_python_admin(bootstrap: str, topic: Topic) -> None:
-    """Another admin client speaks of the same topics."""
+    """Another admin client sees the same topics."""
     name = topic(partitions=3)
     who = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:

@@ -1,7 +1,7 @@
-"""Topic configs do what they say, seen through librdkafka; time is moved, not waited for.
+"""Topic configs have their documented effects, as seen through librdkafka. Tests advance the time instead of waiting.
 
-Compaction's configs are tested where compaction is (tests/controlplane/verbs/test_compaction.py,
-tests/pipeline/compaction); values and sentences are held against Apache Kafka by the probes `configs.*`.
+Compaction's configs are tested with compaction (tests/controlplane/verbs/test_compaction.py,
+tests/pipeline/compaction). The probes `configs.*` compare values and messages with Apache Kafka.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROUND_MS = 300_000
 
 @pytest.fixture(scope="module")
 def timed() -> Iterator[Cluster]:
-    """A cluster whose clock these tests move."""
+    """A cluster whose clock these tests advance."""
     with Cluster() as cluster:
         yield cluster
 
@@ -54,7 +54,7 @@ def timed_admin(timed: Cluster) -> AdminClient:
 
 
 def alter(admin: AdminClient, topic: str, **configs: str | None) -> None:
-    """IncrementalAlterConfigs: SET, or DELETE where the value is None. Names with _ for the dots."""
+    """Send IncrementalAlterConfigs: SET, or DELETE if the value is None. Names have _ for the dots."""
     entries = [
         ConfigEntry(
             name.replace("_", "."),
@@ -70,14 +70,14 @@ def alter(admin: AdminClient, topic: str, **configs: str | None) -> None:
 
 
 def own_configs(admin: AdminClient, topic: str) -> dict[str, str]:
-    """What was set."""
+    """Return the configs that were set."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     found = admin.describe_configs([resource])[resource].result(60)
     return {name: entry.value for name, entry in found.items() if not entry.is_default}
 
 
 def refused(who: Producer, topic: str, value: bytes, **more: Any) -> int:
-    """The code of the error that a record gets."""
+    """Return the code of the error that a record gets."""
     errors: list[KafkaError | None] = []
     who.produce(topic, value, partition=0, on_delivery=lambda e, _: errors.append(e), **more)
     who.flush(60)
@@ -88,7 +88,7 @@ def refused(who: Producer, topic: str, value: bytes, **more: Any) -> int:
 
 
 def stored_bytes(bootstrap: str, topic: str) -> int:
-    """The size of partition 0 in the object store (DescribeLogDirs)."""
+    """Return the size of partition 0 in the object store (DescribeLogDirs)."""
     with Connection(bootstrap) as connection:
         asked = [{"topic": topic, "partitions": [0]}]
         (directory,) = connection.call("describe_log_dirs", 4, topics=asked)["results"]
@@ -97,7 +97,7 @@ def stored_bytes(bootstrap: str, topic: str) -> int:
 
 
 def times(bootstrap: str, topic: str, count: int) -> dict[bytes, int]:
-    """Value to timestamp of the first records of partition 0."""
+    """Return the timestamps of the first records of partition 0 by value."""
     reader = consumer(bootstrap)
     reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: dict[bytes, int] = {}
@@ -108,7 +108,7 @@ def times(bootstrap: str, topic: str, count: int) -> dict[bytes, int]:
 
 
 def test_retention_ms(timed: Cluster, who: Producer, timed_admin: AdminClient) -> None:
-    """Records go when they are older; what is asked for later counts from then on."""
+    """Older records are deleted, and a later setting applies from then on."""
     topic = timed.create_topic("old", configs={"retention.ms": str(10 * DAY_MS)})
     send(who, topic, [b"a", b"b"])
     timed.advance(9 * DAY_MS)
@@ -121,7 +121,7 @@ def test_retention_ms(timed: Cluster, who: Producer, timed_admin: AdminClient) -
 def test_what_is_older_than_retention_when_it_comes_is_there_for_a_while(
     timed: Cluster, who: Producer
 ) -> None:
-    """A replay, or a test with timestamps of its own, can read what it wrote, as on Kafka."""
+    """A replay, or a test with its own timestamps, can read what it wrote, as in Kafka."""
     topic = timed.create_topic("replayed")
     timed.advance(ROUND_MS)  # the next round is that far away
     who.produce(topic, b"a", timestamp=1_000, partition=0)
@@ -133,7 +133,7 @@ def test_what_is_older_than_retention_when_it_comes_is_there_for_a_while(
 
 
 def test_retention_bytes(timed: Cluster, who: Producer) -> None:
-    """The oldest records go as long as no less is left than was asked for, as in Kafka."""
+    """The oldest records are deleted as long as at least the configured size remains, as in Kafka."""
     topic = timed.create_topic("large", configs={"retention.ms": "-1", "retention.bytes": "25000"})
     for number in range(5):
         send(who, topic, [b"%d" % number * 10_000])
@@ -146,7 +146,7 @@ def test_retention_bytes(timed: Cluster, who: Producer) -> None:
 def test_without_delete_nothing_is_deleted(
     timed: Cluster, who: Producer, timed_admin: AdminClient, policy: str
 ) -> None:
-    """cleanup.policy; with delete beside it, retention works again."""
+    """cleanup.policy: once delete is added, retention works again."""
     configs = {"cleanup.policy": policy, "retention.ms": "1000", "retention.bytes": "1"}
     topic = timed.create_topic(f"kept-{policy}", configs=configs)
     who.produce(topic, b"a", b"key", partition=0)
@@ -201,7 +201,7 @@ def test_timestamps(timed: Cluster, who: Producer, timed_admin: AdminClient) -> 
 def test_compression_type(
     timed: Cluster, who: Producer, timed_admin: AdminClient, codec: str
 ) -> None:
-    """An uncompressed batch takes less than it came with; a compressed one more, where that is asked for."""
+    """An uncompressed batch becomes smaller, and a compressed one larger, if the config asks for it."""
     configs = {"compression.type": codec, "retention.ms": "-1"}
     topic = timed.create_topic(f"small-{codec}", configs=configs)
     value = b"the same again " * 10_000
@@ -215,7 +215,7 @@ def test_compression_type(
 
 
 def test_configs_that_tune_a_broker_are_taken(timed: Cluster, timed_admin: AdminClient) -> None:
-    """docs/adr/0005: what Streams, Connect, MirrorMaker and Terraform set as a matter of course."""
+    """docs/adr/0005: configs that Streams, Connect, MirrorMaker and Terraform set routinely."""
     topic = timed.create_topic("moved")
     taken = {
         "segment_ms": "600000",
@@ -253,7 +253,7 @@ def test_what_is_refused_says_why(
 
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
 def test_alter_configs_replaces(timed: Cluster, timed_admin: AdminClient) -> None:
-    """The older form of the API: what is not named goes back to its default."""
+    """The older form of the API: configs that are not named return to their defaults."""
     topic = timed.create_topic("replaced", configs={"retention.ms": "5"})
     resource = ConfigResource(ResourceType.TOPIC, topic, set_config={"retention.bytes": "7"})
     timed_admin.alter_configs([resource])[resource].result(60)

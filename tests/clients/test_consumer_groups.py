@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and back (S26).
+"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26).
 
 The coordinator's heartbeat interval is short here.
 """
@@ -27,7 +27,7 @@ from .librd import COMMITTED, producer, read, send
 
 @pytest.fixture(scope="module", name="quick")
 def _quick() -> Iterator[Cluster]:
-    """A cluster of its own, in a hurry."""
+    """A separate cluster with short intervals."""
     with Cluster(agents=2) as running:
         keep_leases(running)
         hurry(running)
@@ -35,7 +35,7 @@ def _quick() -> Iterator[Cluster]:
 
 
 class Group:
-    """Members of one group that are polled together, and what they got."""
+    """Members of one group that are polled together, and the records that they received."""
 
     def __init__(self, cluster: Cluster, group: str, topic: str) -> None:
         self.cluster, self.group, self.topic = cluster, group, topic
@@ -67,7 +67,7 @@ class Group:
         member.close()
 
     def poll_until(self, done: Callable[[], bool], seconds: float = 240) -> None:
-        """A member that misses an answer may be fenced until its session ends, as with Kafka, so this is patient."""
+        """A member that misses an answer may be fenced until its session ends, as in Kafka, so this waits for long."""
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, self.sizes()
@@ -80,7 +80,7 @@ class Group:
         return [len(each.assignment()) for each in self.members]
 
     def settle(self, *sizes: int) -> None:
-        """Until they have so many partitions, and no two the same."""
+        """Poll until the members have this many partitions, without duplicates."""
 
         def is_settled() -> bool:
             held = [(row.topic, row.partition) for m in self.members for row in m.assignment()]
@@ -89,7 +89,7 @@ class Group:
         self.poll_until(is_settled)
 
     def described_as(self, state: ConsumerGroupState) -> Any:
-        """Once the coordinator has heard from all what they took and gave up."""
+        """Return the description once the coordinator knows what all members took and gave up."""
         found: list[Any] = []
 
         def is_there() -> bool:
@@ -118,7 +118,7 @@ def group(quick: Cluster, request: pytest.FixtureRequest) -> Iterator[Group]:
 
 
 def test_three_members_one_leaves_and_one_dies(quick: Cluster, group: Group) -> None:
-    """S26: partitions move step by step, after a leave at once, after a death with its session."""
+    """S26: partitions move step by step: at once after a leave, and after a death once the session ends."""
     first = group.join()
     group.settle(6)
     second, third = group.join(), group.join()
@@ -150,7 +150,7 @@ while True:
 
 
 def test_a_member_that_is_killed_is_out_with_its_session(quick: Cluster, group: Group) -> None:
-    """S26: it says no goodbye; after its session, and not before, the others have its partitions."""
+    """S26: it does not leave the group; after its session, and not before, the others have its partitions."""
     hurry(quick, SHORT_SESSION_MS)
     member = group.join()
     group.settle(6)
@@ -168,7 +168,7 @@ def test_a_member_that_is_killed_is_out_with_its_session(quick: Cluster, group: 
 
 
 def test_topics_that_grow_and_match_later(quick: Cluster, group: Group) -> None:
-    """S26: a regular expression, new partitions and a new topic that it matches."""
+    """S26: a regular expression, new partitions, and a new topic that matches it."""
     name = group.topic
     group.topic = f"^{name}.*"
     group.join()
@@ -195,7 +195,7 @@ def test_a_static_member_comes_back_to_its_own(quick: Cluster, group: Group) -> 
 
 
 def test_committed_offsets_and_an_exactly_once_loop(quick: Cluster, group: Group) -> None:
-    """S26, KIP-447: offsets in a transaction under the member's epoch; an old epoch cannot."""
+    """S26, KIP-447: offsets in a transaction need the member's current epoch; an old epoch fails."""
     plain = producer(quick.bootstrap)
     send(plain, group.topic, [b"%d" % number for number in range(20)])
     sink = quick.create_topic(f"{group.topic}-sink")
@@ -228,7 +228,7 @@ def test_committed_offsets_and_an_exactly_once_loop(quick: Cluster, group: Group
 
 
 def test_upgrade_of_a_running_group_and_back(quick: Cluster, group: Group) -> None:
-    """S26: one after the other goes over to the new protocol, and back; no partition is left out."""
+    """S26: members switch to the new protocol one by one, and back; no partition is left out."""
     old = [group.join("classic"), group.join("classic")]
     group.settle(3, 3)
     assert group.described().type == ConsumerGroupType.CLASSIC
@@ -254,7 +254,7 @@ def test_upgrade_of_a_running_group_and_back(quick: Cluster, group: Group) -> No
 
 
 def test_members_outlive_a_restart_of_everything() -> None:
-    """S26: epochs and assignments are journalled, so nobody has to join again, and sessions begin anew."""
+    """S26: epochs and assignments are journalled, so no member has to join again, and sessions restart."""
     with Cluster() as cluster:
         keep_leases(cluster)
         hurry(cluster)
@@ -279,7 +279,7 @@ def test_members_outlive_a_restart_of_everything() -> None:
 
 
 def _session_end_ms(cluster: Cluster, group_id: str, survivor: str) -> int:
-    """When the session of the group's other member is over, by the cluster's clock; 0 if it is over."""
+    """Return when the session of the group's other member ends, by the cluster's clock; 0 if it has ended."""
 
     async def ask() -> int:
         live = cluster.embedded.running.plane._state.groups.live_consumers[group_id]

@@ -1,4 +1,4 @@
-"""Zombies, timeouts, lost transactions, as librdkafka and aiokafka see them (S4, S5, S8)."""
+"""Zombies, timeouts and lost transactions, as seen by librdkafka and aiokafka (S4, S5, S8)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _fails(action: Callable[[], object]) -> KafkaError:
 
 
 def _await_stable(bootstrap: str, name: str) -> None:
-    """Until what is open now in partition 0 has ended; a read_committed consumer waits for it at its end."""
+    """Wait until the open transactions in partition 0 have ended, as a read_committed consumer does at its end."""
     _, end = watermarks(bootstrap, name, UNCOMMITTED)
     who = consumer(bootstrap)
     try:
@@ -65,7 +65,7 @@ def test_a_zombie_cannot_commit(bootstrap: str, topic: Topic, unique: Unique) ->
 
 
 def test_a_zombie_cannot_produce(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S4, S8: a record of the old epoch enters no log."""
+    """S4, S8: no log accepts a record of the old epoch."""
     name, tid = topic(), unique("t")
     zombie = producer(bootstrap, tid)
     transaction(zombie, name, [b"before"], commit=True)
@@ -78,7 +78,7 @@ def test_a_zombie_cannot_produce(bootstrap: str, topic: Topic, unique: Unique) -
 
 
 def test_the_heir_aborts_what_was_open(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S8: initialising again releases readers at once."""
+    """S3, S8: initializing again releases readers at once."""
     name, tid = topic(), unique("t")
     lost = producer(bootstrap, tid)
     lost.begin_transaction()
@@ -93,7 +93,7 @@ def test_the_heir_aborts_what_was_open(bootstrap: str, topic: Topic, unique: Uni
 def test_timeout_aborts(
     cluster: Given | LacunaCluster, bootstrap: str, topic: Topic, unique: Unique
 ) -> None:
-    """S5, S8: after transaction.timeout.ms the coordinator aborts; the late commit is refused."""
+    """S5, S8: after transaction.timeout.ms, the coordinator aborts, and the late commit fails."""
     name = topic()
     timeout_ms = 5000 if isinstance(cluster, Given) else 60_000
     slow = producer(bootstrap, unique("t"), transaction_timeout_ms=timeout_ms)

@@ -1,4 +1,4 @@
-"""What comes back is what was sent: codecs, headers, nulls, times, sizes (S2, S11, S13, S15, S20)."""
+"""Records come back as they were sent: codecs, headers, nulls, times, sizes (S2, S11, S13, S15, S20)."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_log_append_time(bootstrap: str, topic: Topic) -> None:
 
 
 def test_offsets_for_times(bootstrap: str, topic: Topic) -> None:
-    """S21: the first record at or after a time; the end where there is none."""
+    """S21: the first record at or after a time, or the end if there is none."""
     name, who = topic(), producer(bootstrap)
     for offset in range(20):
         who.produce(name, b"x", partition=0, timestamp=TIME + 10 * offset)
@@ -168,7 +168,7 @@ def test_a_record_larger_than_every_limit(bootstrap: str, topic: Topic) -> None:
 
 @pytest.mark.parametrize("start", [0, 1, 57, 98, 99])
 def test_start_inside_a_batch(bootstrap: str, topic: Topic, start: int) -> None:
-    """S15: the client skips what lies before the asked offset."""
+    """S15: the client skips records before the requested offset."""
     name = topic()
     send(
         producer(bootstrap, linger_ms=50, compression_type="lz4"),
@@ -179,7 +179,7 @@ def test_start_inside_a_batch(bootstrap: str, topic: Topic, start: int) -> None:
 
 
 def test_out_of_range_resets(bootstrap: str, topic: Topic) -> None:
-    """S7, S13: beyond the end a client resets by its own policy, and to the right place."""
+    """S7, S13: beyond the end, a client resets according to its own policy, and to the right offset."""
     name = topic()
     send(producer(bootstrap), name, [b"a", b"b"])
     got = read(bootstrap, name, UNCOMMITTED, start=999, auto_offset_reset="earliest")
@@ -187,7 +187,7 @@ def test_out_of_range_resets(bootstrap: str, topic: Topic) -> None:
 
 
 def test_a_long_fetch_session(bootstrap: str, topic: Topic) -> None:
-    """S21, KIP-227: one consumer over 20 partitions, records now here, now there."""
+    """S21, KIP-227: one consumer over 20 partitions, with records in varying partitions."""
     name = topic(partitions=20)
     who, writer = consumer(bootstrap, UNCOMMITTED), producer(bootstrap)
     who.assign([TopicPartition(name, partition, 0) for partition in range(20)])
@@ -208,7 +208,7 @@ def test_a_long_fetch_session(bootstrap: str, topic: Topic) -> None:
 
 
 async def test_a_produced_record_is_there_at_once(bootstrap: str, topic: Topic) -> None:
-    """S2: acknowledged means readable, for acks=1 as for acks=all."""
+    """S2: an acknowledged record is readable, with acks=1 as with acks=all."""
     name = topic()
     for number, acks in enumerate(("1", "all", "1", "all")):
         send(producer(bootstrap, acks=acks), name, [b"%d" % number])
@@ -216,7 +216,7 @@ async def test_a_produced_record_is_there_at_once(bootstrap: str, topic: Topic) 
 
 
 def test_topics_are_made_at_first_use(bootstrap: str, unique: Callable[[str], str]) -> None:
-    """A topic is made at its first use, as in Kafka's default."""
+    """A topic is created on first use, as by Kafka's default."""
     name = unique("auto")
     assert send(producer(bootstrap), name, [b"x"]) == [0]
     assert read(bootstrap, name, UNCOMMITTED).values == [b"x"]

@@ -21,17 +21,17 @@ class Setup:
         self.client = client
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        """The answer to a request with these fields."""
+        """Return the answer to a request with these fields."""
         async with asyncio.timeout(60):
             return await self.client.ask(api_key, version, **fields)
 
     async def create_topics(self, *topics: Any, version: int = 7, check: bool = False) -> list[Any]:
-        """The answers of CreateTopics to what `topic` describes; `check` is validate_only."""
+        """Return the answers of CreateTopics for `topic`; `check` is validate_only."""
         answer = await self.ask(19, version, topics=topics, timeout_ms=SECOND, validate_only=check)
         return list(answer.topics)
 
     async def create(self, name: str, partitions: int = 1, **configs: str) -> None:
-        """Creates a topic at the control plane."""
+        """Create a topic through the control plane."""
         topic = CreateTopic(
             name=name,
             partition_count=partitions,
@@ -42,7 +42,7 @@ class Setup:
         assert made.error_code == 0, made
 
     def configs(self, name: str) -> dict[str, str]:
-        """The configs that a topic was given."""
+        """Return the configs that a topic was created with."""
         return dict(self.running.control.cluster.topics_by_name[name].configs)
 
 
@@ -55,7 +55,7 @@ def topic(
     assigned: tuple[int, ...] = (),
     configs: dict[str, str | None] | None = None,
 ) -> Any:
-    """A topic of CreateTopics; `assigned` are the partitions that name a broker that is not there."""
+    """Return a topic of CreateTopics; `assigned` has the partitions that name a missing broker."""
     return nested(
         19,
         version,

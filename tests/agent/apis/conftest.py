@@ -1,4 +1,4 @@
-"""The cluster that most tests of APIs ask."""
+"""The cluster that most tests of APIs use."""
 
 from collections.abc import AsyncIterator
 
@@ -12,7 +12,7 @@ from tests.agent.plane import cluster
 
 @pytest.fixture
 async def setup() -> AsyncIterator[Setup]:
-    """A cluster of one agent in zone `a`, whose topics have three partitions unless a count is asked for."""
+    """A cluster of one agent in zone `a`, whose topics have three partitions by default."""
     async with cluster(AgentSettings(num_partitions=3, zone="a")) as running:
         client = await RawClient.connect(running.server.port)
         yield Setup(running, client)

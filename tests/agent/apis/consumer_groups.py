@@ -28,7 +28,7 @@ async def running() -> AsyncIterator[Any]:
 
 
 async def beat(client: RawClient, version: int, member_id: str, epoch: int, **more: Any) -> Any:
-    """A heartbeat; with epoch 0 a whole one."""
+    """Send a heartbeat; with epoch 0, a complete one."""
     fields: dict[str, Any] = {
         "group_id": "g",
         "member_id": member_id,

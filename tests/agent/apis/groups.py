@@ -28,7 +28,7 @@ NOBODY_ID = bytes(15) + b"M"
 
 
 class Wire:
-    """One connection that fills what a version has and leaves out what it lacks."""
+    """A connection that fills in the fields of a version and leaves out the ones it lacks."""
 
     def __init__(self, client: RawClient) -> None:
         self.client = client
@@ -70,7 +70,7 @@ class Wire:
         return await self.ask(SYNC, version, **(fields | more))
 
     async def enter(self) -> Any:
-        """Into a stable group of one."""
+        """Join a group alone until it is stable."""
         joined = await self.join(3, "")
         assert joined.error_code == 0
         synced = await self.sync(3, joined, {joined.member_id: b"mine"})
@@ -80,7 +80,7 @@ class Wire:
     async def commit(
         self, version: int, topic: str | bytes, offset: int = 5, api_key: int = COMMIT, **more: Any
     ) -> list[int]:
-        """Of partitions 0 and 9, the second of which does not exist; their error codes."""
+        """Commit offsets of partitions 0 and 9, the second of which does not exist, and return their error codes."""
         prefix = "TxnOffsetCommit" if api_key == TXN_COMMIT else "OffsetCommit"
         partitions = tuple(
             _entity(
@@ -111,7 +111,7 @@ class Wire:
     async def fetch(
         self, version: int, topic: str | bytes | None, require_stable: bool = False
     ) -> list[Any]:
-        """Topics of the answer; None: all."""
+        """Return the topics of the answer; None requests all."""
         topics = None
         if topic is not None:
             cls = "OffsetFetchRequestTopic" + ("s" if version >= 8 else "")

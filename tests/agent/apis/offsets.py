@@ -14,7 +14,7 @@ PEER = anybody()
 
 
 class Context:
-    """What these handlers use of an agent's context."""
+    """The part of an agent's context that these handlers use."""
 
     def __init__(self, log: Log) -> None:
         self.control = log.control
@@ -22,12 +22,12 @@ class Context:
 
 
 def call_of(log: Log, version: int) -> Call:
-    """Of a client at that version."""
+    """Return the call of a client with that version."""
     return Call(Context(log), PEER, version)  # type: ignore[arg-type]
 
 
 async def fill(log: Log) -> None:
-    """Offsets 0-1 plain, 2 aborted with the largest timestamps, 3 plain, 4 open."""
+    """Write offsets 0-1 plain, 2 aborted with the largest timestamps, 3 plain, and 4 open."""
     await log.create_topic("t")
     aborted, opened = await log.writer("a"), await log.writer("o")
     await log.produce(make_batch(b"0", b"1", timestamp=TIME))
@@ -41,7 +41,7 @@ async def fill(log: Log) -> None:
 async def end_offset(
     log: Log, leader_epoch: int, *, version: int = 4, current: int = -1, partition: int = 0
 ) -> tuple[int, int, int]:
-    """(error code, leader epoch, end offset)."""
+    """Return (error code, leader epoch, end offset)."""
     asked = OffsetForLeaderPartition(partition, current, leader_epoch)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(log.topic, [asked])])
     response = await offset_for_leader_epoch.handle(call_of(log, version), request)

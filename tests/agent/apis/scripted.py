@@ -1,4 +1,4 @@
-"""An agent whose control plane answers as a test says."""
+"""An agent whose control plane returns the answers given by a test."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,5 +41,5 @@ class Setup:
 
 
 def fences(first: int, version: int) -> int:
-    """What a fenced producer hears: the newer error from `first` on (KIP-588)."""
+    """The errors of a fenced producer: the newer one from `first` on (KIP-588)."""
     return PRODUCER_FENCED if version >= first else INVALID_PRODUCER_EPOCH

@@ -110,7 +110,7 @@ async def test_connections_are_limited_while_agents_run(setup: Setup) -> None:
 
 
 def test_the_names_are_kafkas() -> None:
-    """Each topic config that Kafka has a broker's default for has one here, and no two have the same."""
+    """Each topic config with a broker default in Kafka has one here, and no two share it."""
     assert len(set(TOPIC_CONFIG_OF.values())) == len(TOPIC_CONFIG_OF)
     assert TOPIC_CONFIG_OF["message.max.bytes"] == "max.message.bytes"
     assert TOPIC_CONFIG_OF["compression.type"] == "compression.type"

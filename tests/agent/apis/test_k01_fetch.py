@@ -70,7 +70,7 @@ def test_payload_goes_through_untouched() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_clients_before_kip_112_are_not_told_of_a_storage_error(version: int) -> None:
-    """As Kafka: one that does not know the error would not try again."""
+    """As in Kafka, since a client that does not know the error would not retry."""
     request = FetchRequest(topics=[FetchTopic("t", TOPIC_ID, [FetchPartition()])])
     refused = fetch.refuse(call_of(version), request, fetch.API.unavailable)
     body = b"".join(fetch.API.write(refused, version))

@@ -39,14 +39,14 @@ M = TypeVar("M")
 
 
 def as_of(message: Message[M], value: M, version: int) -> M:
-    """What is read of it at that version."""
+    """Return the past time that a request of that version asks for."""
     return message.read(memoryview(message.write(value, version)), version)
 
 
 def asked_of(
     topic: str, timestamp: int, *, committed: bool = True, partition: int = 0, current: int = -1
 ) -> ListOffsetsRequest:
-    """For one partition."""
+    """Return the answer for one partition."""
     asked = ListOffsetsPartition(partition, current, timestamp)
     topics = [ListOffsetsTopic(topic, [asked])]
     return ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics)
@@ -55,7 +55,7 @@ def asked_of(
 async def list_offset(
     log: Log, timestamp: int, *, version: int = 10, **asked: Any
 ) -> tuple[int, int, int]:
-    """(error code, offset, timestamp) of one partition."""
+    """Return (error code, offset, timestamp) of one partition."""
     request = as_of(LIST_OFFSETS_REQUEST, asked_of(log.topic, timestamp, **asked), version)
     response = await list_offsets.handle(call_of(log, version), request)
     (answer,) = as_of(LIST_OFFSETS_RESPONSE, response, version).topics[0].partitions
@@ -75,7 +75,7 @@ async def test_s21_earliest_and_latest_by_isolation_level(version: int) -> None:
 
 
 async def test_the_end_at_a_past_time() -> None:
-    """It is asked for with a negative timestamp; what Kafka may come to know are small ones."""
+    """It is requested with a negative timestamp, because Kafka's future special timestamps will be small."""
     async with open_log() as log:
         await fill(log)
         now_ms = (await list_offset(log, -(10**12)))[2] + 3_600_000
@@ -106,7 +106,7 @@ async def test_s21_by_time_the_first_record_that_the_isolation_level_shows() -> 
 
 
 class CountingColumn(list[int]):
-    """A column that counts how many of its values are looked at."""
+    """A column that counts how many of its values are read."""
 
     looks = 0
 
@@ -118,7 +118,7 @@ class CountingColumn(list[int]):
 
 @pytest.mark.parametrize("timestamp", [0, TIME, -3])
 async def test_s21_by_time_aborted_runs_are_jumped_and_not_looked_at(timestamp: int) -> None:
-    """100,000 aborted extents in front of the answer cost a few bisections more than none."""
+    """100,000 aborted extents before the answer cost only a few more bisections than none."""
     looks = {}
     async with open_log() as log:
         await log.create_topic("orders")
@@ -157,7 +157,7 @@ async def test_s21_by_time_aborted_runs_are_jumped_and_not_looked_at(timestamp: 
 
 @pytest.mark.parametrize("timestamp", [TIME, -3])
 async def test_s21_lookups_by_time_read_side_by_side_within_the_bound(timestamp: int) -> None:
-    """Four reads at a time: with fewer the barrier would break."""
+    """Four reads at a time. With fewer, the barrier would break."""
     store = TestStore()
     store.reads_at_once = 4
     async with open_log(store=store, fetch=FetchSettings(max_reads=4)) as log:
@@ -187,7 +187,7 @@ async def test_the_latest_offsets_need_no_view() -> None:
 
 
 async def test_a_partition_that_is_named_twice_is_answered_once_with_invalid_request() -> None:
-    """As in Kafka, however often and with whatever timestamps; v0 may ask several things of one."""
+    """As in Kafka, for any number of repetitions and any timestamps; v0 may ask for several offsets of a partition."""
     async with open_log() as log:
         await fill(log)
         topics = [
@@ -233,7 +233,7 @@ async def test_s21_the_largest_timestamp_is_that_of_a_record_that_remains() -> N
 async def test_s21_what_is_undecided_is_not_named_where_the_log_begins_within_it(
     start: int,
 ) -> None:
-    """DeleteRecords may go into an open transaction; then the last stable offset is the log start (S3)."""
+    """DeleteRecords may reach into an open transaction; the last stable offset is then the log start (S3)."""
     async with open_log() as log:
         await log.create_topic("t")
         opened = await log.writer("o")

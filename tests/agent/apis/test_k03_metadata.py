@@ -1,4 +1,4 @@
-"""Metadata: which topics, which leaders, which errors."""
+"""Metadata: topics, leaders and errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ from tests.messages import REQUESTS, names, nested
 
 
 async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> None:
-    """Metadata of both say the same; an agent that ends cleanly is gone at once."""
+    """Both agents return the same Metadata. An agent that ends cleanly disappears at once."""
     await setup.create_topics(topic("t", 64))
     control = InProcessClient(setup.running.plane)
     context = make_context(control, AgentSettings(zone="a"))
@@ -163,7 +163,7 @@ async def test_s7_who_slept_past_the_lease_asks_before_it_names_leaders() -> Non
     [(0, (), 1), (1, (), 0), (1, None, 1), (13, (), 0), (13, None, 1)],
 )
 async def test_null_is_all_and_empty_is_none(version: int, topics: object, count: int) -> None:
-    """But v0 has no null: there an empty list is all."""
+    """v0 has no null; there, an empty list means all."""
     assert len((await Scripted().ask(version, topics)).topics) == count
 
 
@@ -236,7 +236,7 @@ async def test_creation_is_off_by_request_or_by_setting() -> None:
 
 @pytest.mark.parametrize("by_id", [False, True])
 async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) -> None:
-    """A tool makes it through one agent, and a consumer that may make none asks the next one."""
+    """A tool creates the topic through one agent, and a consumer that may not create topics asks another."""
     setup, new_id = Scripted(), TOPIC_ID[::-1]
 
     def come(_: Command) -> Reply:
@@ -256,7 +256,7 @@ async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) ->
 async def test_an_unknown_topic_is_told_from_the_view_without_a_control_plane(
     is_known: bool,
 ) -> None:
-    """Nobody waits for it to come back where it is known to be away: what the view has is told at once."""
+    """While the control plane is known to be away, the answer comes from the view without waiting."""
     setup = Scripted()
     setup.control.otherwise = ControlPlaneUnavailable("away")
     setup.control.cluster.is_current = not is_known
@@ -273,7 +273,7 @@ async def test_creation_without_a_control_plane_is_retriable() -> None:
 
 
 async def brokers_for(setup: Scripted, software: tuple[str, str], **request: Any) -> list[int]:
-    """The node ids that a client of that name and version is told of."""
+    """Return the node ids in the answer to a client of that name and version."""
     async with serving(setup.context) as server:
         client = await RawClient.connect(server.port)
         try:
@@ -305,7 +305,9 @@ LIBRDKAFKA = ("librdkafka", "2.16.1")
 async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
     software: tuple[str, str], topics: Any, creates: bool, is_told: bool
 ) -> None:
-    """One that waits for it goes on trying, and finds out who took its place; tools need not wait (ADR 58)."""
+    """A producer that waits for a departed agent keeps retrying and finds its successor; tools need not wait
+    (ADR 58).
+    """
     setup = Scripted()
     one, two = agents(2)
     hiding = ClusterDelta(
@@ -319,7 +321,9 @@ async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
 
 
 async def test_a_hidden_agent_leads_nothing_and_is_a_broker_while_it_leaves() -> None:
-    """It still answers what it has read, and some clients close their connection to what is no broker."""
+    """It still answers the requests that it has read, and some clients close their connection to a node that is not a
+    broker.
+    """
     setup = Scripted()
     one, two = agents(2)
     for leaving, expected in (([1], [1, 2]), ([], [2])):

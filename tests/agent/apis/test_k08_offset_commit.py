@@ -22,7 +22,7 @@ from tests.agent.plane import cluster, hold_deltas
 async def test_a_commit_for_a_topic_that_another_agent_has_just_made_and_grown(
     version: int,
 ) -> None:
-    """librdkafka gives up what is committed for an unknown one."""
+    """librdkafka gives up a commit for an unknown topic."""
     async with cluster() as started:
         elsewhere = InProcessClient(started.plane)
         wire = Wire(await RawClient.connect(started.server.port))
@@ -61,7 +61,7 @@ async def test_commits_at_every_version(version: int) -> None:
     ("version", "given", "kept"), [(2, 0, 0), (4, 2000, 2000), (4, -1, None), (3, -5, 0)]
 )
 async def test_how_long_an_offset_is_kept(version: int, given: int, kept: int | None) -> None:
-    """-1 is the cluster's; any other negative number is over at once, as in Kafka."""
+    """-1 means the cluster's retention. Any other negative number expires at once, as in Kafka."""
     async with cluster() as started:
         wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
         await started.control.call(Command(create_topics=wanted))

@@ -20,7 +20,7 @@ from tests.agent.plane import cluster, hold_deltas
 
 @pytest.mark.parametrize("version", range(1, 10))
 async def test_s7_offsets_of_a_topic_that_another_agent_has_just_made(version: int) -> None:
-    """Were it said that nothing is committed of it, a consumer would begin anew."""
+    """If the answer said that nothing was committed, a consumer would start over."""
     async with cluster() as started:
         elsewhere = InProcessClient(started.plane)
         wire = Wire(await RawClient.connect(started.server.port))
@@ -68,7 +68,7 @@ async def test_fetches_at_every_version(version: int) -> None:
 
 
 async def test_a_fetch_of_everything_passes_over_a_topic_that_has_just_gone() -> None:
-    """The view may be ahead of the reply or behind it: no name, no entry."""
+    """The view may be ahead of the reply or behind it. A topic without a name gets no entry."""
     async with cluster() as started:
         wire = Wire(await RawClient.connect(started.server.port))
         create = CreateTopics(topics=[CreateTopic(name="t", partition_count=2)])

@@ -9,7 +9,7 @@ from tests.agent.apis.clusters import Setup
 
 @pytest.mark.parametrize("version", range(7))
 async def test_find_coordinator(setup: Setup, version: int) -> None:
-    """KIP-699 from v4 on."""
+    """Several keys per request from v4 on (KIP-699)."""
     node = setup.running.context.lease.node_id
 
     async def find(kind: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""JoinGroup and SyncGroup, which wait for other members: any request is answered."""
+"""JoinGroup and SyncGroup, which wait for other members: every request is answered."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ VERBS = {11: "join_group", 14: "sync_group"}
 def test_any_request_is_answered(
     api_key: int, version: int, is_away: bool, data: st.DataObject
 ) -> None:
-    """Also when nobody can decide it: the client looks for a coordinator again."""
+    """This includes requests that cannot be decided; the client then looks for a coordinator again."""
     request = data.draw(requests(api_key, version))
 
     async def run() -> None:

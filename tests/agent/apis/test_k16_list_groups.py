@@ -36,7 +36,7 @@ async def test_list_at_every_version(version: int) -> None:
 
 
 async def test_each_group_is_listed_by_one_agent() -> None:
-    """Clients put the answers of all agents together, and librdkafka does not look for doubles."""
+    """Clients combine the answers of all agents, and librdkafka does not remove duplicates."""
     names = [f"g{number}" for number in range(40)]
     listed = Reply(
         groups_listed=GroupsListed(

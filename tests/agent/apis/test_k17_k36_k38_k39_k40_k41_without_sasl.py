@@ -1,4 +1,4 @@
-"""Clients that would authenticate are told that there is nothing to authenticate for, as by a Kafka without SASL."""
+"""Clients that try to authenticate get the error that authentication is not needed, as from Kafka without SASL."""
 
 import pytest
 

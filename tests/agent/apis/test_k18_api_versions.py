@@ -1,4 +1,4 @@
-"""ApiVersions against what Apache Kafka 4.1.0 answered (S9, S24)."""
+"""ApiVersions, compared with the answer of Apache Kafka 4.1.0 (S9, S24)."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_the_advertised_versions_are_kafkas() -> None:
 
 @pytest.mark.parametrize("version", range(5))
 async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
-    """S24: at every version, and the versions between are those that `serves` says."""
+    """S24: the ranges match at every version, and `serves` includes the versions in between."""
     answer = await ask(version, **(SOFTWARE if version >= 3 else {}))
     golden = GOLDEN["versions"][str(version)]["api_keys"]
     registry = discover()
@@ -70,7 +70,7 @@ async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
 
 
 async def test_features_turn_on_consumer_groups_and_tv2() -> None:
-    """S9, S26: finalized with an epoch that is not negative; ranges from 0 only from v4 on."""
+    """S9, S26: features are finalized with a non-negative epoch; ranges from 0 appear only from v4 on."""
     v3, v4 = await ask(3, **SOFTWARE), await ask(4, **SOFTWARE)
     levels = [("group.version", 1), ("transaction.version", 2), ("metadata.version", 27)]
     for answer in (v3, v4):
@@ -95,7 +95,7 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
 async def test_unknown_versions_are_answered_as_v0(version: int) -> None:
-    """As Kafka, to the byte."""
+    """The bytes are the same as Kafka's."""
     async with serving(make_context(ScriptedControl())) as server:
         client = await RawClient.connect(server.port)
         client.send(encode_request(18, version, b"", correlation_id=0x63))

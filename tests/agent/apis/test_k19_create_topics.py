@@ -12,7 +12,7 @@ from tests.messages import nested
 
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_create_topics_at_every_version(setup: Setup, version: int) -> None:
-    """KIP-525 from v5 on, KIP-516 from v7 on."""
+    """Counts and configs from v5 on (KIP-525), and topic ids from v7 on (KIP-516)."""
     made = topic("t", -1, 7, version=version, configs={"retention.ms": " 01000 "})
     (found,) = await setup.create_topics(made, version=version)
     assert found.error_code == 0
@@ -65,7 +65,7 @@ async def test_what_create_topics_refuses(setup: Setup, wanted: Any, code: int) 
 async def test_an_assignment_names_as_many_different_brokers_for_each_partition(
     setup: Setup, brokers: tuple[tuple[int, ...], ...], said: str
 ) -> None:
-    """As Kafka has it, of topics that are made and of those that grow; which brokers there are is not looked at."""
+    """As in Kafka, for topics that are created and for those that grow. The brokers need not exist."""
     assignments = tuple(
         nested(19, 7, "CreatableReplicaAssignment", partition_index=index, broker_ids=each)
         for index, each in enumerate(brokers)
@@ -130,7 +130,7 @@ async def test_validate_only_changes_nothing(setup: Setup) -> None:
 
 
 async def test_many_topics_are_created_by_several_commands(setup: Setup) -> None:
-    """A clash between two of them is found all the same, and too many partitions create none."""
+    """A clash between two of them is still found, and too many partitions create no topic."""
     names = ["a.b", *(f"t{number}" for number in range(MOST_OF_PIECE)), "a_b"]
     found = await setup.create_topics(*(topic(name, 1) for name in names))
     assert [each.error_code for each in found] == [0] * (MOST_OF_PIECE + 1) + [17]

@@ -35,7 +35,7 @@ async def test_delete_topics_by_name(setup: Setup, version: int) -> None:
 
 
 async def test_delete_topics_by_id(setup: Setup) -> None:
-    """KIP-516; S6: a topic made anew under the name is another."""
+    """KIP-516, S6: a recreated topic with the same name is a different topic."""
     (made,) = await setup.create_topics(topic("t"))
 
     async def delete(name: str | None, topic_id: bytes = ZERO_UUID) -> tuple[str | None, int]:
@@ -56,7 +56,9 @@ async def test_delete_topics_by_id(setup: Setup) -> None:
 async def test_s6_delete_topics_that_another_agent_has_just_made_anew_or_deleted(
     setup: Setup, version: int
 ) -> None:
-    """What was answered there holds here: by name the topic that has it now; who names none hears of no ids."""
+    """An answer from another agent is valid here: a name stands for its current topic, and answers by name
+    have no ids.
+    """
     elsewhere = InProcessClient(setup.running.plane)
 
     async def make(name: str) -> bytes:

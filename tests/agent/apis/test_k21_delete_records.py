@@ -28,7 +28,7 @@ async def test_delete_records_of_what_is_not_there(setup: Setup, version: int) -
 
 
 async def test_of_a_partition_that_is_named_twice_the_last_offset_counts(setup: Setup) -> None:
-    """As in Kafka; the answer has it once."""
+    """As in Kafka. The answer names it once."""
     await setup.create_topics(topic("t"))
     partitions = tuple(
         nested(21, 2, "DeleteRecordsPartition", partition_index=0, offset=offset)

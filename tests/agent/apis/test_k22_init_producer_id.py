@@ -14,7 +14,7 @@ from tests.agent.apis.scripted import Setup, fences
 
 @pytest.mark.parametrize("version", range(6))
 async def test_init_producer_id(version: int) -> None:
-    """S8: the id and epoch that a producer gives (KIP-360) go along from v3 on."""
+    """S8: a producer can pass its id and epoch from v3 on (KIP-360)."""
     initialized = ProducerIdInitialized(producer_id=5, producer_epoch=4)
     setup = Setup(init_producer_id=Reply(producer_id_initialized=initialized))
     fields: dict[str, Any] = {

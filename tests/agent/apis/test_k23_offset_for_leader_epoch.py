@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: the one leader epoch, and where it ends (S21)."""
+"""OffsetForLeaderEpoch: the only leader epoch, and its end (S21)."""
 
 import pytest
 

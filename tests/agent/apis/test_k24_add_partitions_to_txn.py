@@ -60,7 +60,7 @@ async def test_add_partitions_to_txn(version: int) -> None:
 
 
 async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
-    """librdkafka gives a transaction up that a new partition and an old one are added to, if one is unknown."""
+    """librdkafka gives up a transaction if one of its new partitions is unknown."""
     setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=PartitionsAddedToTxn()))
 
     def come(_: Command) -> Reply:
@@ -85,7 +85,7 @@ async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 async def test_add_partitions_to_txn_in_batches(version: int) -> None:
-    """Each transaction fails alone."""
+    """Each transaction fails independently."""
 
     def decide(command: Command) -> Reply:
         asked = command.add_partitions_to_txn

@@ -13,7 +13,7 @@ from tests.agent.apis.scripted import TRANSACTION, Setup, fences
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
 @pytest.mark.parametrize("version", range(6))
 async def test_end_txn(version: int, code: int) -> None:
-    """S9: v5 bumps and says the new epoch; with an error -1, -1."""
+    """S9: v5 bumps the epoch and returns the new one, or -1 and -1 with an error."""
     ended = TxnEnded(producer_id=5, producer_epoch=4)
     setup = Setup(end_txn=Reply(txn_ended=ended))
     answer = await setup.ask(26, version, **TRANSACTION, committed=True)

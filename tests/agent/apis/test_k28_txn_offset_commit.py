@@ -10,7 +10,7 @@ INIT_PRODUCER_ID, ADD_OFFSETS, END_TXN = 22, 25, 26
 
 @pytest.mark.parametrize("version", range(6))
 async def test_transactional_commits_at_every_version(version: int) -> None:
-    """Pending until the end; a transaction that lacks the group hears it as its version knows it."""
+    """Offsets are pending until the end. If the group is not in the transaction, the error depends on the version."""
     async with running() as run:
         wire = await run.connect()
         producer = await wire.ask(

@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: with an authorizer, and without one, as Kafka answers then."""
+"""DescribeAcls, CreateAcls and DeleteAcls, with an authorizer and without one, as in Kafka."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -34,7 +34,7 @@ TOPIC, ALLOW, READ = 2, 3, 3
 
 @pytest.mark.parametrize("version", range(4))
 async def test_acls_are_disabled(setup: Setup, version: int) -> None:
-    """An error for each ACL or filter, none of which would have an effect."""
+    """Each ACL or filter gets an error, because none would have an effect."""
     asked = DescribeAclsRequest(TOPIC, "t", operation=READ, permission_type=ALLOW)
     described = await setup.client.call(
         DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, version, asked
@@ -58,7 +58,7 @@ async def test_acls_are_disabled(setup: Setup, version: int) -> None:
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[Setup]:
-    """A cluster with an authorizer, and a client of it that may do everything."""
+    """A cluster with an authorizer, and a client that may do everything."""
     settings = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
     async with cluster(security=settings) as running:
         client = await RawClient.connect(running.server.port)
@@ -98,7 +98,7 @@ async def delete(setup: Setup, *names: str, version: int = 3) -> list[tuple[int,
 
 @pytest.mark.parametrize("version", range(4))
 async def test_acls_are_kept(guarded: Setup, version: int) -> None:
-    """One that is there already is no error, and is there once."""
+    """Adding an existing ACL is no error and adds no second one."""
     assert await create(guarded, acl("t"), acl("u"), acl("t"), version=version) == [0, 0, 0]
     assert await names(guarded, version) == ["t", "u"]
     assert await delete(guarded, "t", "t", "x", version=version) == [
@@ -139,7 +139,7 @@ async def test_an_acl_that_makes_no_sense_is_refused_alone(
 async def test_one_request_changes_only_so_many(
     guarded: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """10,000 in Kafka; here a few, so that this is quick."""
+    """The bound is 10,000 in Kafka, and lower here to keep the test fast."""
     acls = [acl(f"t{number}") for number in range(3)]
     assert await create(guarded, *acls) == [0, 0, 0]
     for module in ("k30_create_acls", "k31_delete_acls"):

@@ -31,7 +31,7 @@ async def test_loggers_have_their_levels(setup: Setup) -> None:
 
 
 async def test_an_agent_shows_the_defaults_of_topics_and_has_each_config_once(setup: Setup) -> None:
-    """Under the names that Kafka's brokers have for them."""
+    """They have the names that Kafka's brokers use."""
     resource = nested(
         32,
         4,
@@ -55,7 +55,7 @@ async def test_an_agent_shows_the_defaults_of_topics_and_has_each_config_once(se
 
 @pytest.mark.parametrize("version", range(1, 5))
 async def test_describe_configs(setup: Setup, version: int) -> None:
-    """Synonyms when asked for (KIP-226), types from v3 on (KIP-569)."""
+    """Synonyms on request (KIP-226), and types from v3 on (KIP-569)."""
     await setup.create_topics(topic("t", configs={"retention.ms": "1000"}))
     node = str(setup.running.context.lease.node_id)
 

@@ -35,7 +35,7 @@ async def test_alter_configs_replaces_everything(setup: Setup, version: int) -> 
 
 
 async def test_alter_configs_fails_by_resource(setup: Setup) -> None:
-    """A resource that is named twice fails both times; another one is altered."""
+    """A resource that is named twice fails both times, and another one is altered."""
     await setup.create("t", retention_ms="5")
     await setup.create("u")
     config = nested(33, 2, "AlterableConfig", name="a", value="b")

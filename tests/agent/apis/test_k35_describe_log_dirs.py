@@ -20,7 +20,7 @@ from tests.agent.harness import (
 
 @pytest.mark.parametrize("version", range(1, 5))
 async def test_log_dirs_have_the_sizes_of_the_extents(setup: Setup, version: int) -> None:
-    """KIP-827's sizes of the volume are unknown: an object store has no end."""
+    """KIP-827's sizes of the volume are unknown, because an object store has no fixed size."""
     await setup.create("t", 2)
     batch = make_batch(b"x" * 500)
     request = produce_request({("t", 1): batch})
@@ -37,7 +37,7 @@ async def test_log_dirs_have_the_sizes_of_the_extents(setup: Setup, version: int
 
 
 async def test_agents_share_the_partitions_of_log_dirs_as_metadata_does() -> None:
-    """A tool adds up what all brokers say: each partition once, at the agent that Metadata names."""
+    """A tool adds up the answers of all brokers, so each partition appears once, at the agent that Metadata names."""
     agents = tuple(Agent(node_id=n, host="127.0.0.1", port=9000 + n) for n in (1, 2, 3))
     led: dict[int, set[int]] = {}
     leaders: dict[int, int] = {}

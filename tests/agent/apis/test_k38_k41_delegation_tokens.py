@@ -1,4 +1,4 @@
-"""Delegation tokens: who may make, prolong, see and use them (KIP-48, KIP-373)."""
+"""Delegation tokens: who may create, extend, see and use them (KIP-48, KIP-373)."""
 
 import base64
 from collections.abc import AsyncIterator, Sequence
@@ -63,14 +63,14 @@ BOB = CreatableRenewers("User", "bob")
 
 
 class Tokens:
-    """Clients of one cluster, and what they ask about tokens."""
+    """Clients of one cluster, and their requests about tokens."""
 
     def __init__(self, running: Cluster) -> None:
         self.running = running
         self.clients: list[RawClient] = []
 
     async def client(self, name: str = "") -> RawClient:
-        """A client of the listener with SASL, or without a name of the one that asks nobody."""
+        """A client of the listener with SASL or, without a name, of the one without authentication."""
         made = await RawClient.connect(self.running.server.ports[0 if name else 1])
         self.clients.append(made)
         if name:
@@ -78,7 +78,7 @@ class Tokens:
         return made
 
     async def by_token(self, token_id: str, password: str, mechanism: str = "SCRAM-SHA-256") -> Any:
-        """A client that has a token, and the answer to its login."""
+        """A client that authenticates with a token, and the answer to its login."""
         made = await RawClient.connect(self.running.server.ports[0])
         self.clients.append(made)
         scram = ScramClient(token_id, password, mechanism, more=",tokenauth=true")
@@ -87,7 +87,7 @@ class Tokens:
 
 @pytest.fixture
 async def tokens(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Tokens]:
-    """With a key, unless the test says otherwise."""
+    """Enabled by a key, unless the test passes another one."""
     (tmp_path / "key").write_text("0123456789abcdef")
     (tmp_path / "password").write_text("secret")
     (tmp_path / "users.toml").write_text(
@@ -143,7 +143,7 @@ async def expire(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[i
 
 
 async def describe(client: RawClient, *owners: str) -> Any:
-    """The answer about all tokens, or about those of some owners."""
+    """Return the answer about all tokens, or about those of some owners."""
     named = [DescribeDelegationTokenOwner("User", name) for name in owners] or None
     return await client.call(
         DESCRIBE_DELEGATION_TOKEN_REQUEST,
@@ -174,13 +174,13 @@ async def test_a_token_logs_in_as_its_owner(tokens: Tokens) -> None:
 
 
 def sessions(tokens: Tokens) -> set[tuple[str, bool]]:
-    """Who is connected, and whether with a token."""
+    """Return the connected principals, and whether each used a token."""
     peers = tokens.running.server.peers()
     return {(str(peer.session.principal), peer.session.is_token) for peer in peers}
 
 
 async def test_spaces_belong_to_names(tokens: Tokens) -> None:
-    """Or " alice " would get a token for alice."""
+    """Otherwise, " alice " would get a token for alice."""
     almost = await tokens.client(" alice ")
     made = await create(almost)
     _, answer = await tokens.by_token(made.token_id, password(made))
@@ -207,7 +207,7 @@ async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -
 
 
 async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens: Tokens) -> None:
-    """Nor may who is not known at all ask about tokens."""
+    """Clients that have not authenticated may not ask about tokens either."""
     made = await create(await tokens.client("alice"))
     with_token, _ = await tokens.by_token(made.token_id, password(made))
     for client in (with_token, await tokens.client()):

@@ -1,4 +1,4 @@
-"""ElectLeaders: the preferred leader leads already, and there is no other replica."""
+"""ElectLeaders: the preferred leader already leads, and there is no other replica."""
 
 import pytest
 
@@ -17,7 +17,7 @@ PREFERRED, UNCLEAN, NO_SUCH_TYPE = 0, 1, 2
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("election_type", [PREFERRED, UNCLEAN])
 async def test_no_election_is_needed(setup: Setup, version: int, election_type: int) -> None:
-    """Whatever is not there has an error of its own."""
+    """A topic or partition that does not exist has a separate error."""
     await setup.create("t", 2)
     asked = [TopicPartitions("t", [0, 2]), TopicPartitions("u", [0])]
     answer = await setup.client.call(
@@ -37,7 +37,7 @@ async def test_no_election_is_needed(setup: Setup, version: int, election_type: 
 
 
 async def test_without_partitions_all_topics_are_named(setup: Setup) -> None:
-    """With nothing to say of any partition."""
+    """The answer lists no partitions of them."""
     await setup.create("t", 2)
     answer = await setup.client.call(
         ELECT_LEADERS_REQUEST,
@@ -50,7 +50,7 @@ async def test_without_partitions_all_topics_are_named(setup: Setup) -> None:
 
 
 async def test_an_unknown_type_is_refused(setup: Setup) -> None:
-    """At each partition."""
+    """The error appears at each partition."""
     await setup.create("t")
     answer = await setup.client.call(
         ELECT_LEADERS_REQUEST,

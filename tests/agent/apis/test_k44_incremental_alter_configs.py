@@ -18,7 +18,7 @@ from tests.messages import nested
     ],
 )
 async def test_what_is_not_there_can_be_deleted(setup: Setup, kind: int, refused: int) -> None:
-    """Tools clear what they might have set: kafka-reassign-partitions --verify its throttles."""
+    """Tools delete configs that they might have set, such as the throttles in kafka-reassign-partitions --verify."""
 
     async def alter(operation: int, value: str | None) -> int:
         config = nested(44, 1, "AlterableConfig", name="a", config_operation=operation, value=value)
@@ -35,7 +35,7 @@ async def test_what_is_not_there_can_be_deleted(setup: Setup, kind: int, refused
 
 @pytest.mark.parametrize("version", range(3))
 async def test_groups_have_configs_of_their_own(setup: Setup, version: int) -> None:
-    """Set by AlterConfigs or one by one, shown with their source, listed while there are any."""
+    """They are set by AlterConfigs or one by one, shown with their source, and listed while there are any."""
 
     def of_group(key: int, version: int, name: str, **configs: str) -> Any:
         extra = {"config_operation": 0} if key == 44 else {}

@@ -14,7 +14,7 @@ from tests.messages import nested
 
 
 async def test_an_assignment_to_another_agent_is_refused() -> None:
-    """Kafka would move it; here the sentence says what to do."""
+    """Kafka would move it; here, the message says what to do."""
     control = ScriptedControl()
     agents = tuple(Agent(node_id=n, host="127.0.0.1", port=9000 + n) for n in (1, 2))
     topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=1)

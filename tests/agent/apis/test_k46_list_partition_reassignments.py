@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: none is ever going on."""
+"""ListPartitionReassignments: there are never any reassignments."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.list_partition_reassignments import (
@@ -11,7 +11,7 @@ from tests.agent.apis.clusters import Setup
 
 
 async def test_nothing_is_reassigned(setup: Setup) -> None:
-    """Whether of all topics or of one."""
+    """For all topics, and for one."""
     await setup.create("t")
     for topics in (None, [ListPartitionReassignmentsTopics("t", [0])]):
         answer = await setup.client.call(

@@ -8,7 +8,7 @@ from tests.messages import nested
 
 
 async def test_offsets_are_deleted() -> None:
-    """Partitions that do not exist have their own error, a group that does not the answer's."""
+    """Partitions that do not exist have their own error. For a missing group, the whole answer has an error."""
     partitions = tuple(
         nested(OFFSET_DELETE, 0, "OffsetDeleteRequestPartition", partition_index=index)
         for index in (0, 9)

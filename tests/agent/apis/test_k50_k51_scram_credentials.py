@@ -82,7 +82,7 @@ async def test_an_invalid_change_is_refused_and_the_others_are_made(
 
 
 async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> None:
-    """It would not be taken. What was kept of him before he was in the file can be deleted."""
+    """It would have no effect. Credentials from before the user was in the file can be deleted."""
     (tmp_path / "password").write_text("secret")
     (tmp_path / "users.toml").write_text(f'admin = "file:{tmp_path}/password"\n')
     listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
@@ -106,7 +106,7 @@ async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> 
 
 
 async def test_credentials_are_described(setup: Setup) -> None:
-    """Nobody has any; a user named twice is refused, as in Kafka."""
+    """No user has any. A user named twice returns an error, as in Kafka."""
 
     async def described(names: list[str] | None) -> list[tuple[str, int]]:
         users = None if names is None else [UserName(name) for name in names]

@@ -10,7 +10,7 @@ from tests.messages import nested
 
 @pytest.mark.parametrize("version", range(3))
 async def test_a_quorum_of_one(setup: Setup, version: int) -> None:
-    """KIP-836 from v1 on, KIP-853 at v2."""
+    """KIP-836 from v1 on, and KIP-853 at v2."""
     part = nested(55, version, "PartitionData", partition_index=0)
     topic = nested(55, version, "TopicData", topic_name="__cluster_metadata", partitions=(part,))
     answer = await setup.ask(55, version, topics=(topic,))

@@ -1,4 +1,4 @@
-"""DescribeProducers: who has written to a partition lately (S21)."""
+"""DescribeProducers: the recent producers of a partition (S21)."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.describe_producers import (
@@ -24,7 +24,7 @@ from tests.agent.fetch.log import TIME, make_batch
 
 
 async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
-    """With its sequence and where its transaction began; a partition that is not there has an error."""
+    """The answer has its sequence and the start of its transaction; a missing partition has an error."""
     await setup.create("t", 2)
     producer = await setup.client.call(
         INIT_PRODUCER_ID_REQUEST,

@@ -26,7 +26,7 @@ from tests.agent.harness import (
 
 
 async def test_transactions_are_listed_by_one_agent_each() -> None:
-    """Clients ask all agents and add up what they hear."""
+    """Clients ask all agents and combine their answers."""
     names = [f"x{i}" for i in range(40)]
     listed = TransactionsListed(
         transactions=[TransactionListing(transactional_id=name, producer_id=1) for name in names],
@@ -63,7 +63,7 @@ async def test_transactions_are_listed_by_pattern() -> None:
 
 
 class HeldPattern:
-    """Matches nothing, and that only once `go_on` is set."""
+    """A pattern that matches nothing, and only once `go_on` is set."""
 
     programsize = 1
 

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions and PushTelemetry, which ask for nothing and keep nothing (KIP-714)."""
+"""GetTelemetrySubscriptions and PushTelemetry, which request no metrics and store none (KIP-714)."""
 
 from typing import Any
 from uuid import UUID
@@ -8,7 +8,7 @@ from tests.agent.apis.clusters import INVALID_REQUEST, Setup
 
 
 async def test_telemetry_asks_for_nothing_and_keeps_nothing(setup: Setup) -> None:
-    """KIP-714, docs/adr/0017: a client keeps its id; what it pushes is bounded and dropped."""
+    """KIP-714, docs/adr/0017: a client keeps its id; pushed metrics are bounded and dropped."""
     first = await setup.ask(71, 0, client_instance_id=ZERO_UUID)
     other = await setup.ask(71, 0, client_instance_id=ZERO_UUID)
     mine = first.client_instance_id

@@ -7,7 +7,7 @@ from tests.agent.apis.clusters import Setup
 
 @pytest.mark.parametrize("version", range(2))
 async def test_list_config_resources(setup: Setup, version: int) -> None:
-    """v0 asks for client metrics subscriptions alone."""
+    """v0 asks only for client metrics subscriptions."""
     await setup.create("t")
     fields = {"resource_types": ()} if version else {}
     answer = await setup.ask(74, version, **fields)

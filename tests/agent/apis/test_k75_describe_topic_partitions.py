@@ -13,7 +13,7 @@ from tests.messages import nested
 
 @pytest.mark.parametrize("has_cursor", [False, True])
 async def test_tagged_fields_that_are_not_known_are_skipped(setup: Setup, has_cursor: bool) -> None:
-    """KIP-482: also in and behind the cursor, which may be null."""
+    """KIP-482: also inside and after the cursor, which may be null."""
     await setup.create("t", 3)
     unknown = b"\x01\x07\x02hi"
     cursor = b"\x01" + b"\x02t" + struct.pack(">i", 1) + unknown if has_cursor else b"\xff"
@@ -27,7 +27,7 @@ async def test_tagged_fields_that_are_not_known_are_skipped(setup: Setup, has_cu
 
 
 async def test_topic_partitions_end_at_two_thousand(setup: Setup) -> None:
-    """KIP-966: an answer is bounded whatever is asked for, and a cursor goes on to the end."""
+    """KIP-966: every answer is bounded, and a cursor leads to the end."""
     for name in ("a", "b", "c"):
         await setup.create(name, 900)
     cursor, seen, answers = None, [], 0
@@ -51,7 +51,7 @@ async def test_topic_partitions_end_at_two_thousand(setup: Setup) -> None:
 async def test_all_topic_partitions_go_on_where_the_topic_of_the_cursor_is_gone(
     setup: Setup,
 ) -> None:
-    """As in Kafka; without topics in the request there is no place for an error either."""
+    """As in Kafka. A request without topics has no place for an error either."""
     for name in ("a", "c"):
         await setup.create(name, 2)
 

@@ -1,4 +1,4 @@
-"""What holds for several APIs: fields that are skipped, views that are behind, what is not kept."""
+"""Behaviour common to several APIs: skipped fields, views that lag behind, and data that is not kept."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from tests.messages import encode_body, nested, request
 
 @pytest.mark.parametrize("api_key", [43, 45, 32])
 async def test_what_another_agent_has_just_made_is_there(api_key: int) -> None:
-    """A tool makes a topic through one agent and asks the next one, whose view has not got it yet."""
+    """A tool creates a topic through one agent and asks another, whose view does not have it yet."""
     control = ScriptedControl()
     control.cluster.apply(snapshot())
 
@@ -72,7 +72,7 @@ def test_headers_have_tagged_fields_where_kafkas_have() -> None:
 
 @pytest.mark.parametrize("tags", [b"\x01\x7f\x03abc", b"\x02\x05\x00\x7f\x01x"])
 def test_unknown_tagged_fields_are_skipped(tags: bytes) -> None:
-    """KIP-482, at the end of the request and of what is nested in it."""
+    """KIP-482: at the end of the request and of its nested structs."""
     for key, version, fields in ((26, 4, {"committed": True}), (25, 3, {"group_id": "g"})):
         api = discover().get(key, version)
         assert api is not None

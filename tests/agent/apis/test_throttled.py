@@ -1,4 +1,4 @@
-"""What quotas do to requests: whose use counts, what is told, and who waits."""
+"""The effect of quotas on requests: whose use counts, the throttle time, and which requests wait."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def limit(setup: Setup, key: str, value: float) -> None:
 
 @asynccontextmanager
 async def another(setup: Setup) -> AsyncIterator[RawClient]:
-    """A connection of its own, since one whose answer said so serves nothing for a while."""
+    """Return another connection, because a throttled one serves nothing for a while."""
     client = await RawClient.connect(setup.running.server.port)
     yield client
     client.writer.close()
 
 
 def records(acks: int) -> dict[str, Any]:
-    """A Produce of 100 kB."""
+    """Return a Produce request of 100 kB."""
     partition = nested(
         PRODUCE, 9, "PartitionProduceData", index_=0, records=batch([bytes(100_000)])
     )
@@ -57,7 +57,7 @@ def records(acks: int) -> dict[str, Any]:
 
 
 def used(setup: Setup) -> float:
-    """The bytes that were counted of Produce."""
+    """Return the counted bytes of Produce."""
     buckets = setup.running.context.quotas.buckets
     return sum(found.used for (key, _), found in buckets.items() if key == PRODUCED)
 

@@ -99,7 +99,7 @@ def make_batch(
     timestamp: int = TIME,
     step: int = 1,
 ) -> bytes:
-    """One batch with a record a value, as a producer sends it, `step` ms apart from each other."""
+    """Return one batch as a producer sends it, with one record per value, `step` ms apart."""
     records = tuple(
         NewRecord(offset_delta=index, timestamp=timestamp + step * index, value=value)
         for index, value in enumerate(values)
@@ -127,7 +127,7 @@ class Writer:
         self.sequences: dict[int, int] = {}
 
     def batch(self, *values: bytes, partition: int = 0, codec: Codec = Codec.NONE) -> bytes:
-        """The next batch of a partition."""
+        """Return the next batch of a partition."""
         sequence = self.sequences.get(partition, 0)
         self.sequences[partition] = sequence + len(values)
         return make_batch(
@@ -160,7 +160,7 @@ class Writer:
         assert ended.error_code == 0, ended
 
     async def add(self, partition: int = 0) -> None:
-        """AddPartitionsToTxn, as clients before TV2."""
+        """Send AddPartitionsToTxn, as clients before TV2 do."""
         command = AddPartitionsToTxn(
             transactional_id=self.transactional_id,
             producer_id=self.producer[0],
@@ -171,7 +171,7 @@ class Writer:
 
 
 class Log:
-    """The services of one agent, and shortcuts to them for the topic made last."""
+    """The services of one agent, with shortcuts for the topic created last."""
 
     def __init__(
         self,
@@ -190,7 +190,9 @@ class Log:
         self.topic_id = b""
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """The topic id; config names with _ for a dot. Its records are from TIME, so none expires."""
+        """Create a topic and return its id; config names have _ for a dot. Its records date from TIME, so
+        none expires.
+        """
         configs = {"retention_ms": "-1"} | configs
         topic = CreateTopic(
             name=name,
@@ -204,7 +206,7 @@ class Log:
         return self.topic_id
 
     async def delete_topic(self) -> None:
-        """The topic made last."""
+        """Delete the topic created last."""
         await self.control.call(Command(delete_topics=DeleteTopics(topic_ids=[self.topic_id])))
 
     async def delete_records(self, before_offset: int) -> None:
@@ -236,28 +238,28 @@ class Log:
         version: int = 12,
         acks: int = -1,
     ) -> PartitionProduceResponse:
-        """One batch for one partition."""
+        """Produce one batch to one partition."""
         request = produce_request({(self.topic, partition): records}, transactional_id, acks)
         return (await self.send(request, version)).responses[0].partition_responses[0]
 
     async def send(self, request: ProduceRequest, version: int = 12) -> ProduceResponse:
-        """Any Produce."""
+        """Send any Produce request."""
         return await self.produce_service.produce(request, version)
 
     async def fetch(
         self, offset: int, *, partition: int = 0, version: int = 12, **options: int
     ) -> PartitionData:
-        """One partition, without a session; read_committed and no waiting unless said otherwise."""
+        """Fetch one partition without a session; by default read_committed and without waiting."""
         request = fetch_request({(self.topic, partition): offset}, forgotten=(), **options)
         return (await self.ask(request, version)).responses[0].partitions[0]
 
     async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
-        """Any Fetch."""
+        """Send any Fetch request."""
         return await self.fetch_service.fetch(request, version)
 
 
 def call_of(version: int, context: Any = None) -> Call:
-    """A request's circumstances."""
+    """Return the context of a request."""
     return Call(context, anybody(), version)
 
 
@@ -266,7 +268,7 @@ def produce_request(
     transactional_id: str | None = None,
     acks: int = -1,
 ) -> ProduceRequest:
-    """One partition a topic entry."""
+    """Build a request with one partition per topic entry."""
     topics = [
         TopicProduceData(name, partition_data=[PartitionProduceData(partition, memoryview(data))])
         for (name, partition), data in records.items()
@@ -307,13 +309,13 @@ def fetch_request(
 
 
 def batches_of(answer: PartitionData) -> list[RecordBatch]:
-    """The batches of an answer, checksums verified."""
+    """Return the batches of an answer, after verifying their checksums."""
     assert answer.error_code == 0
     return list(read_batches(b"".join(answer.records or ())))
 
 
 def records_of(answer: PartitionData) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of the records that an application sees: no control batches."""
+    """Return (offset, value) of the records that an application sees, without control batches."""
     return [
         (record.offset, record.value)
         for batch in batches_of(answer)
@@ -323,7 +325,7 @@ def records_of(answer: PartitionData) -> list[tuple[int, bytes | None]]:
 
 
 def next_offset_of(answer: PartitionData) -> int:
-    """Where a client goes on (S16)."""
+    """Return the offset where a client continues (S16)."""
     return batches_of(answer)[-1].header.next_offset
 
 
@@ -336,7 +338,7 @@ async def open_log(
     journal: MemoryJournal | None = None,
     max_views: int = 10_000,
 ) -> AsyncIterator[Log]:
-    """Start it, end it; a control plane that had to stop fails the test."""
+    """Start the log, and end it after the block. The test fails if the control plane had to stop."""
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
     plane = Runtime(

@@ -1,4 +1,4 @@
-"""Payload in memory is counted as long as anybody holds it, and bounds what answers take."""
+"""Fetched bytes in memory are counted as long as anything refers to them, and their number bounds answers."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ async def test_a_budget_is_for_as_many_as_fit_or_one() -> None:
 
 
 async def test_answers_become_smaller_the_more_of_them_wait_for_their_clients() -> None:
-    """And each consumer goes on all the same."""
+    """Each consumer still makes progress."""
     value = bytes(300_000)
     settings = FetchSettings(
         cache_bytes=4096, answer_bytes=8 << 20, max_response_bytes=2 << 20, read_ahead_bytes=0

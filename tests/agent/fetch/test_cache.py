@@ -29,13 +29,13 @@ BIG = bytes(range(256)) * 20
 
 
 def loads(log: Log) -> list[Load]:
-    """All that is in the cache."""
+    """Return everything in the cache."""
     cache = log.fetch_service.cache
     return [*cache._loads, *cache._finished]
 
 
 def forget(log: Log) -> None:
-    """An empty cache, as in an agent that has just started."""
+    """Return an empty cache, as in an agent that has just started."""
     cache = log.fetch_service.cache
     for load in loads(log):
         cache._forget(load)
@@ -83,7 +83,7 @@ async def test_a_cancelled_fetch_does_not_take_the_read_from_others() -> None:
 
 
 async def test_what_a_read_under_way_brings_is_found_beside_its_neighbours() -> None:
-    """A second consumer reads what lies on both sides of it, and its read ends later."""
+    """A second consumer reads the pieces on both sides of it, and its read ends later."""
     async with open_log(fetch=FetchSettings(read_ahead_bytes=0)) as log:
         await log.create_topic("t")
         size = len(make_batch(BIG))
@@ -134,7 +134,7 @@ async def test_the_bound_in_bytes_holds_and_the_oldest_leave() -> None:
 async def test_what_one_consumer_reads_leaves_the_cache_to_what_several_do(
     gap: int, is_kept: bool
 ) -> None:
-    """Where reading it again is cheap; else everything leaves in the order in which it was used last."""
+    """This applies if reading it again is cheap; otherwise, loads are evicted in the order of their last use."""
     settings = FetchSettings(cache_bytes=80_000, read_ahead_bytes=0)
     async with open_log(store=TestStore(gap), fetch=settings) as log:
         await log.create_topic("t")
@@ -166,7 +166,7 @@ async def test_more_than_the_cache_holds_is_served_all_the_same() -> None:
 
 
 async def test_a_consumer_that_tails_does_not_read_the_store() -> None:
-    """What a flush wrote is kept for whoever waits for it."""
+    """Batches from a flush are kept for consumers that wait for them."""
     async with open_log() as log:
         await log.create_topic("t")
         offset = 0
@@ -238,7 +238,9 @@ async def test_a_truncated_object_is_corrupt_too() -> None:
 async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
     is_changed: bool, value: bytes
 ) -> None:
-    """Neither bytes of the bad one, nor an answer without records and error, which loops."""
+    """The answer has neither bytes of the bad object, nor an empty result without an error, which would make clients
+    loop.
+    """
     async with open_log() as log:
         await log.create_topic("t")
         for _ in range(4):
@@ -258,7 +260,7 @@ async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
 
 
 async def test_a_collected_object_makes_the_fetch_plan_again_once() -> None:
-    """What replaced the extents has arrived by the time of the confirming read."""
+    """The replacements of the extents have arrived by the time of the confirming read."""
     async with open_log() as log:
         await log.create_topic("t")
         await log.produce(make_batch(BIG))
@@ -330,7 +332,7 @@ async def test_s19_coalesced_or_not_a_reader_sees_the_same_records() -> None:
 
 
 async def test_s15_a_small_limit_gets_whole_batches_as_they_were_produced() -> None:
-    """KIP-74: as many as fit, coalesced or not in another answer before."""
+    """KIP-74: as many as fit, whether or not they were coalesced for another answer."""
     async with open_log() as log:
         await log.create_topic("t")
         sizes = [len(make_batch(b"x" * 1000))] * 5
@@ -345,7 +347,7 @@ async def test_s15_a_small_limit_gets_whole_batches_as_they_were_produced() -> N
 
 
 async def test_s15_a_batch_that_coalescing_made_larger_than_the_limit_is_not_sent() -> None:
-    """It was compressed well; among batches that are not compressed it would be so no more."""
+    """It compressed well; among uncompressed batches, it would not."""
     async with open_log() as log:
         await log.create_topic("t")
         large = make_batch(bytes(300_000), codec=Codec.GZIP)
@@ -393,7 +395,7 @@ async def test_read_uncommitted_and_read_committed_do_not_share_what_was_coalesc
 async def test_s19_whoever_reads_what_others_coalesced_misses_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Coalesced batches reach over extents; plans begin, end and break off anywhere among those."""
+    """Coalesced batches span extents, and plans begin, end and break off anywhere among these."""
     monkeypatch.setattr(coalescing, "COALESCED_BATCH_BYTES", 700)
     monkeypatch.setattr(coalescing, "COALESCE_SOURCE_BYTES", 3000)
     monkeypatch.setattr(gather, "SMALLEST_COALESCED_ANSWER", 1000)
@@ -429,7 +431,7 @@ async def test_s19_whoever_reads_what_others_coalesced_misses_nothing(
 
 
 async def test_s20_zstd_passes_to_versions_older_than_it() -> None:
-    """KIP-110 names v10; since 4.0 Kafka sends it from v4 on, and clients that fetch so read it."""
+    """KIP-110 names v10, but since 4.0 Kafka sends it from v4 on, and clients of these versions read it."""
     async with open_log() as log:
         await log.create_topic("t")
         await log.produce(make_batch(BIG, codec=Codec.ZSTD))

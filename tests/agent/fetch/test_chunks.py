@@ -1,4 +1,4 @@
-"""The chunks that an agent reads for its zone: how much is read at once, shared reads, bounds (adr/0039)."""
+"""The chunks that an agent reads for its zone: sizes of reads, shared reads, and bounds (adr/0039)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ FIRST, SECOND = ChunkId(1, 1, 0), ChunkId(1, 1, 1)
 
 
 class Kept:
-    """A cache of the chunks of one object, and what it has read and said."""
+    """A cache of the chunks of one object, with its reads and reported sizes."""
 
     def __init__(
         self, executor: ThreadPoolExecutor, max_bytes: int = 1 << 20, max_reads: int = 4
@@ -38,7 +38,7 @@ class Kept:
         )
 
     async def get(self, position: int, size: int) -> None:
-        """Reads a range, whose bytes must be those of the object."""
+        """Read a range, whose bytes must be those of the object."""
         chunk = ChunkId(1, 1, position // CHUNK)
         found = await self.chunks.get(chunk, "k", position, size)
         assert found == OBJECT[position : position + size]

@@ -1,4 +1,4 @@
-"""Fetch over a real control plane: S13 to S18 and S20, and the figures of seeds 001_ and 004_."""
+"""Fetch with a real control plane: S13 to S18 and S20, and the figures of seeds 001_ and 004_."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ BIG = bytes(range(256)) * 20
 async def test_s13_read_uncommitted_reads_to_the_high_watermark_and_read_committed_to_the_lso() -> (
     None
 ):
-    """001_: an open transaction holds read_committed back, and nothing else."""
+    """001_: only an open transaction holds read_committed back."""
     async with open_log() as log:
         await log.create_topic("t")
         await log.produce(make_batch(b"plain"))
@@ -97,7 +97,7 @@ async def test_s13_min_bytes_are_waited_for() -> None:
 
 
 async def test_s13_nobody_waits_for_more_than_the_answer_may_hold() -> None:
-    """Whether it is the client that bounds it or the agent."""
+    """The bound may come from the client or from the agent."""
     async with open_log(fetch=FetchSettings(max_response_bytes=8192)) as log:
         await log.create_topic("t")
         for _ in range(4):
@@ -109,7 +109,7 @@ async def test_s13_nobody_waits_for_more_than_the_answer_may_hold() -> None:
 
 
 async def test_s14_001_an_aborted_a_plain_and_a_committed_producer() -> None:
-    """The figures of 001_: what is read is plain and committed, in order, at true offsets."""
+    """The figures of 001_: the records read are plain and committed, in order, at true offsets."""
     async with open_log() as log:
         await log.create_topic("t")
         aborted, committed = await log.writer("aborted"), await log.writer("committed")
@@ -128,7 +128,7 @@ async def test_s14_001_an_aborted_a_plain_and_a_committed_producer() -> None:
 
 
 async def test_s17_004_aborted_records_at_offsets_0_to_10_and_the_next_fetch_is_at_11() -> None:
-    """004_: nothing is left, so one synthetic control record of producer 0 moves the client on."""
+    """004_: no record is left, so one synthetic control record of producer 0 moves the client on."""
     async with open_log() as log:
         await log.create_topic("t")
         writer = await log.writer("x")
@@ -164,7 +164,7 @@ async def test_s15_the_first_batch_may_begin_before_the_asked_offset() -> None:
 
 
 async def test_s15_one_batch_is_given_even_where_it_is_larger_than_the_limits() -> None:
-    """KIP-74: one batch for the answer, and within the limits otherwise."""
+    """KIP-74: the first batch of the answer always comes; the others obey the limits."""
     async with open_log() as log:
         await log.create_topic("t")
         for _ in range(4):
@@ -220,7 +220,7 @@ async def test_s17_asked_in_the_middle_of_a_hole() -> None:
 
 @pytest.mark.parametrize("gap", [0, 1 << 20])
 async def test_s18_aborted_payload_is_not_read(gap: int) -> None:
-    """Bytes of GETs are those of the live extents; with a read_gap, holes within it come along."""
+    """The bytes of GETs are those of the live extents. With a read_gap, smaller holes are read too."""
     async with open_log(store=TestStore(gap)) as log:
         await log.create_topic("t")
         writers = [await log.writer(f"x{number}") for number in range(4)]
@@ -282,7 +282,7 @@ async def test_s7_out_of_range_is_answered_after_a_confirming_read() -> None:
 
 
 async def test_s7_a_stale_view_does_not_make_a_client_reset() -> None:
-    """The view lags behind what the client has seen at another agent: the confirming read helps."""
+    """The view lags behind what the client has seen at another agent; the confirming read fixes this."""
     async with open_log() as log:
         await log.create_topic("t")
         await log.produce(make_batch(b"a"))
@@ -319,7 +319,7 @@ async def test_unknown_topics_partitions_and_epochs() -> None:
 async def test_s13_an_unknown_partition_does_not_end_the_wait_for_another(
     unknown: tuple[str, int],
 ) -> None:
-    """As in Kafka: its error is told with what the others have; alone it is told at once."""
+    """As in Kafka: its error comes with the records of the other partition; alone, it is returned at once."""
     async with open_log() as log:
         await log.create_topic("t")
         alone = await log.ask(fetch_request({unknown: 0}, max_wait_ms=600_000))
@@ -336,7 +336,7 @@ async def test_s13_an_unknown_partition_does_not_end_the_wait_for_another(
 
 
 async def test_a_fetch_of_more_partitions_than_there_are_views_keeps_those_it_has() -> None:
-    """Else its views would drive each other out, and it would never end."""
+    """Otherwise, its views would evict each other, and it would never end."""
     async with open_log(max_views=10) as log:
         await log.create_topic("t", partitions=25)
         await log.produce(make_batch(b"a"), partition=24)
@@ -362,7 +362,7 @@ async def test_s6_a_deleted_topic_ends_a_waiting_fetch() -> None:
 
 
 async def test_s6_topics_by_id_and_ids_that_are_not_known() -> None:
-    """KIP-516: v13 and up name topics by id; an unknown one has its own error."""
+    """KIP-516: v13 and later name topics by id; an unknown id has its own error."""
     async with open_log() as log:
         topic_id = await log.create_topic("t")
         await log.produce(make_batch(b"a"))

@@ -1,4 +1,6 @@
-"""What a consumer's first fetch sees at an agent that has not heard yet what another one acknowledged (S7)."""
+"""The records that a consumer's first fetch sees at an agent that does not know another one's acknowledgements yet
+(S7).
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +30,7 @@ WAITS = {"max_wait_ms": 20}
 
 
 class Consumers:
-    """Of an agent to which nothing comes by itself: changes are read when it asks."""
+    """Consumers of an agent that receives changes only when it asks for them."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -51,11 +53,11 @@ class Consumers:
 
     @property
     def asked(self) -> int:
-        """How often it asked."""
+        """The number of times it asked."""
         return self.context.metrics.views_confirmed
 
     async def fetch(self, peer: Peer, **options: int) -> FetchResponse:
-        """From the beginning of the one partition."""
+        """Fetch the only partition from its beginning."""
         return await self.ask(peer, 12, **options)
 
     async def ask(self, peer: Peer, version: int, **options: int) -> FetchResponse:
@@ -67,7 +69,7 @@ class Consumers:
 
     @asynccontextmanager
     async def unheard(self, value: bytes) -> AsyncIterator[None]:
-        """A record that was acknowledged elsewhere, of which this agent hears once it asks, or at the end."""
+        """A record acknowledged elsewhere, which this agent learns of when it asks, or at the end."""
         control = self.log.control
         deliver, unread = control.deliver, []
 
@@ -134,7 +136,7 @@ async def test_s7_and_that_of_an_old_client() -> None:
 async def test_s7_who_does_not_wait_is_not_told_that_there_is_nothing_without_asking(
     limits: dict[str, int],
 ) -> None:
-    """Who waits needs no asking: what comes a moment later wakes him."""
+    """A fetch that waits need not ask, because later changes wake it."""
     async with consumers() as some:
         connection = peer()
         await some.fetch(connection, **WAITS)
@@ -146,7 +148,7 @@ async def test_s7_who_does_not_wait_is_not_told_that_there_is_nothing_without_as
 
 
 async def test_nobody_asks_for_what_follows() -> None:
-    """Neither for fetches of a connection behind the first, nor for those of its session."""
+    """Neither later fetches of a connection, nor those of its session."""
     async with consumers() as some:
         connection = peer()
         session_id = (await some.fetch(connection, session_epoch=0, **WAITS)).session_id

@@ -176,7 +176,7 @@ async def test_offsets_are_listed_by_time() -> None:
 
 
 async def test_without_a_control_plane_the_end_is_not_told() -> None:
-    """An empty answer would say that there is nothing."""
+    """An empty answer would say that there are no records."""
 
     class Away:
         async def call(self, _command: Command) -> None:

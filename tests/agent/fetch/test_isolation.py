@@ -1,7 +1,7 @@
-"""No byte of a transaction that is not committed goes to a read_committed client (S14, S15, S19).
+"""No byte of an uncommitted transaction reaches a read_committed client (S14, S15, S19).
 
-Whatever others had coalesced before: these tests look into the bytes of the answers, also at offsets
-that a client would skip.
+This holds regardless of what others had coalesced before. These tests examine the bytes of the answers, including
+offsets that a client would skip.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ MARK = re.compile(rb"<(\d+)>")
 
 
 def marks_of(answer: PartitionData) -> list[int]:
-    """The numbers of all values in the bytes of an answer, in order."""
+    """Return the numbers of all values in the bytes of an answer, in order."""
     return [int(number) for number in MARK.findall(b"".join(answer.records or ()))]
 
 
@@ -34,7 +34,7 @@ def mark(number: int) -> bytes:
 
 
 async def three_runs(log: Log) -> Writer:
-    """Offsets 0-2 plain, 3-5 of a transaction that is open, 6-8 plain."""
+    """Write offsets 0-2 plain, 3-5 of an open transaction, and 6-8 plain."""
     await log.create_topic("t")
     writer = await log.writer("x")
     for first in (0, 3, 6):
@@ -68,7 +68,7 @@ async def test_s14_aborted_records_that_another_level_cached_stay_here(
 
 
 async def test_s14_nothing_of_an_open_transaction_is_sent_along() -> None:
-    """The last stable offset lies in the middle of a batch that a read_uncommitted client had made."""
+    """The last stable offset lies in the middle of a batch that was coalesced for a read_uncommitted client."""
     async with open_log() as log:
         await three_runs(log)
         await log.fetch(0, isolation=READ_UNCOMMITTED)
@@ -78,7 +78,7 @@ async def test_s14_nothing_of_an_open_transaction_is_sent_along() -> None:
 
 
 async def test_s14_aborted_records_that_housekeeping_took_away_stay_away() -> None:
-    """Their extents and their dead range are gone, their neighbours stay where they were."""
+    """Their extents and dead range are gone, and their neighbours are unchanged."""
     async with open_log() as log:
         writer = await three_runs(log)
         await log.fetch(0, isolation=READ_UNCOMMITTED)
@@ -97,7 +97,7 @@ async def test_s14_aborted_records_that_housekeeping_took_away_stay_away() -> No
 
 
 async def test_s19_records_that_nobody_drops_are_coalesced_once_for_both_levels() -> None:
-    """Also for whoever asks in the middle of a batch: all before it is live."""
+    """This includes fetches from the middle of a batch, since everything before it is live."""
     async with open_log() as log:
         await log.create_topic("t")
         for number in range(9):
@@ -110,7 +110,7 @@ async def test_s19_records_that_nobody_drops_are_coalesced_once_for_both_levels(
 
 @dataclass
 class Model:
-    """Every record by offset: the number of its transaction, 0 for none; how transactions ended."""
+    """Every record by offset: the number of its transaction (0 for none), and the outcomes of transactions."""
 
     transactions: list[int] = field(default_factory=list)
     outcomes: dict[int, str] = field(default_factory=dict)
@@ -123,12 +123,12 @@ class Model:
         return len(self.transactions)
 
     def is_committed(self, offset: int) -> bool:
-        """Whether a read_committed client may be sent it."""
+        """Return whether a read_committed client may receive it."""
         outcome = self.outcomes.get(self.transactions[offset], PLAIN)
         return offset < self.last_stable_offset() and outcome != ABORTED
 
     def check(self, answer: PartitionData, asked: int, isolation: int) -> None:
-        """All that was asked for, and nothing that must not be sent."""
+        """Check that the answer has everything requested and nothing forbidden."""
         read = [offset for offset, _ in records_of(answer) if offset >= asked]
         assert marks_of(answer) == [offset for offset, _ in records_of(answer)]
         end = next_offset_of(answer) if answer.records else asked
@@ -145,7 +145,7 @@ class Model:
 
 
 class Play:
-    """A random history with readers of both levels in it, each with its own limits and pace."""
+    """A random history with readers at both levels, each with its own limits and pace."""
 
     def __init__(self, log: Log, merger: Merger, source: random.Random) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""A fetch of thousands of partitions leaves the event loop to others between small steps."""
+"""A fetch of thousands of partitions yields the event loop to others between small steps."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ PARTITIONS = 2_100
 
 
 class Steps:
-    """Counts the calls of functions; `most` is how often each was called in one iteration of the event loop."""
+    """Counts the calls of functions; `most` is the most calls of each in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = {}
@@ -104,7 +104,7 @@ async def test_s21_a_session_that_ends_while_a_large_request_changes_it_is_gone(
 
 
 async def test_s14_a_large_fetch_reads_nothing_that_its_client_may_not_read() -> None:
-    """Rights are decided in steps, too."""
+    """Rights are also decided in steps."""
     async with open_log() as log:
         names = [f"t{number}" for number in range(MOST_OF_PIECE + 50)]
         for name in names:

@@ -1,4 +1,4 @@
-"""What is read together, where it goes, and what a failed read leaves out (S18)."""
+"""The grouping of reads, their places in the buffer, and the effects of a failed read (S18)."""
 
 import pytest
 from hypothesis import given
@@ -85,7 +85,7 @@ runs_of_pieces = st.lists(
 def test_every_piece_is_read_once_to_a_place_of_its_own(
     shape: list[list[tuple[int, int, int]]], gap: int, load_bytes: int
 ) -> None:
-    """And those of a stretch are consecutive ones of a run."""
+    """The pieces of a stretch are consecutive ones of a run."""
     ends: dict[int, int] = {}
     runs = []
     for run in shape:
@@ -120,7 +120,7 @@ def test_every_piece_is_read_once_to_a_place_of_its_own(
 
 
 def filled(count: int) -> tuple[FaultyStore, list[Piece]]:
-    """Objects of two batches each, and pieces of them in turn."""
+    """Return objects of two batches each, and their pieces in turn."""
     store = MemoryStore()
     pieces: list[Piece] = []
     for number in range(count):
@@ -138,7 +138,7 @@ def spans(stretches: list[Stretch]) -> list[list[int]]:
 
 
 def values(stretch: Stretch) -> list[bytes | None]:
-    """Of the records in what is served of all of its pieces, down to the last byte."""
+    """Return the values of the records in all served pieces, down to the last byte."""
     span = stretch.part(0, len(stretch.pieces))
     assert span is not None
     return [record.value for batch in read_batches(span.view) for record in batch.records()]
@@ -165,7 +165,7 @@ def test_what_failed_is_in_no_stretch_and_says_why() -> None:
 
 
 def test_bytes_that_a_failed_read_left_are_never_taken_for_its_own() -> None:
-    """The buffer may hold an old batch there, and its checksum would be right."""
+    """The buffer may hold an old batch there with a correct checksum."""
     store, pieces = filled(2)
     (made,) = plan([pieces])
     buffer = bytearray(made.starts[-1])
@@ -175,14 +175,14 @@ def test_bytes_that_a_failed_read_left_are_never_taken_for_its_own() -> None:
 
 
 def brought(made: LoadPlan, store: FaultyStore) -> bytearray:
-    """A buffer into which somebody has read all of the plan."""
+    """Return a buffer that contains the data of the whole plan."""
     buffer = bytearray(made.starts[-1])
     assert store.inner.get_into(made.reads, buffer) == [None] * len(made.reads)
     return buffer
 
 
 def flip(buffer: bytearray, made: LoadPlan, piece: int) -> None:
-    """Damages the last byte of a piece, which a checksum covers."""
+    """Damage the last byte of a piece, which a checksum covers."""
     buffer[made.starts[piece + 1] - 1] ^= 1
 
 

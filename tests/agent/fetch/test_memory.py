@@ -1,4 +1,4 @@
-"""Memory for records is used again, and only once nothing refers to it."""
+"""Memory for records is reused, but only once nothing refers to it."""
 
 import random
 

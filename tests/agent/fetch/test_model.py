@@ -1,4 +1,4 @@
-"""Random histories, fetched in random ways, against a model that keeps every record's outcome."""
+"""Random histories, fetched in random ways, compared with a model of every record's outcome."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -42,14 +42,14 @@ class Model:
     outcomes: dict[int, str] = field(default_factory=dict)
 
     def last_stable_offset(self) -> int:
-        """The first offset of a transaction without an outcome."""
+        """Return the first offset of a transaction without an outcome."""
         for offset, (_, transaction) in enumerate(self.records):
             if transaction and transaction not in self.outcomes:
                 return offset
         return len(self.records)
 
     def committed(self) -> list[tuple[int, bytes]]:
-        """What read_committed must give, and nothing else."""
+        """Return exactly the records that read_committed must return."""
         return [
             (offset, value)
             for offset, (value, transaction) in enumerate(self.records)
@@ -59,7 +59,7 @@ class Model:
 
 
 async def play(log: Log, history: list[tuple[str, int, int]], merger: Merger) -> Model:
-    """Do it all, and remember it."""
+    """Perform all operations, and record them."""
     model, open_transactions = Model(), dict[int, int]()
     writers: list[Writer] = [await log.writer(f"w{index}") for index in range(3)]
     for number, (kind, which, what) in enumerate(history, 1):
@@ -82,7 +82,7 @@ async def play(log: Log, history: list[tuple[str, int, int]], merger: Merger) ->
 
 
 async def read_all(log: Log, isolation: int, limit: int) -> list[tuple[int, bytes]]:
-    """As a client: at each answer on to the next offset, until nothing comes."""
+    """Read like a client: continue at the next offset of each answer, until no more records come."""
     offset = 0
     seen: list[tuple[int, bytes]] = []
     while True:

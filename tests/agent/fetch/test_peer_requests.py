@@ -1,4 +1,4 @@
-"""Connections to other agents: used again while they are open, made anew once they are stale (adr/0039)."""
+"""Connections to other agents: reused while they are open, and reopened once they are stale (adr/0039)."""
 
 import asyncio
 import struct
@@ -19,7 +19,7 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Owner:
-    """An agent that answers each request as the next of `answers` does; after the last one, soundly."""
+    """An agent that answers each request with the next of `answers`, and correctly after the last one."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
@@ -38,7 +38,7 @@ class Owner:
 
 
 async def request_of(reader: asyncio.StreamReader) -> bytes:
-    """The correlation id of the next request."""
+    """Read the next request, and return its correlation id."""
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     return (await reader.readexactly(size))[4:8]
 

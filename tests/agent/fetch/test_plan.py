@@ -1,4 +1,4 @@
-"""The planner against a naive reader of the same log (S13-S18)."""
+"""The planner, compared with a naive reader of the same log (S13-S18)."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ COMMITTED, ABORTED, OPEN, REMOVED = "committed", "aborted", "open", "removed"
 
 @dataclass(frozen=True)
 class Run:
-    """A run of batches: offsets, bytes, and what became of its transaction."""
+    """A run of batches: offsets, bytes, and the outcome of its transaction."""
 
     base_offset: int
     next_offset: int
@@ -28,7 +28,7 @@ class Run:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Run]:
-    """Runs in order; removed ones are holes. Open ones hold the last stable offset back."""
+    """Yield runs in order. Removed ones are holes, and open ones hold back the last stable offset."""
     outcomes = draw(
         st.lists(st.sampled_from([COMMITTED, ABORTED, ABORTED, OPEN, REMOVED]), max_size=30)
     )
@@ -41,7 +41,7 @@ def logs(draw: st.DrawFn) -> list[Run]:
 
 
 def build(runs: list[Run]) -> tuple[ExtentTable, DeadRanges, int, int]:
-    """The extents, dead ranges, last stable offset and high watermark of a log."""
+    """Return the extents, dead ranges, last stable offset and high watermark of a log."""
     extents, dead = ExtentTable(), DeadRanges()
     position = 0
     for number, run in enumerate(runs):
@@ -65,7 +65,7 @@ def build(runs: list[Run]) -> tuple[ExtentTable, DeadRanges, int, int]:
 
 
 def naive(runs: list[Run], asked_offset: int, end_offset: int, is_committed: bool) -> list[Run]:
-    """Reads every run and asks each for its outcome."""
+    """Read every run, and check the outcome of each."""
     seen = []
     for run in runs:
         is_live = run.outcome not in ((ABORTED, REMOVED) if is_committed else (REMOVED,))
@@ -107,7 +107,7 @@ def test_a_plan_is_a_prefix_of_what_the_naive_reader_sees(
 def test_following_plans_delivers_everything_once_and_ends_at_the_bound(
     runs: list[Run], is_committed: bool, limit: int
 ) -> None:
-    """S14, S16, S17: order and offsets of what remains never change, and a hole never stops one."""
+    """S14, S16, S17: the order and offsets of the remaining records never change, and a hole never stops a reader."""
     extents, dead, last_stable_offset, high_watermark = build(runs)
     end = last_stable_offset if is_committed else high_watermark
     offset, got, steps = 0, [], 0

@@ -1,4 +1,4 @@
-"""What a fetch is told that cannot be served now."""
+"""The answers to a fetch that cannot be served now."""
 
 from lacuna.agent.apis.k01_fetch import refuse
 from lacuna.agent.fetch.sessions import FINAL_EPOCH
@@ -15,14 +15,14 @@ def request(session_id: int, session_epoch: int, topics: list[FetchTopic]) -> Fe
 
 
 def test_an_incremental_fetch_is_sent_back_to_a_full_one() -> None:
-    """S21: an empty answer would be asked for again at once, without end."""
+    """S21: after an empty answer, the client would retry at once, without end."""
     answer = refuse(call_of(12), request(7, 3, []), 56)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert answer.responses == ()
 
 
 def test_a_full_fetch_fails_partition_by_partition() -> None:
-    """The client backs off from each."""
+    """The client backs off from each partition."""
     topic = FetchTopic("t", bytes(16), [FetchPartition(0), FetchPartition(1, fetch_offset=5)])
     answer = refuse(call_of(12), request(0, FINAL_EPOCH, [topic]), 56)
     assert answer.error_code == 0

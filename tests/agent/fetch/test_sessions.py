@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227, S21): what is asked once, answered when it changes, and bounded."""
+"""Fetch sessions (KIP-227, S21): partitions are requested once and answered when they change, within bounds."""
 
 import asyncio
 import threading
@@ -16,12 +16,12 @@ from tests.loop_iterations import iterations
 
 
 def answered(response: FetchResponse) -> list[int]:
-    """The partitions of an answer."""
+    """Return the partitions of an answer."""
     return [part.partition_index for topic in response.responses for part in topic.partitions]
 
 
 async def begin(log: Log, partitions: int = 3, **options: int) -> FetchResponse:
-    """A full fetch that asks for a session."""
+    """Send a full fetch that requests a session."""
     offsets = {(log.topic, partition): 0 for partition in range(partitions)}
     request = fetch_request(offsets, session_epoch=0, forgotten=(), **options)
     return await log.ask(request)
@@ -45,7 +45,7 @@ async def test_s21_a_full_fetch_answers_all_and_an_incremental_one_what_changed(
 
 
 async def test_s21_what_was_not_taken_is_sent_again() -> None:
-    """The client did not move its offset, so the records stay due."""
+    """The client did not move its offset, so the records are still due."""
     async with open_log() as log:
         await log.create_topic("t")
         full = await begin(log, partitions=1)
@@ -57,7 +57,7 @@ async def test_s21_what_was_not_taken_is_sent_again() -> None:
 
 
 async def test_s21_a_partition_out_of_range_hides_no_news_of_the_others() -> None:
-    """The bounds of those beside it are in this answer, or else in the next."""
+    """The bounds of the other partitions are in this answer, or in the next one."""
     async with open_log() as log:
         await log.create_topic("t", partitions=3)
         full = await begin(log)
@@ -71,7 +71,7 @@ async def test_s21_a_partition_out_of_range_hides_no_news_of_the_others() -> Non
 
 
 async def test_s21_each_fetch_of_a_session_has_its_own_isolation_level() -> None:
-    """As in Kafka; librdkafka's and Java's consumers never change theirs."""
+    """As in Kafka. The consumers of librdkafka and Java never change theirs."""
     async with open_log() as log:
         await log.create_topic("t")
         await (await log.writer("x")).send(b"a")
@@ -104,7 +104,7 @@ async def test_s21_a_waiting_session_wakes_for_any_of_its_partitions() -> None:
 
 @pytest.mark.parametrize("ends_by", ["records", "time", "the agent's end"])
 async def test_fetches_of_one_session_at_once_all_end(ends_by: str) -> None:
-    """Of a client that has sent the next one over another connection, say after a timeout of its own."""
+    """A client may send the next fetch over another connection, for example after its own timeout."""
     async with open_log() as log:
         await log.create_topic("t")
         full = await begin(log, partitions=1)
@@ -201,24 +201,24 @@ async def test_s21_wrong_sessions_and_epochs_have_their_errors() -> None:
 
 
 def opening(partitions: int) -> FetchRequest:
-    """A full fetch of so many partitions that asks for a session."""
+    """Return a full fetch of this many partitions that requests a session."""
     return fetch_request({("t", partition): 0 for partition in range(partitions)}, session_epoch=0)
 
 
 async def opened(sessions: Sessions, partitions: int, now: float) -> int:
-    """The id of the session that such a fetch gets; 0 if it gets none."""
+    """Return the id of the session that such a fetch gets, or 0 if it gets none."""
     opened = await sessions.open(opening(partitions), 12, now)
     return opened.session.session_id if opened.session is not None else 0
 
 
 async def go_on(sessions: Sessions, session_id: int, epoch: int, now: float) -> int:
-    """The error code of a session's next fetch."""
+    """Return the error code of a session's next fetch."""
     follow = fetch_request({}, session_id=session_id, session_epoch=epoch)
     return (await sessions.open(follow, 12, now)).error_code
 
 
 async def test_s21_beyond_the_bound_a_fetch_gets_no_session_and_no_other_ends() -> None:
-    """As in Kafka: consumers beyond the bound fetch in full, and none loses its session to them."""
+    """As in Kafka: consumers beyond the bound fetch in full, and no other consumer loses its session."""
     async with open_log(fetch=FetchSettings(max_sessions=2)) as log:
         await log.create_topic("t", partitions=1)
         sessions = [(await begin(log, partitions=1)).session_id for _ in range(5)]
@@ -262,7 +262,7 @@ async def test_s21_a_larger_session_takes_the_place_of_a_smaller_one_that_is_two
 
 
 async def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
-    """A session that is too large is none, and one cannot grow beyond the bound."""
+    """A session that is too large is not created, and none can grow beyond the bound."""
     sessions = Sessions(1000, 5, Random(1).randint)
     first, second = await opened(sessions, 3, 0.0), await opened(sessions, 2, 0.0)
     assert (first > 0, second > 0) == (True, True)

@@ -1,4 +1,4 @@
-"""Which stretch is found for a piece, beside a search of all of them."""
+"""The stretch found for a piece, compared with a search of all stretches."""
 
 import sys
 from array import array
@@ -16,7 +16,7 @@ NOTHING = WalkedBatches(array("q"), array("q"), array("q"), array("q"))
 
 
 def piece(number: int, sequence: int = 0) -> Piece:
-    """The number-th of a log whose pieces have three offsets each, and a hole behind them."""
+    """Return the number-th piece of a log whose pieces have three offsets each, followed by a hole."""
     return Piece(1, sequence, 10 * number, 10, 4 * number, 4 * number + 3, 0)
 
 
@@ -33,7 +33,7 @@ steps = st.lists(st.tuples(numbers_in_order, st.booleans(), st.integers(0, 1)), 
 def test_of_those_that_span_an_offset_the_last_one_counts(
     made: list[tuple[list[int], bool, int]],
 ) -> None:
-    """And only if it holds the very piece: not one with these offsets at another place."""
+    """It must hold the very piece, not one with these offsets at another place."""
     found_by = Stretches()
     put: list[Stretch] = []
     owner: dict[int, Stretch] = {}

@@ -1,4 +1,4 @@
-"""How old the views may be that an answer comes from (S7): an agent that slept, and what it has not heard yet."""
+"""The age of the views that an answer may use (S7), for an agent that was suspended or lags behind."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ TRUSTED, WAIT, SLEEP = 900.0, 600.0, 1400.0
 
 
 def sleep_through(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """The clock of the loop goes on and nothing ran meanwhile, as after SIGSTOP."""
+    """Advance the loop's clock while nothing runs, as after SIGSTOP."""
     loop = asyncio.get_running_loop()
     time = loop.time
     monkeypatch.setattr(loop, "time", lambda: time() + seconds)
@@ -32,7 +32,7 @@ def sleep_through(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 @contextmanager
 def deaf(log: Log) -> Iterator[list[tuple[Any, ...]]]:
-    """What the control plane sends meanwhile, which lies in the socket until the end."""
+    """Hold back the control plane's messages in the socket until the end of the block."""
     unread: list[tuple[Any, ...]] = []
     deliver = log.control.deliver
     with pytest.MonkeyPatch.context() as patch:
@@ -43,14 +43,14 @@ def deaf(log: Log) -> Iterator[list[tuple[Any, ...]]]:
 
 
 async def await_commit(unread: list[tuple[Any, ...]]) -> None:
-    """Waits until the control plane has sent what a commit changed."""
+    """Wait until the control plane has sent the changes of a commit."""
     async with asyncio.timeout(60):
         while not unread:
             await asyncio.sleep(0.001)
 
 
 class SlowStore(TestStore):
-    """Its reads wait for `open`."""
+    """A store whose reads wait for `open`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class SlowStore(TestStore):
 async def test_s7_a_fetch_that_slept_through_the_lease_asks_before_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its timer is the first that runs; what was committed meanwhile has not been read from the socket."""
+    """Its timer is the first to run, when commits of the meantime are still unread in the socket."""
     async with open_log() as log:
         log.lease.trust.lasts = TRUSTED
         await log.create_topic("t")
@@ -122,7 +122,7 @@ async def test_s7_bounds_are_those_of_after_a_sleep_in_the_middle_of_reading(
 
 
 async def test_s6_a_topic_that_is_deleted_while_it_is_read_is_unknown() -> None:
-    """Its view has no bounds any more, so there is nothing that the answer could say beside the records."""
+    """Its view has no bounds any more, so the answer could not have any either."""
     store = SlowStore()
     async with open_log(store=store) as log:
         await log.create_topic("t")
@@ -137,7 +137,7 @@ async def test_s6_a_topic_that_is_deleted_while_it_is_read_is_unknown() -> None:
 
 
 class Setup:
-    """Trust of ten seconds in a control plane that answers when the test says so."""
+    """Trust of ten seconds in a control plane that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.metrics = AgentMetrics()
@@ -161,7 +161,7 @@ async def test_however_many_wait_one_asks() -> None:
 
 
 async def test_what_was_asked_before_is_not_enough() -> None:
-    """Neither a call that began earlier than what is asked for, nor one that began before a sleep."""
+    """Neither a call that began before the required time, nor one that began before a sleep."""
     setup = Setup()
     loop = asyncio.get_running_loop()
     setup.trust.renew(loop.time() - 1)
@@ -200,7 +200,7 @@ async def test_who_cannot_ask_says_so() -> None:
 
 
 class AwayControl(ScriptedControl):
-    """Answers no call, and fails it once `gave_up` is set."""
+    """A control plane that answers no call, and fails it once `gave_up` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class AwayControl(ScriptedControl):
 
 
 async def test_what_nobody_waits_for_any_more_is_not_logged() -> None:
-    """The client went away before the control plane could be asked: no news to who runs the agent."""
+    """The client left before the control plane could be asked, which does not concern operators."""
     control = AwayControl()
     trust = Trust(control, AgentMetrics())
     complaints: list[dict[str, Any]] = []

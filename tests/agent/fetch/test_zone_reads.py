@@ -1,4 +1,4 @@
-"""Agents of a zone read the bucket once, and each by itself where another one fails it (adr/0039)."""
+"""Agents of a zone read the bucket once, and each reads alone if another one fails (adr/0039)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def topic(stage: Stage) -> str:
 
 
 def written(stage: Stage) -> str:
-    """A topic with as many segments as values, which the first agent wrote and nobody has read."""
+    """Return a topic with one segment per value, written by the first agent and not read yet."""
     target, name = stage.agents[0].target(), stage.create_topic()
     for number in range(SEGMENTS):
         assert target.verdict(name, batch((b"%d" % number,))) == "NONE"
@@ -56,7 +56,7 @@ def node_id(agent: StagedAgent) -> int:
 
 
 def doubted(agent: StagedAgent) -> set[int]:
-    """The nodes that the agent does not ask now."""
+    """Return the nodes that the agent does not ask now."""
     return set(shared(agent)._zone._doubted)
 
 
@@ -67,7 +67,7 @@ def shared(agent: StagedAgent) -> SharedReads:
 
 
 def values(agent: StagedAgent, topic: str, offset: int = 0) -> list[bytes]:
-    """What one Fetch of an agent gives."""
+    """Return the values in one Fetch answer of an agent."""
     return in_answer(agent.target().fetch(topic, offset, min_bytes=1))
 
 
@@ -347,7 +347,7 @@ def test_ranges_under_way_from_others_are_bounded(stage: Stage, topic: str) -> N
 
 
 def test_what_was_just_written_is_not_asked_for(stage: Stage) -> None:
-    """Whoever wrote it has it, if somebody waits for it there."""
+    """The writing agent has it, if a consumer waits for it there."""
     name, before = stage.create_topic(), gets(stage)
     one = stage.agents[0]
     waiting = one.target().later(lambda each: each.fetch(name, 0, max_wait_ms=30_000, min_bytes=1))
@@ -358,7 +358,7 @@ def test_what_was_just_written_is_not_asked_for(stage: Stage) -> None:
 
 
 def forget(agent: StagedAgent) -> None:
-    """Empties the cache of what was read."""
+    """Empty the cache of previous reads."""
     cache = agent.running.context.fetch.cache
     cache.reserve(1 << 40)
     cache.reserve(0)

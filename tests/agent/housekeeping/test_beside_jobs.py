@@ -1,4 +1,6 @@
-"""An embedded cluster beside jobs: one that compacts what is being merged, one that writes what is not its own yet."""
+"""An embedded cluster with concurrent jobs: one compacts extents that are being merged, one writes without a
+transaction.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,21 +51,21 @@ PARTS = AgentParts(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster that merges and collects only when a test says so."""
+    """A cluster that merges and collects only on a test's request."""
     with Cluster(parts=PARTS) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A topic of this test."""
+    """A new topic for this test."""
     name: str = request.node.name
     return cluster.create_topic("".join(each if each.isalnum() else "-" for each in name))
 
 
 @dataclass
 class Job:
-    """A process that holds a lease and no address, as the driver of a Spark job does."""
+    """A process that holds a lease without an address, like the driver of a Spark job."""
 
     cluster: Cluster
     lease_id: int = 0
@@ -92,7 +94,7 @@ class Job:
         return written
 
     async def compact(self, topic: str) -> SwapExtents:
-        """Plans, reads and writes; the swap is what is left to do."""
+        """Plan, read and write, so that only the swap is left to do."""
         command = PlanCompaction(partitions=[self.partition(topic)], rewrites_all=True)
         plan = (await self.control.call(Command(plan_compaction=command))).compaction_plan
         (found,) = plan.ranges
@@ -145,7 +147,7 @@ class Job:
 
 
 class Interrupted:
-    """A control client that lets somebody else go first when a swap is asked for."""
+    """A control client that lets another command go first when a swap is sent."""
 
     def __init__(self, inner: ControlClient, first: Callable[[], Awaitable[None]]) -> None:
         self._inner = inner
@@ -175,11 +177,11 @@ class Interrupted:
         self._inner.give_up_unsent(reason)
 
     async def close(self) -> None:
-        """The inner one is not ours."""
+        """Do nothing, since the inner client belongs to the cluster."""
 
 
 async def merge(cluster: Cluster, control: ControlClient) -> MergeReport:
-    """The embedded cluster's own merge, with its own lease."""
+    """Run the embedded cluster's own merge, with its own lease."""
     agent = cluster.embedded.agents[0].context
     with ThreadPoolExecutor(1) as executor:
         merger = Merger(control, agent.store, agent.lease, executor, MERGE)
@@ -189,7 +191,7 @@ async def merge(cluster: Cluster, control: ControlClient) -> MergeReport:
 
 
 def transactions(cluster: Cluster, topic: str) -> None:
-    """Sixteen records, each a transaction of its own, every other one aborted."""
+    """Write sixteen records, each in a separate transaction, every other one aborted."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
     producer.init_transactions(60)
     for number in range(16):
@@ -205,7 +207,7 @@ def transactions(cluster: Cluster, topic: str) -> None:
 def test_of_a_merge_and_a_compaction_of_the_same_extents_one_counts(
     cluster: Cluster, topic: str, first: str
 ) -> None:
-    """S14, S19: the other is told that its plan is stale; nothing is lost, its segment is garbage."""
+    """S14, S19: the other one's plan is stale. No record is lost, and its segment is garbage."""
     transactions(cluster, topic)
     committed = read(cluster, topic, "read_committed")
     assert len(committed) == 8
@@ -238,7 +240,7 @@ def test_of_a_merge_and_a_compaction_of_the_same_extents_one_counts(
 def test_plain_batches_are_committed_as_those_of_a_transaction(
     cluster: Cluster, topic: str, committed: bool
 ) -> None:
-    """S1, S13: the rows of the commit count, not the producer id in a stored header, which is none here.
+    """S1, S13: the rows of the commit decide, rather than the stored header, which has no producer id here.
 
     A sink's tasks write before its driver has a transaction.
     """

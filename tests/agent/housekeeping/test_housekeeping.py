@@ -1,4 +1,4 @@
-"""Days of small flushes: neither metadata nor objects grow, and no consumer notices (S14, S19)."""
+"""Days of small flushes: neither metadata nor objects grow, and no consumer is affected (S14, S19)."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -32,20 +32,20 @@ PARTS = AgentParts(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster that merges and collects only when a test says so."""
+    """A cluster that merges and collects only on a test's request."""
     with Cluster(parts=PARTS) as cluster:
         yield cluster
 
 
 def housekeeping(cluster: Cluster) -> Housekeeping:
-    """The first agent's."""
+    """Return the first agent's housekeeping."""
     found = cluster.embedded.agents[0].housekeeping
     assert found is not None
     return found
 
 
 def merge_all(cluster: Cluster) -> int:
-    """Merges until nothing is left to merge; how many extents are gone."""
+    """Merge until nothing is left to merge, and return how many extents are gone."""
     merger = housekeeping(cluster).merger
     gone = 0
     while report := cluster.run(merger.run_once()):
@@ -55,7 +55,7 @@ def merge_all(cluster: Cluster) -> int:
 
 
 def collect_all(cluster: Cluster) -> int:
-    """Collects what is past its grace period; how many objects are gone."""
+    """Collect segments past their grace period, and return how many objects are gone."""
     cluster.advance(GRACE_MS)
     collector = housekeeping(cluster).collector
     gone = 0
@@ -65,14 +65,14 @@ def collect_all(cluster: Cluster) -> int:
 
 
 def objects(cluster: Cluster) -> int:
-    """Segments in the store."""
+    """Return the segments in the store."""
     embedded = cluster.embedded
     prefix = segments_prefix(embedded.running.plane.cluster_id)
     return sum(1 for _ in embedded.store.list(prefix))
 
 
 def state_size(cluster: Cluster) -> int:
-    """Bytes of the durable state."""
+    """Return the bytes of the durable state."""
 
     async def measure() -> int:
         return len(cluster.embedded.running.plane.serialized_state())
@@ -81,7 +81,7 @@ def state_size(cluster: Cluster) -> int:
 
 
 def write(producer: Producer, topic: str, first: int, count: int) -> None:
-    """One flush a record."""
+    """Write one flush per record."""
     for number in range(first, first + count):
         producer.produce(topic, f"v{number}".encode(), key=f"k{number}".encode(), timestamp=number)
         assert producer.flush(60) == 0
@@ -90,7 +90,7 @@ def write(producer: Producer, topic: str, first: int, count: int) -> None:
 def read(
     cluster: Cluster, topic: str, isolation: str
 ) -> list[tuple[int | None, bytes | None, bytes | None, int]]:
-    """(offset, key, value, timestamp) from the start to the end of partition 0."""
+    """Return (offset, key, value, timestamp) from the start to the end of partition 0."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -119,12 +119,12 @@ def read(
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A topic of this test."""
+    """A new topic for this test."""
     return cluster.create_topic(request.node.name)
 
 
 def test_small_flushes_become_one_object(cluster: Cluster, topic: str) -> None:
-    """S19: keys, values, timestamps and offsets are what they were; the small objects are gone."""
+    """S19: keys, values, timestamps and offsets are unchanged, and the small objects are gone."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     write(producer, topic, 0, 60)
     before = read(cluster, topic, "read_committed")
@@ -139,7 +139,7 @@ def test_small_flushes_become_one_object(cluster: Cluster, topic: str) -> None:
 
 
 def transactions(cluster: Cluster, topic: str, outcomes: str) -> None:
-    """A transaction of one record for each letter: c commits, a aborts."""
+    """Write a transaction of one record for each letter: c commits, a aborts."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
     producer.init_transactions(60)
     for number, outcome in enumerate(outcomes):
@@ -152,7 +152,9 @@ def transactions(cluster: Cluster, topic: str, outcomes: str) -> None:
 
 
 def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
-    """S14: after merging read_uncommitted sees the holes too, and metadata does not know how many aborted."""
+    """S14: after merging, read_uncommitted sees the holes too, and metadata no longer has the number of aborted
+    records.
+    """
     transactions(cluster, topic, "caaac" * 8)
     committed = read(cluster, topic, "read_committed")
     assert len(committed) == 16
@@ -173,7 +175,7 @@ def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
 
 
 def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> None:
-    """S14, S17: nothing is left to write, the consumer still passes the hole."""
+    """S14, S17: nothing is left to write, and the consumer still passes the hole."""
     merge_all(cluster)
     collect_all(cluster)
     before = objects(cluster)
@@ -190,7 +192,7 @@ def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> 
 
 
 def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> None:
-    """S3: nothing at or behind the last stable offset is merged."""
+    """S3: nothing at or after the last stable offset is merged."""
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     held = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
     held.init_transactions(60)
@@ -206,7 +208,7 @@ def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> 
 
 
 def test_growth_is_bounded_over_many_rounds(cluster: Cluster, topic: str) -> None:
-    """Rounds of flushes, merges and collections: objects and state stay where they were."""
+    """After rounds of flushes, merges and collections, the number of objects and the state are unchanged."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     sizes, counts = [], []
     for round_number in range(6):
@@ -223,7 +225,7 @@ def test_growth_is_bounded_over_many_rounds(cluster: Cluster, topic: str) -> Non
 def test_one_round_of_collection_takes_all_that_is_due(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plan is bounded, a round is not: objects do not come faster than they go."""
+    """A plan is bounded but a round is not, so objects are deleted as fast as they are created."""
     monkeypatch.setattr(collecting, "SEGMENTS_A_PLAN", 7)
     monkeypatch.setattr(service, "SEGMENTS_A_PLAN", 7)
     merge_all(cluster)
@@ -237,7 +239,7 @@ def test_one_round_of_collection_takes_all_that_is_due(
 
 
 def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, topic: str) -> None:
-    """What a dead writer left is found by its lease's prefix; what was committed stays."""
+    """A dead writer's objects are found by the prefix of its lease; committed ones stay."""
     embedded = cluster.embedded
     lease = embedded.agents[0].context.lease
     write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 1)
@@ -258,7 +260,7 @@ def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, 
 async def test_a_round_that_fails_by_our_mistake_is_not_the_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It ended the task without a word, and nothing was merged or collected any more."""
+    """The error used to end the task silently, after which nothing was merged or collected."""
     settings = HousekeepingSettings(merge_interval_ms=10, collect_interval_ms=NEVER)
     keeping = Housekeeping(make_context(ScriptedControl()), settings)
     again = asyncio.Event()

@@ -1,4 +1,4 @@
-"""An object that is missing, damaged or cannot be deleted costs nothing but itself."""
+"""An object that is missing, damaged or cannot be deleted does not affect others."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -22,7 +22,7 @@ from tests.agent.housekeeping.test_housekeeping import GRACE_MS, PARTS, housekee
 
 
 class Stricken(MemoryStore):
-    """A store in which some objects are missing, damaged, or stay for ever."""
+    """A store in which some objects are missing, damaged, or can never be deleted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ def store() -> Stricken:
 
 @pytest.fixture
 def cluster(store: Stricken) -> Iterator[Cluster]:
-    """A cluster that merges and collects only when a test says so."""
+    """A cluster that merges and collects only on a test's request."""
     with Cluster(parts=PARTS, open_store=lambda: store) as cluster:
         yield cluster
 
 
 def produced(cluster: Cluster, name: str, count: int) -> tuple[str, list[str]]:
-    """A topic, and the object of each of its records, which are flushed one by one."""
+    """Return a topic, and the object of each of its records, which are flushed one by one."""
     topic, store = cluster.create_topic(name), cluster.embedded.store
     prefix = segments_prefix(cluster.embedded.running.plane.cluster_id)
     before = {info.key for info in store.list(prefix)}
@@ -80,7 +80,7 @@ def extents(cluster: Cluster, topic: str) -> int:
 def test_an_object_that_cannot_be_merged_costs_itself_only(
     cluster: Cluster, store: Stricken, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """S19: other partitions are merged, and of its own what lies before and behind it."""
+    """S19: other partitions are merged, and so are the extents of its partition before and after it."""
     stricken, objects = produced(cluster, "stricken", 24)
     others = [produced(cluster, name, 12)[0] for name in ("before", "behind")]
     setattr(store, what, {objects[10]})
@@ -118,7 +118,7 @@ def test_a_mistake_of_ours_costs_one_partition_only(
 
 
 def collectable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Objects that were merged and can be deleted, more than one plan has."""
+    """Return deletable objects that were merged, more than one plan can have."""
     monkeypatch.setattr(collecting, "SEGMENTS_A_PLAN", 5)
     monkeypatch.setattr(service, "SEGMENTS_A_PLAN", 5)
     _, objects = produced(cluster, "merged", 12)
@@ -130,7 +130,7 @@ def collectable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_an_object_that_cannot_be_deleted_costs_itself_only(
     cluster: Cluster, store: Stricken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest of all used to be in each plan, which was never confirmed."""
+    """The oldest object used to be in each plan, so no plan was ever confirmed."""
     objects = collectable(cluster, monkeypatch)
     store.kept = {objects[0]}
     keeping = housekeeping(cluster)
@@ -156,7 +156,7 @@ def test_a_store_that_deletes_nothing_is_asked_again_in_the_next_round(
 
 
 def test_a_lease_that_cannot_be_swept_costs_itself_only(cluster: Cluster, store: Stricken) -> None:
-    """What is left of it stays known, so that it is tried again."""
+    """Its remains stay known, so that the sweep is tried again."""
     left = []
     for _ in range(2):
         lease = cluster.embedded.agents[0].context.lease

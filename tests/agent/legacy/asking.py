@@ -1,4 +1,4 @@
-"""Requests of old versions in kafka-python's classes, which know nothing of ours."""
+"""Requests of old versions in kafka-python's classes, which are independent of Lacuna's."""
 
 from io import BytesIO
 from typing import Any
@@ -10,7 +10,7 @@ from tests.agent.harness import RawClient, encode_request
 
 
 class DescribeLogDirsRequest_v0(Request):  # type: ignore[misc]  # noqa: N801 - as kafka-python's
-    """kafka-python's own takes one partition a topic, where the protocol has an array."""
+    """kafka-python's own class has one partition per topic, whereas the protocol has an array."""
 
     API_KEY = 35
     API_VERSION = 0
@@ -18,17 +18,17 @@ class DescribeLogDirsRequest_v0(Request):  # type: ignore[misc]  # noqa: N801 - 
 
 
 def body_of(request: Any) -> bytes:
-    """The bytes behind the request's header."""
+    """Return the bytes after the request's header."""
     return bytes(request.encode())
 
 
 async def send(client: RawClient, request: Any) -> None:
-    """The request alone."""
+    """Send only the request."""
     client.send(encode_request(request.API_KEY, request.API_VERSION, body_of(request)))
 
 
 async def ask(client: RawClient, request: Any) -> Any:
-    """The answer, of which no byte may be left over."""
+    """Return the answer, which must have no bytes left over."""
     await send(client, request)
     stream = BytesIO((await client.frame())[4:])
     header = RequestHeader(request.API_KEY, request.API_VERSION, 1, "test")

@@ -1,4 +1,6 @@
-"""Produce v0-v2 and Fetch v0-v3 over a log with transactions and holes (S24); kafka-python makes and reads the sets."""
+"""Produce v0-v2 and Fetch v0-v3 on a log with transactions and holes (S24). kafka-python encodes and decodes
+the sets.
+"""
 
 import asyncio
 import struct
@@ -56,7 +58,7 @@ class Served(NamedTuple):
     port: int
 
     async def compact(self) -> None:
-        """Merge until the aborted records are gone: holes for everybody (S14)."""
+        """Merge until the aborted records are gone and everyone sees holes (S14)."""
         log = self.log
         with ThreadPoolExecutor(1) as executor:
             settings = MergeSettings(min_extents=2, min_age_ms=0)
@@ -69,7 +71,7 @@ class Served(NamedTuple):
 async def served(
     partitions: int = 1, fetch: FetchSettings | None = None, failed: int = 0, **configs: str
 ) -> AsyncIterator[Served]:
-    """A topic "t" and an agent, where so many requests fail."""
+    """A topic "t" and an agent, with this many failing requests."""
     async with open_log(fetch=fetch) as log:
         await log.create_topic("t", partitions, **configs)
         context = AgentContext(
@@ -96,7 +98,7 @@ async def served(
 
 
 def message_set(*values: bytes | None, magic: int = 1, codec: int = 0, time: int = TIME) -> bytes:
-    """A set as a producer sends it."""
+    """Return a set as a producer sends it."""
     builder = LegacyRecordBatchBuilder(magic, codec, 1 << 30)
     for offset, value in enumerate(values):
         builder.append(offset, timestamp=time + offset if magic else None, key=b"k", value=value)
@@ -104,7 +106,7 @@ def message_set(*values: bytes | None, magic: int = 1, codec: int = 0, time: int
 
 
 def records_in(data: bytes, from_offset: int = 0) -> list[tuple[int, int | None, bytes | None]]:
-    """(offset, timestamp, value) of the whole messages that a client keeps."""
+    """Return (offset, timestamp, value) of the complete messages that a client keeps."""
     records = MemoryRecords(data)
     found = []
     while records.has_next():
@@ -126,14 +128,14 @@ def asked(
     size: int = 1 << 20,
     all_sizes: int = 1 << 30,
 ) -> Any:
-    """A Fetch of "t"."""
+    """Return a Fetch of "t"."""
     partitions = [(partition, offset, size) for partition, offset in offsets.items()]
     more = (all_sizes,) if version == 3 else ()
     return FETCH[version](-1, wait, 1, *more, [("t", partitions)])
 
 
 async def fetch(client: RawClient, version: int, offset: int, **options: int) -> Any:
-    """(error code, high watermark, bytes) of partition 0."""
+    """Return (error code, high watermark, bytes) of partition 0."""
     answer = await ask(client, asked(version, {0: offset}, **options))
     ((name, ((partition, *rest),)),) = answer.responses
     assert (name, partition) == ("t", 0)
@@ -141,7 +143,7 @@ async def fetch(client: RawClient, version: int, offset: int, **options: int) ->
 
 
 async def produce(client: RawClient, version: int, *sets: bytes, acks: int = 1) -> list[Any]:
-    """The answers for partitions 0, 1, ..."""
+    """Return the answers for partitions 0, 1, ..."""
     request = PRODUCE[version](acks, 1000, [("t", list(enumerate(sets)))])
     ((_, answers),) = (await ask(client, request)).topics
     return list(answers)
@@ -150,7 +152,7 @@ async def produce(client: RawClient, version: int, *sets: bytes, acks: int = 1) 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("version", range(3))
 async def test_what_was_produced_is_fetched(version: int, codec: str) -> None:
-    """Every codec; v0 and v1 have no timestamps, v2 keeps them; newer clients see the same."""
+    """Every codec is tested. v0 and v1 have no timestamps, and v2 keeps them; newer clients read the same records."""
     magic = 1 if version == 2 else 0
     async with served() as (log, client, _):
         data = message_set(b"a", None, b"c", magic=magic, codec=CODECS[codec])
@@ -172,7 +174,7 @@ async def test_what_was_produced_is_fetched(version: int, codec: str) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 async def test_every_version_takes_both_magics_and_batches(magic: int) -> None:
-    """As Kafka, which looks at the magic from v3 on only."""
+    """As in Kafka, which checks the magic only from v3 on."""
     async with served() as (log, client, _):
         for version in range(3):
             ((_, error, *_),) = await produce(client, version, message_set(b"v", magic=magic))
@@ -183,7 +185,7 @@ async def test_every_version_takes_both_magics_and_batches(magic: int) -> None:
 
 
 async def test_each_set_fails_alone() -> None:
-    """S11, with the errors of Kafka; a set without a whole message is answered without an offset."""
+    """S11, with Kafka's errors. A set without a whole message is answered without an offset."""
     async with served(partitions=7, message_timestamp_before_max_ms="100000") as (log, client, _):
         good = message_set(b"good", time=SystemWallClock().now_ms())
         wrong = [good[:-1] + b"X", b"", good[:-1], good[:7], message_set(b"v", time=5), b"\0" * 40]
@@ -208,7 +210,7 @@ async def test_each_set_fails_alone() -> None:
 
 
 async def test_a_topic_demands_the_same_of_old_producers() -> None:
-    """S11: keys on compacted topics, max.message.bytes, LogAppendTime, which v2 answers."""
+    """S11: keys on compacted topics, max.message.bytes, and LogAppendTime, which v2 returns."""
     async with served(cleanup_policy="compact", max_message_bytes="200") as (log, client, _):
         keyless = LegacyRecordBatchBuilder(0, 0, 1 << 20)
         keyless.append(0, timestamp=None, key=None, value=b"v")
@@ -233,7 +235,7 @@ async def test_a_topic_demands_the_same_of_old_producers() -> None:
 
 @pytest.mark.parametrize("bits", [24, 25])
 async def test_what_a_wrapper_unpacks_to_is_bounded(bits: int) -> None:
-    """16 MiB: a message of almost as much is taken, two are not."""
+    """The bound is 16 MiB: a message of almost this size is accepted, but not two."""
     async with served(max_message_bytes="2000000") as (_, client, _):
         values = [bytes((1 << 23) - 100)] * (1 << (bits - 23))
         ((_, error, _),) = await produce(client, 1, message_set(*values, magic=0, codec=1))
@@ -254,7 +256,7 @@ async def test_acks_0_is_not_answered_and_closes_where_it_fails() -> None:
 async def test_s12_requests_are_converted_side_by_side_and_kept_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first conversions end last, one of them in an error of ours; offsets are those of the order sent."""
+    """The first conversions end last, one of them with a bug. Offsets follow the order of sending."""
     ended = [asyncio.Event() for _ in range(6)]
     begun: list[int] = []
 
@@ -285,7 +287,7 @@ async def test_s12_requests_are_converted_side_by_side_and_kept_in_order(
 
 
 async def holes(log: Log) -> None:
-    """Offsets 0-1 aborted, 2 plain, 3-4 aborted, 5 committed, 6-7 aborted."""
+    """Write offsets 0-1 aborted, 2 plain, 3-4 aborted, 5 committed, and 6-7 aborted."""
     for values, end in (
         ((b"x", b"x"), False),
         ((b"two",), None),
@@ -303,7 +305,7 @@ async def holes(log: Log) -> None:
 
 @pytest.mark.parametrize("version", range(4))
 async def test_s24_aborted_records_are_seen_until_they_are_gone(version: int) -> None:
-    """read_uncommitted: as in Kafka; then holes, with the first record behind them."""
+    """read_uncommitted sees them as in Kafka; afterwards, it sees holes followed by the next record."""
     async with served() as it:
         await holes(it.log)
         _, watermark, sets = await fetch(it.client, version, 0)
@@ -321,7 +323,7 @@ async def test_s24_aborted_records_are_seen_until_they_are_gone(version: int) ->
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("offset", [6, 7, 8])
 async def test_s24_a_tail_hole_is_waited_out(version: int, offset: int) -> None:
-    """Empty after max_wait, without an error; what comes then is answered at once."""
+    """The answer is empty after max_wait, without an error; later records are answered at once."""
     async with served() as it:
         await holes(it.log)
         await it.compact()
@@ -340,7 +342,7 @@ async def test_s24_a_tail_hole_is_waited_out(version: int, offset: int) -> None:
 
 
 async def test_a_hole_beyond_what_is_read_at_once_is_passed() -> None:
-    """The limits of the agent are smaller than the hole's surroundings."""
+    """The limits of the agent are smaller than the surroundings of the hole."""
     limits = FetchSettings(max_response_bytes=4096, read_ahead_bytes=0)
     async with served(fetch=limits) as it:
         await it.log.produce(make_batch(b"first"))
@@ -357,7 +359,7 @@ async def test_a_hole_beyond_what_is_read_at_once_is_passed() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 async def test_before_kip_74_a_large_message_is_cut_off(version: int) -> None:
-    """The client sees that it must ask for more; with an empty answer it would ask without end."""
+    """The client sees that it must ask for more. After an empty answer, it would retry forever."""
     async with served(partitions=2) as (log, client, _):
         for partition in range(2):
             await log.produce(make_batch(bytes(5000)), partition=partition)
@@ -386,7 +388,7 @@ async def test_from_kip_74_on_the_first_message_comes_whole() -> None:
 
 @pytest.mark.parametrize("version", range(4))
 async def test_a_walk_with_small_limits_meets_every_record(version: int) -> None:
-    """Plain, compressed and coalesced batches; each fetch moves on."""
+    """For plain, compressed and coalesced batches, each fetch moves on."""
     async with served() as (log, client, _):
         for number in range(60):
             codec = list(Codec)[number % len(Codec)]
@@ -402,7 +404,7 @@ async def test_a_walk_with_small_limits_meets_every_record(version: int) -> None
 
 
 async def test_errors_of_partitions() -> None:
-    """As the newer versions; OFFSET_OUT_OF_RANGE after a confirming read (S7)."""
+    """They are the same as in newer versions; OFFSET_OUT_OF_RANGE follows a confirming read (S7)."""
     async with served() as (log, client, _):
         await log.produce(make_batch(b"a", b"b"))
         for version in range(4):
@@ -414,7 +416,7 @@ async def test_errors_of_partitions() -> None:
 
 
 async def test_offsets_before_a_time() -> None:
-    """ListOffsets v0: first offsets of what was written by then, the latest first, and the end."""
+    """ListOffsets v0: the first offsets of extents written by then, the latest first, and the end."""
     async with served() as (log, client, _):
 
         async def offsets(
@@ -446,7 +448,7 @@ async def test_offsets_before_a_time() -> None:
 
 
 async def test_nothing_is_converted_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small batch may hold megabytes: where the answer is full it is left alone."""
+    """A small batch may hold megabytes, so it is not converted if the answer is full."""
     converted = []
 
     async def counting(function: Any, *args: Any, **options: Any) -> Any:
@@ -465,7 +467,7 @@ async def test_nothing_is_converted_that_does_not_fit(monkeypatch: pytest.Monkey
 
 
 async def test_no_partition_is_always_the_last() -> None:
-    """Before v3 a client cannot bound an answer and need not rotate its partitions: the agent does."""
+    """Before v3, a client cannot bound an answer and need not rotate its partitions, so the agent rotates them."""
     limits = FetchSettings(max_response_bytes=4096, read_ahead_bytes=0)
     async with served(partitions=4, fetch=limits) as (log, client, _):
         for partition in range(4):

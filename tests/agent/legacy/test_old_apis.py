@@ -1,4 +1,4 @@
-"""The oldest versions, against a real control plane; kafka-python writes and reads the bytes."""
+"""The oldest versions, with a real control plane. kafka-python encodes and decodes the bytes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,7 +45,7 @@ NOT_CONTROLLER = 41
 
 @asynccontextmanager
 async def connected(*topics: str) -> AsyncIterator[RawClient]:
-    """A client of a new cluster that has these topics, of two partitions."""
+    """A client of a new cluster that has these topics, with two partitions each."""
     async with cluster() as running:
         client = await RawClient.connect(running.server.port)
         if topics:
@@ -85,7 +85,7 @@ async def test_topics_come_and_go() -> None:
 
 
 async def test_offsets_are_kept() -> None:
-    """S26: OffsetCommit v0 and v1 and OffsetFetch v0 and v1 speak of the same offsets."""
+    """S26: OffsetCommit v0 and v1 and OffsetFetch v0 and v1 use the same offsets."""
     async with connected("t") as client:
         commit = OffsetCommitRequest_v0("g", [("t", [(0, 11, "mine"), (7, 1, "")])])
         assert (await ask(client, commit)).topics == [("t", [(0, 0), (7, UNKNOWN)])]
@@ -101,7 +101,7 @@ async def test_offsets_are_kept() -> None:
 
 
 async def test_epochs() -> None:
-    """OffsetForLeaderEpoch v0 and v1: one epoch, 0, which ends at the high watermark."""
+    """OffsetForLeaderEpoch v0 and v1: the only epoch, 0, ends at the high watermark."""
     async with connected("t") as client:
         answer = await ask(client, OffsetForLeaderEpochRequest_v0([("t", [(0, 0), (9, 0)])]))
         assert answer.topics == [("t", [(0, 0, 0), (UNKNOWN, 9, -1)])]
@@ -110,7 +110,7 @@ async def test_epochs() -> None:
 
 
 async def test_sizes_of_partitions() -> None:
-    """DescribeLogDirs v0: of all, or of those that are named."""
+    """DescribeLogDirs v0: sizes of all partitions, or of the named ones."""
     async with connected("t", "u") as client:
         for asked, topics in ((None, ["t", "u"]), ([("u", [0, 1])], ["u"])):
             answer = await ask(client, DescribeLogDirsRequest_v0(asked))
@@ -136,7 +136,7 @@ async def test_sizes_of_partitions() -> None:
     ],
 )
 async def test_without_a_control_plane(request_: Any, refused: Any) -> None:
-    """An error that these clients know, and try again."""
+    """The clients know the error and retry."""
     control = ScriptedControl()
     control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=2)))
     control.otherwise = ControlPlaneUnavailable("away")

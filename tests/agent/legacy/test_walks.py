@@ -1,4 +1,4 @@
-"""Any log, walked by an old client with any limits, gives what a new one reads (S14, S24)."""
+"""Old clients with any limits read the same records from any log as new ones (S14, S24)."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ LIMITS = FetchSettings(max_response_bytes=8192, read_ahead_bytes=0)
 
 
 async def write(log: Log, source: Random) -> None:
-    """Plain and transactional batches of every codec and size, beside each other."""
+    """Write plain and transactional batches of every codec and size, mixed."""
     open_ones: list[Writer] = []
     for number in range(source.randint(1, 40)):
         values = [b"%d" % number * source.randint(1, 300) for _ in range(source.randint(1, 5))]
@@ -39,7 +39,7 @@ async def write(log: Log, source: Random) -> None:
 
 
 async def everything(log: Log) -> list[tuple[int, bytes | None]]:
-    """What read_uncommitted reads."""
+    """Return everything that read_uncommitted reads."""
     found: list[tuple[int, bytes | None]] = []
     offset = 0
     while (answer := await log.fetch(offset, isolation=READ_UNCOMMITTED)).records:
@@ -49,7 +49,7 @@ async def everything(log: Log) -> list[tuple[int, bytes | None]]:
 
 
 async def walked(client: RawClient, version: int, size: int) -> list[tuple[int, bytes | None]]:
-    """As an old client does it: it moves by records alone, and asks for more where it got a part of one."""
+    """Read like an old client, which moves by records only and asks for more after a partial one."""
     found: list[tuple[int, bytes | None]] = []
     offset, wanted = 0, size
     while True:

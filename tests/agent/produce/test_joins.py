@@ -1,4 +1,4 @@
-"""S9: the partition of a refused batch joins the transaction first; which do was measured on Apache Kafka 4.1."""
+"""S9: the partition of a rejected batch joins the transaction first. The cases were measured on Apache Kafka 4.1."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def wrong_crc(batch: bytes) -> bytes:
 
 
 async def partitions_of(log: Log) -> list[int]:
-    """Those in the transaction of "tx"."""
+    """Return the partitions in the transaction of "tx"."""
     asked = Command(describe_transactions=DescribeTransactions(transactional_ids=["tx"]))
     (described,) = (await log.control.call(asked)).transactions_described.transactions
     return sorted(each.partition for each in described.partitions)

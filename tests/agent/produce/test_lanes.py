@@ -1,4 +1,4 @@
-"""S12: what waits behind a batch that is compressed anew, and what does not."""
+"""S12: which batches wait behind one that is recompressed."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from tests.loop_iterations import iterations
 
 
 class Held:
-    """Recompression that begins and then waits; `began` counts how often."""
+    """Recompression that begins and then waits; `began` counts its calls."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.began = threading.Semaphore(0)
@@ -34,7 +34,7 @@ class Held:
 
 @asynccontextmanager
 async def holding(patch: pytest.MonkeyPatch, **configs: str) -> AsyncIterator[tuple[Log, Held]]:
-    """A topic "z" of two partitions that wants zstd, and recompression that is held."""
+    """A topic "z" of two partitions that wants zstd, with recompression on hold."""
     held = Held(patch)
     async with open_log() as log:
         await log.create_topic("z", 2, compression_type="zstd", **configs)
@@ -49,7 +49,7 @@ def begun(sending: Awaitable[PartitionProduceResponse]) -> asyncio.Future[Partit
 
 
 async def test_nobody_else_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not other topics, partitions or producers, nor what shares a request with the batch."""
+    """Other topics, partitions and producers do not wait, nor do other batches of the same request."""
     async with holding(monkeypatch) as (log, held):
         slow, quick = await log.writer(), await log.writer()
         batches = {
@@ -127,7 +127,7 @@ async def test_a_partition_that_a_request_names_twice_keeps_its_order(
 async def test_who_gives_up_lets_those_behind_go_on_in_their_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A closed connection cancels its requests, the one that waits in the middle as well."""
+    """A closed connection cancels its requests, including the waiting one in the middle."""
     async with holding(monkeypatch) as (log, held):
         plain = [make_batch(b"%d" % number, codec=Codec.GZIP) for number in range(3)]
         sent = [begun(log.produce(batch)) for batch in plain]
@@ -142,7 +142,7 @@ async def test_who_gives_up_lets_those_behind_go_on_in_their_turn(
 
 
 async def test_append_times_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With LogAppendTime all of a partition wait, since they have their times already."""
+    """With LogAppendTime, all batches of a partition wait, since their times are already set."""
     append_time = {"message_timestamp_type": "LogAppendTime"}
     async with holding(monkeypatch, **append_time) as (log, held):
         slow, quick = await log.writer(), await log.writer()

@@ -1,4 +1,4 @@
-"""S11, S12: a batch whose check takes long is checked in a thread, and keeps its place."""
+"""S11, S12: a batch with a slow check is checked in a thread, and keeps its place."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ MANY = [b"a", b"b", b"c"]
 
 
 class Held:
-    """The check in a thread, which begins and then waits; the event loop's own checks do not."""
+    """A check in a thread that begins and then waits. The event loop's own checks do not wait."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.began = threading.Semaphore(0)
@@ -63,7 +63,7 @@ async def test_s12_only_what_must_stay_behind_a_large_batch_waits_for_its_check(
 async def test_s11_a_large_batch_is_refused_as_a_small_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the faulty records named, and alone: the others of its request are kept."""
+    """The faulty records are listed, and the other batches of the request are kept."""
     async with open_log() as log:
         await log.create_topic("t", 2, cleanup_policy="compact")
         batches = {("t", 0): make_batch(*MANY), ("t", 1): b"no batch"}

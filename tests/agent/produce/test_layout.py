@@ -1,4 +1,4 @@
-"""How batches lie in a segment: a transaction in one piece, so that what aborts is one gap (S12, S18)."""
+"""The layout of batches in a segment: a transaction is contiguous, so that an aborted one leaves one gap (S12, S18)."""
 
 import asyncio
 import random
@@ -60,7 +60,7 @@ def test_append_times_stay_in_order() -> None:
 
 
 async def send_together(log: Log, writers: list[Writer]) -> None:
-    """A transaction of each in one segment, a batch of each in turn."""
+    """Write one transaction of each producer into one segment, with their batches in turn."""
     gate = log.store.gate = threading.Event()
     held = asyncio.ensure_future(log.produce(make_batch(b"plain")))  # the others wait for its flush
     while not log.produce_service.flusher.metrics.flushes_now:
@@ -77,7 +77,7 @@ async def send_together(log: Log, writers: list[Writer]) -> None:
 
 
 async def test_s18_most_of_what_aborts_among_many_producers_is_not_read_on_s3() -> None:
-    """64 producers, transactions of 20 kB, 90 % aborted: gaps shorter than a request is worth are read."""
+    """64 producers, transactions of 20 kB, 90 % aborted: only gaps that are cheaper than a request are read."""
     source = random.Random(1)
     async with open_log(store=TestStore(READ_GAP)) as log:
         await log.create_topic("t")

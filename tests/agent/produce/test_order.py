@@ -22,7 +22,7 @@ IN_FLIGHT = 5
 
 
 def window_of(left: list[bytes]) -> list[bytes]:
-    """What a client has in flight at once."""
+    """Return the batches that a client has in flight at once."""
     return left[:IN_FLIGHT]
 
 
@@ -34,7 +34,7 @@ async def send_all(
     pauses: list[bool],
     codecs: Sequence[Codec] = (Codec.NONE,),
 ) -> None:
-    """A client: up to five batches in flight, all that failed sent again in their order."""
+    """Act as a client: up to five batches in flight, and all failed ones are sent again in their order."""
     left = [
         writer.batch(b"%s-%d" % (name.encode(), number), codec=codecs[number % len(codecs)])
         for number in range(count)
@@ -61,7 +61,7 @@ async def send_all(
 
 
 async def test_s12_a_late_batch_of_a_new_producer_does_not_get_in_before_the_failed_one() -> None:
-    """S10 takes any first sequence, so the agent holds the second back until the first has come."""
+    """S10 accepts any first sequence, so the agent holds the second batch back until the first has come."""
     async with open_log() as log:
         await log.create_topic("t")
         log.store.failing_sequences = {1}
@@ -76,7 +76,7 @@ async def test_s12_a_late_batch_of_a_new_producer_does_not_get_in_before_the_fai
 
 
 async def test_a_producer_that_went_on_through_another_agent_is_let_in() -> None:
-    """The control plane knows its sequences, so nothing is held back for ever."""
+    """The control plane knows its sequences, so nothing is held back forever."""
     async with open_log() as log:
         await log.create_topic("t")
         log.store.failing_sequences = {1}
@@ -108,7 +108,7 @@ async def test_who_was_fenced_meanwhile_hears_so_and_not_of_the_gap() -> None:
 
 
 async def test_s12_who_comes_with_the_session_does_not_overtake_those_who_wait_for_it() -> None:
-    """The server begins a request as soon as it has come, so before the ones that wait have their turn."""
+    """The server begins a request on arrival, before the waiting ones have their turn."""
     async with open_log() as log:
         await log.create_topic("t")
         writer = await log.writer()
@@ -128,7 +128,9 @@ async def test_s12_who_comes_with_the_session_does_not_overtake_those_who_wait_f
 
 
 async def live(log: Log, lives: Sequence[int], pauses: list[bool]) -> None:
-    """Clients of one transactional id, each killed with so many batches in flight, and one that gets through."""
+    """Run clients of one transactional id: each is killed with this many batches in flight, and the last one
+    succeeds.
+    """
     in_flight = []
     for count in lives:
         killed = await log.writer("x")
@@ -143,7 +145,7 @@ async def live(log: Log, lives: Sequence[int], pauses: list[bool]) -> None:
 
 
 def lose_some(log: Log, lost: set[int]) -> None:
-    """The commits with these numbers: even ones are taken and their reply lost, odd ones not taken."""
+    """Lose the commits with these numbers: even ones are accepted without a reply, odd ones are not accepted."""
     call, count = log.control.call, 0
 
     async def lossy(command: Command) -> Reply:

@@ -1,4 +1,4 @@
-"""Produce over a real control plane and a store that can fail: S2, S10, S11, S12."""
+"""Produce with a real control plane and a store that can fail: S2, S10, S11, S12."""
 
 import asyncio
 import threading
@@ -61,7 +61,7 @@ async def test_s2_an_answer_means_that_the_object_is_there_and_committed() -> No
 
 
 async def test_batches_of_many_partitions_and_requests_share_a_segment() -> None:
-    """Frames that came together share a flush; what comes meanwhile shares the next one."""
+    """Frames that arrive together share a flush; later ones share the next."""
     async with open_log() as log:
         await log.create_topic("t", partitions=3)
         sent = [log.produce(make_batch(b"%d" % n), partition=n % 3) for n in range(12)]
@@ -98,7 +98,7 @@ async def test_one_request_with_many_partitions_and_a_bad_batch() -> None:
 
 
 def bad_batches() -> dict[str, tuple[bytes, int]]:
-    """What a producer may send, and the error it gets."""
+    """Yield invalid batches, and the error that each gets."""
     control = BatchToWrite(
         records=(NewRecord(offset_delta=0, key=b"\0\0\0\1"),),
         is_control=True,
@@ -144,7 +144,7 @@ async def test_s11_null_records_and_zstd_below_v7_are_refused() -> None:
 
 
 async def test_s11_a_record_at_fault_is_named() -> None:
-    """KIP-467: the index of the record, and why."""
+    """KIP-467: the index of the record, and the reason."""
     async with open_log() as log:
         await log.create_topic("t")
         answer = await log.produce(_with_wrong_delta())
@@ -153,7 +153,7 @@ async def test_s11_a_record_at_fault_is_named() -> None:
 
 
 async def test_s11_every_record_at_fault_is_named_from_v8_on() -> None:
-    """KIP-467: whose client asks which records were refused learns of all of them."""
+    """KIP-467: a client that asks for the rejected records gets all of them."""
     async with open_log() as log:
         await log.create_topic("t", cleanup_policy="compact")
         keyless = make_batch(*[b"v"] * 10)
@@ -170,7 +170,7 @@ async def test_s11_every_record_at_fault_is_named_from_v8_on() -> None:
 
 
 async def test_s11_what_an_answer_names_is_bounded() -> None:
-    """A few kB decompress to a million records: the answer is no larger than the request."""
+    """A few kB decompress to a million records, but the answer is no larger than the request."""
     async with open_log() as log:
         await log.create_topic("t", cleanup_policy="compact")
         bomb = make_batch(*[b""] * 100_000, codec=Codec.ZSTD, step=0)
@@ -184,7 +184,7 @@ async def test_s11_what_an_answer_names_is_bounded() -> None:
 async def test_s11_what_all_batches_of_a_request_name_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A request has thousands of batches."""
+    """A request may have thousands of batches."""
     monkeypatch.setattr("lacuna.agent.produce.service.MAX_NAMED_RECORDS", 30)
     async with open_log() as log:
         await log.create_topic("t", partitions=2, cleanup_policy="compact")
@@ -197,7 +197,7 @@ async def test_s11_what_all_batches_of_a_request_name_is_bounded(
 
 
 def _with_wrong_delta() -> bytes:
-    """Two records, the second with offset delta 2 in place of 1."""
+    """Return two records, the second with offset delta 2 instead of 1."""
     records = (NewRecord(offset_delta=0, value=b"a"), NewRecord(offset_delta=2, value=b"b"))
     batch = bytearray(BatchToWrite(records=records).encode())
     batch[23:27] = (1).to_bytes(4, "big")
@@ -220,7 +220,7 @@ async def test_s11_log_append_time_is_stored_and_returned_to_duplicates_too() ->
 
 
 async def test_s11_timestamps_lie_in_the_topics_range() -> None:
-    """message.timestamp.before.max.ms and .after.max.ms (an hour by default), with CreateTime only."""
+    """message.timestamp.before.max.ms and .after.max.ms (an hour by default), only with CreateTime."""
     now_ms = SystemWallClock().now_ms()
     ahead, old = make_batch(b"a", timestamp=now_ms + 3_700_000), make_batch(b"o", timestamp=TIME)
     async with open_log() as log:
@@ -266,7 +266,7 @@ async def test_s10_a_duplicate_gets_its_first_answer_and_a_gap_its_error() -> No
 
 
 async def test_s12_after_a_failed_flush_the_later_batches_of_its_producers_fail_with_it() -> None:
-    """And others' do not. A retry of all succeeds: there was never a gap."""
+    """Batches of other producers do not fail. A retry of all succeeds, because there was never a gap."""
     async with open_log(produce=ProduceSettings(max_flushes=3, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer, other = await log.writer(), await log.writer()
@@ -292,7 +292,7 @@ async def test_s12_after_a_failed_flush_the_later_batches_of_its_producers_fail_
 
 
 async def test_s12_a_failed_flush_of_an_old_epoch_does_not_fail_the_next_epochs_batches() -> None:
-    """A client was killed with a batch on its way, and its successor has begun: sequences begin anew with an epoch."""
+    """A client was killed with a batch in flight, and its successor has begun; sequences restart with each epoch."""
     async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
         await log.create_topic("t")
         old = await log.writer("x")
@@ -314,7 +314,7 @@ async def test_s12_a_failed_flush_of_an_old_epoch_does_not_fail_the_next_epochs_
 
 @pytest.mark.parametrize("version", [0, 3, 4, 13])
 async def test_a_store_that_fails_is_told_by_an_error_that_the_version_knows(version: int) -> None:
-    """KIP-112: before v4 clients take KAFKA_STORAGE_ERROR for fatal."""
+    """KIP-112: clients before v4 treat KAFKA_STORAGE_ERROR as fatal."""
     async with open_log() as log:
         await log.create_topic("t")
         log.store.failing_sequences = {1}
@@ -352,7 +352,9 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
 async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Else the one behind it is committed before them, and its producer has a gap that it never made."""
+    """Otherwise, the next one would be committed before them, and its producer would have a gap that it never
+    caused.
+    """
     async with open_log(produce=ProduceSettings(max_flushes=3, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer, other = await log.writer(), await log.writer()
@@ -385,7 +387,9 @@ async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
 
 
 class LossyControl:
-    """Loses the reply to some commits, or the commits themselves, before or after they are taken."""
+    """A control plane that loses the reply to some commits, or the commits themselves, before or after
+    accepting them.
+    """
 
     def __init__(self, log: Log) -> None:
         self._call = log.control.call
@@ -453,7 +457,7 @@ async def test_a_lost_commit_reply_is_asked_for_again_with_the_same_segment() ->
 
 
 async def test_a_control_plane_that_stays_away_fails_the_flush_for_a_retry() -> None:
-    """REQUEST_TIMED_OUT: it may have been persisted, and a retry finds out."""
+    """REQUEST_TIMED_OUT: the batch may have been stored, and a retry finds out."""
     settings = ProduceSettings(commit_timeout_ms=100)
     async with open_log(produce=settings) as log:
         await log.create_topic("t")
@@ -468,7 +472,7 @@ async def test_a_control_plane_that_stays_away_fails_the_flush_for_a_retry() -> 
 
 
 async def test_an_expired_lease_does_not_deny_what_was_sent_in_an_earlier_session() -> None:
-    """The client sent the commit in two sessions: the first time, its lease had not ended yet."""
+    """The client sent the commit in two sessions; at the first time, its lease had not ended yet."""
     async with open_log() as log:
         await log.create_topic("t")
         call = log.control.call
@@ -488,7 +492,7 @@ async def test_an_expired_lease_does_not_deny_what_was_sent_in_an_earlier_sessio
 
 
 async def test_an_expired_lease_fails_the_flush_and_is_given_up() -> None:
-    """Clients retry; no segment id of the old lease is used again."""
+    """Clients retry, and no segment id of the old lease is used again."""
     async with open_log() as log:
         await log.create_topic("t")
         writer = await log.writer()
@@ -537,7 +541,9 @@ async def test_unknown_topics_and_partitions() -> None:
 
 
 async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
-    """Who named it hears so: before Produce v13 no client knows UNKNOWN_TOPIC_ID, and many take it for fatal."""
+    """A client that used the name gets an error by name. Before Produce v13, clients do not know UNKNOWN_TOPIC_ID,
+    which many treat as fatal.
+    """
     async with open_log() as log:
         topic_id = await log.create_topic("t")
         log.store.gate = threading.Event()
@@ -557,7 +563,7 @@ async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
 
 
 async def test_s11_transactional_records_need_the_transactional_id_of_their_producer() -> None:
-    """None at all is 53, an empty one INVALID_REQUEST, another's INVALID_PRODUCER_ID_MAPPING."""
+    """A missing id returns 53, an empty one INVALID_REQUEST, and another producer's INVALID_PRODUCER_ID_MAPPING."""
     async with open_log() as log:
         await log.create_topic("t")
         writer, other = await log.writer("x"), await log.writer("y")

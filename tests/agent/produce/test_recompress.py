@@ -1,4 +1,4 @@
-"""compression.type: what is stored has the topic's codec, and is the same records (S11)."""
+"""compression.type: stored batches have the topic's codec and the same records (S11)."""
 
 import asyncio
 import threading
@@ -29,7 +29,7 @@ TYPES = {
 
 
 def stored(sent: bytes, **configs: str) -> RecordBatch:
-    """The batch as it goes to the store, of a topic with these configs (with _ for the dots)."""
+    """Return the batch as it is stored in a topic with these configs (with _ for the dots)."""
     named = {name.replace("_", "."): value for name, value in configs.items()}
     pending = check_batch(memoryview(sent), (b"t", 0), TopicRules.of(named), 12, TIME)
     change = pending.recompression
@@ -69,7 +69,7 @@ def test_what_could_not_be_read_again_is_too_large(codec: Codec) -> None:
 
 @pytest.mark.parametrize("name", TYPES)
 async def test_consumers_read_what_was_sent(name: str) -> None:
-    """S10: and a batch that is sent again is known, whatever became of it."""
+    """S10: a batch that is sent again is recognized, however it was stored."""
     async with open_log() as log:
         await log.create_topic("t", compression_type=name)
         writer = await log.writer()
@@ -81,7 +81,7 @@ async def test_consumers_read_what_was_sent(name: str) -> None:
 
 
 async def test_transactions_and_append_times_go_together_with_it() -> None:
-    """Transactional batches stay so; LogAppendTime is set in the new batch."""
+    """Transactional batches stay transactional, and LogAppendTime is set in the new batch."""
     async with open_log() as log:
         await log.create_topic("t", compression_type="zstd", message_timestamp_type="LogAppendTime")
         writer = await log.writer("tx")
@@ -122,7 +122,9 @@ def test_a_level_has_an_effect() -> None:
 
 
 async def test_the_size_counts_before_and_after() -> None:
-    """max.message.bytes, as in Kafka: a batch may grow too large, and is not saved by shrinking."""
+    """max.message.bytes, as in Kafka: a batch may grow too large, and shrinking does not make a large one
+    acceptable.
+    """
     small = make_batch(*VALUES, codec=Codec.ZSTD)
     large = make_batch(*VALUES)
     limit = str((len(small) + len(large)) // 2)
@@ -135,7 +137,7 @@ async def test_the_size_counts_before_and_after() -> None:
 
 
 async def test_what_does_not_fit_the_queue_comes_again() -> None:
-    """S12: a request of a few bytes may stand for megabytes; a refused batch leaves a gap, no disorder."""
+    """S12: a request of a few bytes may stand for megabytes. A rejected batch leaves a gap, but no disorder."""
     settings = ProduceSettings(max_flushes=1, flush_bytes=1, max_queued_bytes=1)
     async with open_log(produce=settings) as log:
         await log.create_topic("t", compression_type="uncompressed")
@@ -156,7 +158,7 @@ async def test_what_does_not_fit_the_queue_comes_again() -> None:
 async def test_nothing_overtakes_a_batch_that_is_compressed_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """S12, and the loop goes on meanwhile: a batch of the right codec waits behind, in its place."""
+    """S12: the event loop keeps running, and a batch of the right codec waits behind in its place."""
     began, may_end = threading.Event(), threading.Event()
 
     def slow(*given: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Which quota holds for a client, and how long it waits."""
+"""The quota that applies to a client, and how long the client waits."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_a_quota_without_the_key_is_passed_over_and_a_change_is_seen() -> None:
 def test_over_any_time_no_more_is_used_than_the_quota_and_one_request(
     steps: list[tuple[float, float]],
 ) -> None:
-    """A client that waits as long as it is told uses the rate, a second's worth at the start, and its last request."""
+    """A client that waits as long as told uses the rate, plus a second's worth at the start and its last request."""
     bucket = Bucket(100.0, 0.0, share=1.0)
     now = used = 0.0
     for pause, amount in steps:
@@ -101,7 +101,7 @@ def test_an_address_has_one_form(address: str) -> None:
 
 
 def test_what_clients_call_themselves_takes_little_memory() -> None:
-    """Their ids have up to 32 kB."""
+    """Client ids have up to 32 kB."""
     security = Security()
     security.quotas = {(("client-id", None),): {PRODUCED: 1.0}}
     limits = Limits(security)

@@ -1,4 +1,4 @@
-"""Two agents and three clients: together they use the quota, and no more."""
+"""Two agents and three clients use exactly the quota together."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ RATE = 1_000_000.0
 
 @pytest.mark.parametrize("clients", [(0, 0, 1), (0, 1, 1), (0, 0, 0), (1, 1, 1)])
 def test_over_half_a_minute_the_sum_is_the_quota(clients: tuple[int, ...]) -> None:
-    """Each client asks the agent of its number with requests of 60 kB, as soon as it may; time is virtual."""
+    """Each client sends requests of 60 kB to the agent with its number, as soon as it may; time is virtual."""
     security = Security()
     security.quotas = {ENTITY: {PRODUCED: RATE}}
     agents = [Quotas(security), Quotas(security)]
@@ -54,7 +54,9 @@ def test_over_half_a_minute_the_sum_is_the_quota(clients: tuple[int, ...]) -> No
 
 @pytest.mark.slow
 def test_real_producers_get_no_more_than_the_quota() -> None:
-    """librdkafka sends as much as it can through two agents, until it is throttled; a busy machine may send less."""
+    """librdkafka sends as much as it can through two agents, until it is throttled. On a busy machine, it may send
+    less.
+    """
     with Cluster(agents=2) as cluster:
         keep_leases(cluster)
         cluster.create_topic("t", 6)

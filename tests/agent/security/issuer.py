@@ -18,7 +18,8 @@ AUDIENCE: Final = "kafka"
 class Issuer:
     """Signs tokens with ES256. As a context manager, it serves its JWK set at `url`.
 
-    `answer`, if it is set, is served in its place as (status, content). `served` counts requests."""
+    `answer`, if set, is served instead, as (status, content). `served` counts requests.
+    """
 
     def __init__(self) -> None:
         self.keys: dict[str, ec.EllipticCurvePrivateKey] = {}
@@ -39,12 +40,12 @@ class Issuer:
         self._server.server_close()
 
     def rotate(self, kid: str) -> None:
-        """Signs with a new key from now on; only that one is in the set."""
+        """Sign with a new key from now on; the set contains only that key."""
         self.kid = kid
         self.keys = {kid: ec.generate_private_key(ec.SECP256R1())}
 
     def jwks(self) -> bytes:
-        """The JWK set."""
+        """Return the JWK set."""
         keys = [
             {**ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig"}
             for kid, key in self.keys.items()
@@ -59,7 +60,7 @@ class Issuer:
         lifetime: float = 60,
         **claims: Any,
     ) -> str:
-        """A token for alice that is issued at `now` (seconds since 1970); claims that are None are left out."""
+        """Return a token for alice that is issued at `now` (seconds since 1970), without the claims that are None."""
         said = {
             "iss": NAME,
             "aud": AUDIENCE,
@@ -87,4 +88,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Not to the terminal."""
+        """Print nothing to the terminal."""

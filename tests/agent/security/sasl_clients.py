@@ -44,7 +44,7 @@ class ScramClient:
         return f"n,,{self.bare}".encode()
 
     def final(self, server_first: bytes, *, binding: str = "biws", nonce: str = "") -> bytes:
-        """The final message; `nonce` takes the place of the server's."""
+        """Return the final message; `nonce` replaces the server's."""
         said = dict(part.split("=", 1) for part in server_first.decode().split(","))
         assert said["r"].startswith(self.nonce)
         assert said["r"] != self.nonce

@@ -1,4 +1,4 @@
-"""Security that is set by half is refused at the start."""
+"""Incomplete security settings fail at the start."""
 
 from pathlib import Path
 from typing import Any

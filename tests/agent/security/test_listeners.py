@@ -1,4 +1,4 @@
-"""Listeners as Kafka writes them, principals, and the names that certificates get (KIP-371)."""
+"""Listeners in Kafka's syntax, principals, and the names derived from certificates (KIP-371)."""
 
 import pytest
 

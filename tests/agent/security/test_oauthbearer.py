@@ -1,4 +1,4 @@
-"""OAUTHBEARER: its messages, which tokens are taken, and where their keys come from."""
+"""OAUTHBEARER: its messages, the accepted tokens, and the source of their keys."""
 
 import asyncio
 import base64
@@ -50,7 +50,7 @@ def settings(**given: Any) -> SecuritySettings:
 
 
 class Stopwatch:
-    """Seconds that pass when a test says so."""
+    """Seconds that a test lets pass."""
 
     now = 100.0
 
@@ -236,7 +236,7 @@ async def test_tokens_with_wrong_signatures_are_refused(issuer: Issuer) -> None:
 
 
 async def test_none_and_hmac_are_refused_even_with_a_right_signature(issuer: Issuer) -> None:
-    """Confusion: the public key, which everybody has, as the secret of an HMAC."""
+    """Algorithm confusion: the public key, which everyone has, as the secret of an HMAC."""
     public = issuer.keys[issuer.kid].public_key()
     secrets = [
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
@@ -422,7 +422,7 @@ async def test_keys_that_cannot_be_read_when_they_are_due_stay_in_use(issuer: Is
 async def test_a_file_of_keys_that_changes_is_read_before_the_next_use(
     issuer: Issuer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A key that was taken out is not taken a single time, however long nobody has asked."""
+    """A removed key is never accepted again, however long it was unused."""
     file = tmp_path / "jwks.json"
     file.write_bytes(issuer.jwks())
     stopwatch = Stopwatch()
@@ -480,14 +480,14 @@ async def test_keys_stay_in_use_while_the_set_cannot_be_read(
 
 
 async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers nothing until the client has left."""
+    """Answer nothing until the client has left."""
     with contextlib.suppress(ConnectionError):
         while await reader.read(1024):
             await writer.drain()
 
 
 async def trickling(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers for ever."""
+    """Send an answer that never ends."""
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
     with contextlib.suppress(ConnectionError):
         while True:

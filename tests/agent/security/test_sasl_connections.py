@@ -1,4 +1,4 @@
-"""SASL over connections: what is refused before authentication, tokens without headers, and authenticating again."""
+"""SASL over connections: rejected requests before authentication, tokens without headers, and reauthentication."""
 
 import asyncio
 import logging
@@ -96,7 +96,7 @@ def framed(token: bytes) -> bytes:
 
 
 async def log_in_without_headers(client: RawClient, scram: ScramClient) -> bytes:
-    """Authenticates as clients before Kafka 1.0 do (KIP-43); returns the server's last token."""
+    """Authenticate as clients before Kafka 1.0 do (KIP-43), and return the server's last token."""
     assert await handshake(client, scram.mechanism, version=0) == ErrorCode.NONE
     client.send(framed(scram.first))
     client.send(framed(scram.final(await client.frame())))
@@ -187,7 +187,9 @@ async def test_a_message_that_is_too_long_or_lies_fails_and_is_not_in_the_log(
 async def test_a_failure_is_told_as_long_after_the_token_however_long_it_took_to_find(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would tell whether the user exists. The event loop's clock is moved on, so nobody waits."""
+    """Otherwise, the delay would reveal whether the user exists. The test advances the event loop's clock, so nothing
+    waits.
+    """
     loop, late = asyncio.get_running_loop(), 0.0
     time = loop.time
     monkeypatch.setattr(loop, "time", lambda: time() + late)
@@ -304,7 +306,7 @@ async def test_a_token_ends_its_session(door: Door, issuer: Issuer) -> None:
 async def test_who_does_not_authenticate_again_is_closed_at_its_next_request(
     door: Door, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Clients that do not know of sessions too: those of SaslHandshake v0 are not even told of them."""
+    """This includes clients without session support, such as those of SaslHandshake v0, which receive no lifetime."""
     client = await door.connect()
     scram = ScramClient("alice", "secret")
     await (log_in(client, scram) if version else log_in_without_headers(client, scram))

@@ -1,4 +1,4 @@
-"""SCRAM against the examples of its RFCs, and against clients that lie."""
+"""SCRAM, checked with the examples of its RFCs and with dishonest clients."""
 
 import base64
 import re
@@ -101,7 +101,7 @@ async def test_names_are_escaped() -> None:
     ],
 )
 async def test_a_first_message_that_is_none_fails(first: bytes) -> None:
-    """m= is for extensions that the other side must understand: RFC 5802 has it refused."""
+    """m= is for mandatory extensions, which RFC 5802 requires the server to reject."""
     with pytest.raises(AuthenticationFailed):
         await exchange().respond(first)
 
@@ -138,7 +138,7 @@ async def test_an_exchange_that_has_ended_keeps_nothing_and_takes_nothing() -> N
 
 
 async def test_all_agents_of_a_cluster_ask_in_the_same_way() -> None:
-    """Who exists, who is in the file and who is made up cannot be told by comparing agents."""
+    """Comparing agents does not reveal which users exist, are in the file, or are made up."""
     secrets = {"one": b"", "other": b""}
     agents = [
         Users(Security(), {"admin": b"secret"}, lambda name=name: secrets[name])  # type: ignore[misc]
@@ -220,7 +220,7 @@ async def test_a_final_message_that_was_changed_fails(spoil: Callable[[bytes], b
 
 @pytest.mark.parametrize("changed", [{"binding": "eSws"}, {"nonce": "nonceother"}])
 async def test_a_proof_of_another_binding_or_nonce_fails(changed: dict[str, str]) -> None:
-    """Even with the password: a proof is for this exchange alone."""
+    """Even with the password, since a proof is only valid for its own exchange."""
     client = ScramClient("alice", "secret")
     server = exchange()
     first = (await server.respond(client.first)).token
@@ -240,7 +240,7 @@ async def test_what_was_recorded_is_worth_nothing() -> None:
 
 
 async def test_unknown_users_fail_as_wrong_passwords_do() -> None:
-    """The steps, the answers and the shape of the bytes are the same, whenever a client asks."""
+    """The steps, the answers and the form of the bytes are always the same."""
     known = users(alice="secret")
     for name in ("alice", "nobody"):
         client = ScramClient(name, "wrong")

@@ -1,4 +1,4 @@
-"""Sessions on a clock that stands still: every way from one state to another."""
+"""Sessions with a stopped clock: every transition between states."""
 
 from contextlib import nullcontext
 from weakref import WeakSet
@@ -17,7 +17,7 @@ SASL = Listener("SASL_SSL", Protocol.SASL_SSL)
 
 
 class Scripted:
-    """An exchange of two tokens; `outcome` is that of the second, if it is right."""
+    """An exchange of two tokens; `outcome` is the result of the second, if it is right."""
 
     outcome: Authenticated = Authenticated(ALICE)
 
@@ -118,7 +118,7 @@ async def test_a_wrong_token_ends_the_connection_and_nothing_is_known() -> None:
 
 @pytest.mark.parametrize(("last", "is_right"), [(b"two", True), (b"wrong", False)])
 async def test_an_exchange_that_has_ended_is_dropped(last: bytes, is_right: bool) -> None:
-    """What the client sent in it may be large, and its connection may stay for long."""
+    """Its client's messages may be large, and the connection may stay open for long."""
     connection = Connection(5000)
     for _ in range(2):
         connection.session.choose("A", sends_tokens=False)
@@ -147,7 +147,7 @@ async def test_who_fails_to_authenticate_again_is_known_no_more() -> None:
 
 
 async def test_an_exchange_cannot_be_begun_twice() -> None:
-    """In Kafka neither: who could would try mechanism after mechanism over one connection."""
+    """As in Kafka. Otherwise, a client could try one mechanism after another over one connection."""
     connection = Connection()
     connection.session.choose("A", sends_tokens=False)
     with pytest.raises(NotNow):
@@ -213,7 +213,7 @@ async def test_credentials_that_have_expired_already_fail() -> None:
 
 @pytest.mark.parametrize("passed_ms", [4000, 5000, 1 << 40])
 async def test_who_authenticates_again_goes_on_even_if_late(passed_ms: int) -> None:
-    """Kafka takes it after the end of the session too: a client that had nothing to send comes late."""
+    """Kafka accepts this after the end of the session too, since a client with nothing to send comes late."""
     connection = Connection(5000)
     for _ in range(3):
         assert await connection.log_in() == 5000

@@ -1,4 +1,4 @@
-"""TLS over real sockets: versions, client certificates, files that change, and clients that do not shake hands."""
+"""TLS over real sockets: versions, client certificates, changed files, and clients that never finish the handshake."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ SUBJECT = "CN=client,O=tests"
 
 
 class Files:
-    """An authority, and files of what it has signed."""
+    """An authority, and the files that it has signed."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder)
@@ -56,7 +56,7 @@ class Files:
         return SecuritySettings(**named | given)
 
     def context(self, own: Certificate | None = None, ca: str = "") -> ssl.SSLContext:
-        """A client's."""
+        """Return a client's context."""
         made = ssl.create_default_context(cafile=ca or self.authority.path)
         if own is not None:
             made.load_cert_chain(own.certificate, own.key)
@@ -88,7 +88,7 @@ async def connect(
 
 
 async def is_served(client: RawClient) -> bool:
-    """Whether requests are answered; with TLS 1.3 a client learns only now that its certificate is refused."""
+    """Return whether requests are answered. With TLS 1.3, a client learns only now that its certificate is rejected."""
     try:
         answer = await client.ask(18, 0)
     except (OSError, asyncio.IncompleteReadError):
@@ -253,7 +253,7 @@ def test_files_that_have_something_else_are_an_error_at_the_start(
 
 
 def common_name(client: RawClient) -> str:
-    """Of the certificate that the agent presented."""
+    """Return the common name of the certificate that the agent presented."""
     subject = client.writer.get_extra_info("peercert")["subject"]
     return str(dict(field for (field,) in subject)["commonName"])
 
@@ -281,7 +281,7 @@ async def test_an_agent_has_a_certificate_for_each_of_its_names(files: Files) ->
 async def test_a_certificate_whose_subject_cannot_be_read_is_refused(
     files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """OpenSSL takes text that is not UTF-8."""
+    """OpenSSL accepts text that is not UTF-8."""
     latin = x509.NameAttribute(NameOID.COMMON_NAME, "\xe4", _ASN1Type.BMPString)
     own = files.authority.issue("latin", subject=x509.Name([latin]))
     async with listening(files.settings(client_auth="required")) as server:
@@ -381,7 +381,7 @@ async def test_files_that_change_are_used_for_new_connections(
 
 
 def hello(context: ssl.SSLContext) -> bytes:
-    """A ClientHello."""
+    """Return a ClientHello."""
     outgoing = ssl.MemoryBIO()
     connection = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
@@ -442,7 +442,7 @@ async def test_who_leaves_in_the_middle_is_forgotten(files: Files) -> None:
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """As many open files as both ends of a thousand connections are."""
+    """Allow enough open files for both ends of a thousand connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < MANY_FILES:
         pytest.skip(f"needs {MANY_FILES} open files (ulimit -n)")
@@ -453,7 +453,7 @@ def many_files() -> Iterator[None]:
 
 @pytest.mark.usefixtures("many_files")
 async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Files) -> None:
-    """A thousand that send nothing: others shake hands meanwhile, and beyond the bound all are refused."""
+    """A thousand clients send nothing: others still finish their handshakes, and beyond the bound all are rejected."""
     count = 1000
     async with listening(files.settings(), max_connections=count + 1) as server:
         slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]

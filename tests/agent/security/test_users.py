@@ -1,4 +1,4 @@
-"""PLAIN, the file of users, and secrets that are named and not written down."""
+"""PLAIN, the file of users, and secrets given by reference."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ async def test_plain_compares_with_what_scram_keeps(mechanism: int) -> None:
 
 
 async def test_plain_takes_what_fits_all_that_is_kept() -> None:
-    """Who changes the password for one mechanism alone does not want the old one to be taken."""
+    """A user who changes the password for only one mechanism does not want the old one to be accepted."""
     security = Security()
     for mechanism in (SHA_256, SHA_512):
         security.credentials["bob", mechanism] = credential("bob", b"old", mechanism)
