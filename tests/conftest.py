@@ -43,7 +43,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Caps the examples of property tests if MOST_EXAMPLES says so, and orders the files."""
+    """Cap the examples of property tests if MOST_EXAMPLES is set, and order the files."""
     if most := os.environ.get("MOST_EXAMPLES"):
         _cap_examples(items, int(most))
     _put_long_files_first(items)
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _cap_examples(items: list[pytest.Item], most: int) -> None:
-    """Other Python versions need to show that the code runs there, and not to search again."""
+    """Cap the examples, because other Python versions only need to show that the code runs there."""
     for item in items:
         test: Any = getattr(item, "obj", None)
         if not is_hypothesis_test(test):
@@ -68,7 +68,7 @@ def _cap_examples(items: list[pytest.Item], most: int) -> None:
 
 
 def _put_long_files_first(items: list[pytest.Item]) -> None:
-    """Puts files with long time limits first: a long file that starts last would keep only one worker busy."""
+    """Put files with long time limits first, since a long file that starts last keeps only one worker busy."""
     longest: dict[Path, float] = {}
     for item in items:
         longest[item.path] = max(_seconds(item), longest.get(item.path, 0.0))
@@ -81,10 +81,10 @@ def _seconds(item: pytest.Item) -> float:
 
 
 def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
-    """Gives the pipeline's files to the first worker, and deals the other long ones out to the others' beginnings.
+    """Give the pipeline's files to the first worker, and distribute the other long ones over the others' beginnings.
 
-    Each worker begins with an equal share, and then takes from the ends of the others'. So only one of them starts
-    Spark, which takes as long as many of its tests, and no long file begins last.
+    Each worker begins with an equal share, and then takes tests from the ends of the others. So only one of them starts
+    Spark, which takes as long as many of its tests, and no long file starts last.
     """
     paths = {item.path for item in items if "quick_python" in getattr(item, "fixturenames", ())}
     lanes: list[list[pytest.Item]] = [[item for item in items if item.path in paths]]
@@ -106,7 +106,9 @@ def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keeps modules and tests, which stay to the end, out of garbage collection: each full one took half a second."""
+    """Exclude modules and tests, which live to the end, from garbage collection. Each full collection took half a
+    second.
+    """
     gc.disable()
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""A process that may open no more files."""
+"""Simulates a process that has run out of file descriptors."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_more_files() -> Iterator[None]:
-    """During the block every attempt to open a file or a socket fails with EMFILE."""
+    """Fail every attempt to open a file or a socket with EMFILE during the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = [os.open(os.devnull, os.O_RDONLY)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/dev/fd"))) + 2, hard))

@@ -1,4 +1,6 @@
-"""`lacuna` commands as real processes, forked from one that has done the imports (tests/lacuna/forks.py)."""
+"""Starts `lacuna` commands as real processes, forked from a process that has done the imports
+(tests/lacuna/forks.py).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ Started: TypeAlias = "subprocess.Popen[Any] | Forked"
 
 @cache
 def _forks() -> socket.socket:
-    """The socket of the process that forks, which runs as long as this one."""
+    """Return the socket of the forking process, which lives as long as this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen([sys.executable, str(FORKS)], stdin=theirs.fileno())
@@ -132,14 +134,14 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _ended(self, seconds: float | None) -> int | None:
-        """The exit code, as soon as there is one within so many seconds."""
+        """Return the exit code once there is one, within this many seconds."""
         if self.returncode is None and select.select([self._status], [], [], seconds)[0]:
             self.returncode = os.waitstatus_to_exitcode(self._reported())
             os.close(self._status)
         return self.returncode
 
     def _reported(self) -> int:
-        """What the process that forks writes next: the process id, then how the process ended."""
+        """Return what the forking process writes next: the process id, then the exit status."""
         found = os.read(self._status, 8)
         assert found, "the process that forks has ended"
         return int.from_bytes(found, "big")
@@ -175,6 +177,6 @@ class _Reading(threading.Thread):
 
 
 class ForkedCluster(ProcessCluster):
-    """`lacuna up` as a process of its own."""
+    """`lacuna up` in its own process."""
 
     _popen: ClassVar[Callable[..., Any]] = staticmethod(start_process)

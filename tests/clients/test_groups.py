@@ -1,4 +1,4 @@
-"""Classic consumer groups of three clients, and consume-process-produce (S26)."""
+"""Tests classic consumer groups with three clients, and consume-process-produce loops (S26)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer
 def _poll_until(
     members: list[Consumer], done: Callable[[], bool], seconds: float = 60
 ) -> list[Any]:
-    """Polls the members in turn until `done`; the messages that they got."""
+    """Poll the members in turn until `done`. Return the messages that they received."""
     got: list[Any] = []
     deadline = time.monotonic() + seconds
     while not done():
@@ -58,7 +58,7 @@ def _partitions(member: Consumer) -> set[int]:
 def test_partitions_move_between_members(
     bootstrap: str, topic: Topic, unique: Unique, strategy: str
 ) -> None:
-    """S26: join, rebalance, leave, with eager and cooperative assignors."""
+    """S26: members join, rebalance and leave with eager and cooperative assignors."""
     name, group = topic(partitions=4), unique("g")
     config = {"partition_assignment_strategy": strategy}
     one = _member(bootstrap, group, name, **config)
@@ -75,7 +75,7 @@ def test_partitions_move_between_members(
 def test_committed_offsets_are_where_a_group_goes_on(
     bootstrap: str, topic: Topic, unique: Unique
 ) -> None:
-    """S26: commit, leave, come back: the next record, no other."""
+    """S26: after commit, leave and rejoin, a group reads exactly the next record."""
     name, group = topic(), unique("g")
     send(producer(bootstrap), name, [b"%d" % i for i in range(10)])
     first = _member(bootstrap, group, name)
@@ -117,7 +117,7 @@ def test_static_member_keeps_its_partitions(bootstrap: str, topic: Topic, unique
 
 
 def test_offsets_in_a_transaction(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S26, KIP-447: sent offsets count when the transaction commits, and only then."""
+    """S26, KIP-447: offsets sent in a transaction count only once it commits."""
     source, sink, group = topic(), topic(), unique("g")
     send(producer(bootstrap), source, [b"0", b"1", b"2"])
     who = _member(bootstrap, group, source)
@@ -146,7 +146,7 @@ def _positions(member: Consumer) -> list[int]:
 def _transform(
     bootstrap: str, group: str, tid: str, source: str, sink: str, stop_after: int
 ) -> int:
-    """Consume-process-produce up to the end; gives up (without a word) in the middle of a transaction."""
+    """Run consume-process-produce to the end, or stop silently in the middle of a transaction."""
     reader, writer = _member(bootstrap, group, source), producer(bootstrap, tid)
     _, end = watermarks(bootstrap, source)
     done = 0
@@ -172,7 +172,7 @@ def _transform(
 
 
 def test_exactly_once_over_crashes(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S8, S26: a worker that dies in mid-transaction leaves no double and no loss."""
+    """S3, S8, S26: a worker that dies in mid-transaction causes no duplicate and no loss."""
     source, sink, group, tid = topic(), topic(), unique("g"), unique("t")
     values = [b"%03d" % i for i in range(60)]
     send(producer(bootstrap), source, values)
@@ -192,7 +192,7 @@ def python_producer(bootstrap: str, unique: Unique) -> Iterator[KafkaProducer]:
 def test_kafka_python_group_and_transaction(
     bootstrap: str, topic: Topic, unique: Unique, python_producer: KafkaProducer
 ) -> None:
-    """S26: kafka-python commits offsets in a transaction; its group reads the outcome."""
+    """S26: kafka-python commits offsets in a transaction, and its group reads them."""
     source, group = topic(), unique("g")
     part = PyTopicPartition(source, 0)
     python_producer.begin_transaction()
@@ -217,7 +217,7 @@ def test_kafka_python_group_and_transaction(
 
 
 async def test_aiokafka_group_and_transaction(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S26: aiokafka's send_offsets_to_transaction under an aborted and a committed transaction."""
+    """S26: aiokafka's send_offsets_to_transaction works in aborted and committed transactions."""
     source, sink, group = topic(), topic(), unique("g")
     send(producer(bootstrap), source, [b"a", b"b"])
     reader = AIOKafkaConsumer(

@@ -1,4 +1,4 @@
-"""Holes where aborted records were, as each client lives through them (S14-S18; seed 004_)."""
+"""Tests how each client reads across the holes that aborted records leave (S14-S18; seed 004_)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def test_seed_004_continues_at_offset_11(
 ) -> None:
     """S16, S17 (004_): after a wholly aborted range the next fetch asks for offset 11.
 
-    In Kafka 10 records and their control record; here 11 records, since none is reserved.
+    Kafka has 10 records and a control record there. Lacuna has 11 records, because it reserves no offset for control
+    records.
     """
     name = topic()
     _aborted(bootstrap, name, unique("t"), 10 if is_kafka else 11)
@@ -42,7 +43,7 @@ def test_seed_004_continues_at_offset_11(
 def test_asked_in_the_middle_of_a_hole(
     bootstrap: str, topic: Topic, unique: Unique, start: int
 ) -> None:
-    """S15, S16: any offset of the hole leads to the record behind it."""
+    """S15, S16: a fetch at any offset of the hole returns the record behind it."""
     name = topic()
     _aborted(bootstrap, name, unique("t"), 10)
     (after,) = send(producer(bootstrap), name, [b"next"])
@@ -51,7 +52,7 @@ def test_asked_in_the_middle_of_a_hole(
 
 
 def test_aborted_start_middle_and_tail(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S14, S16: holes at the start, between and at the end; position and lag pass them all."""
+    """S14, S16: position and lag pass holes at the start, in the middle and at the end."""
     name, plain = topic(), producer(bootstrap)
     _aborted(bootstrap, name, unique("t"), 7)
     kept = send(plain, name, [b"a", b"b"])
@@ -69,7 +70,7 @@ def test_aborted_start_middle_and_tail(bootstrap: str, topic: Topic, unique: Uni
 def test_hole_inside_one_answer_between_batches(
     bootstrap: str, topic: Topic, unique: Unique
 ) -> None:
-    """S16: aborted and committed batches alternate; nothing is lost, nothing doubled."""
+    """S16: aborted and committed batches alternate without loss or duplicates."""
     name = topic()
     who = producer(bootstrap, unique("t"))
     kept: list[int] = []
@@ -86,7 +87,7 @@ def test_hole_inside_one_answer_between_batches(
 def test_100_000_aborted_records(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool, where: str
 ) -> None:
-    """S17, S18: librdkafka over 100,000 aborted records ends at once, without error or payload."""
+    """S17, S18: librdkafka passes 100,000 aborted records at once, without error or payload."""
     name, plain = topic(), producer(bootstrap)
     kept = send(plain, name, [b"before"]) if where == "tail" else []
     _aborted(bootstrap, name, unique("t"), 100_000)
@@ -107,7 +108,7 @@ def test_100_000_aborted_records(
 def test_fetch_size_does_not_grow_over_holes(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S17: librdkafka doubles its fetch size at batches that it cannot read, up to an error."""
+    """S17: librdkafka would double its fetch size at each batch that it cannot read, and finally fail."""
     name = topic()
     for _ in range(20):
         _aborted(bootstrap, name, unique("t"), 3)
@@ -120,7 +121,7 @@ def test_fetch_size_does_not_grow_over_holes(
 
 
 def test_committed_lag_reaches_zero(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S16: what a group commits over an aborted tail is the end of the log: its lag is 0."""
+    """S16: a group that commits past an aborted tail commits the end of the log, so its lag is 0."""
     name = topic()
     send(producer(bootstrap), name, [b"a"])
     _aborted(bootstrap, name, unique("t"), 50)

@@ -1,4 +1,4 @@
-"""Idempotent producers of three clients: everything once and in order (S10, S12)."""
+"""Tests that idempotent producers of three clients write everything once and in order (S10, S12)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_librdkafka_in_order_and_once(bootstrap: str, topic: Topic) -> None:
 
 
 def test_librdkafka_over_many_partitions(bootstrap: str, topic: Topic) -> None:
-    """S12: the order of each partition holds with all of them in flight at once."""
+    """S12: each partition keeps its order with requests to all of them in flight."""
     name = topic(partitions=8)
     who = producer(bootstrap, enable_idempotence=True, batch_num_messages=5)
     for value in VALUES:
@@ -36,7 +36,7 @@ def test_librdkafka_over_many_partitions(bootstrap: str, topic: Topic) -> None:
 
 
 def test_kafka_python(bootstrap: str, topic: Topic) -> None:
-    """S10: kafka-python's idempotent producer."""
+    """S10: kafka-python's idempotent producer writes everything once."""
     name = topic()
     who = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, batch_size=200)
     sent = [who.send(name, value, partition=0) for value in VALUES]
@@ -48,7 +48,7 @@ def test_kafka_python(bootstrap: str, topic: Topic) -> None:
 
 
 async def test_aiokafka(bootstrap: str, topic: Topic) -> None:
-    """S10: aiokafka's idempotent producer."""
+    """S10: aiokafka's idempotent producer writes everything once."""
     name = topic()
     who = AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, max_batch_size=200)
     await who.start()
@@ -62,7 +62,7 @@ async def test_aiokafka(bootstrap: str, topic: Topic) -> None:
 
 
 def test_producer_ids_are_told_apart(bootstrap: str, topic: Topic) -> None:
-    """S8, S10: two idempotent producers have two ids, none of them 0 in front of a consumer."""
+    """S8, S10: two idempotent producers get different ids, and neither id is 0."""
     name = topic()
     for _ in range(2):
         send(producer(bootstrap, enable_idempotence=True), name, [b"x"])

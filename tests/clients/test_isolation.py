@@ -1,4 +1,4 @@
-"""Consumers of both isolation levels side by side; what they get is looked for in the bytes (S14, S15)."""
+"""Tests consumers of both isolation levels side by side, by searching the bytes that they receive (S14, S15)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 60
 def fetch(
     connection: Connection, topic: str, offset: int, isolation: int, wait_ms: int, min_bytes: int
 ) -> Fields:
-    """One partition's answer."""
+    """Fetch from one partition."""
     asked = {
         "partition": 0,
         "current_leader_epoch": -1,
@@ -50,14 +50,14 @@ def fetch(
 
 
 def marks(connection: Connection) -> list[bytes]:
-    """The values in the raw bytes of all answers so far."""
+    """Return the values found in the raw bytes of all answers so far."""
     return [found[0] for _, _, _, frame in connection.log or () for found in MARK.finditer(frame)]
 
 
 class Tail:
-    """A reader at the end of a partition, until `is_over` and it has read everything.
+    """A reader at the end of a partition, which runs until `is_over` and until it has read everything.
 
-    The read_uncommitted ones wait for several batches, which reach them as one.
+    The read_uncommitted readers wait for several batches, which then arrive together.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Tail:
 
 
 def write(bootstrap: str, topic: str, transactional_ids: list[str]) -> None:
-    """Plain, aborted and committed records in turns, a transaction at a time open over plain ones."""
+    """Write plain, aborted and committed records in turn, with one transaction open over plain records at a time."""
     plain = producer(bootstrap)
     dropping, keeping = (producer(bootstrap, each) for each in transactional_ids)
     for number in range(ROUNDS):
@@ -99,7 +99,7 @@ def write(bootstrap: str, topic: str, transactional_ids: list[str]) -> None:
 def test_s14_aborted_payload_never_reaches_read_committed(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """Neither a reader that tails beside read_uncommitted ones, nor who begins anywhere afterwards."""
+    """No read_committed reader sees it, whether it tails beside read_uncommitted readers or starts later anywhere."""
     if is_kafka:
         pytest.skip("Kafka sends aborted records and has the client drop them")
     name, is_over = topic(), threading.Event()

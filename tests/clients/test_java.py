@@ -1,6 +1,6 @@
-"""The Java 4.1 client, which alone speaks TV2 (tests/java): every scenario is one test here.
+"""Tests the Java 4.1 client, the only one here that speaks TV2 (tests/java). Each scenario is one test.
 
-By hand: `mvn -q compile dependency:copy-dependencies -DoutputDirectory=target/libs` in tests/java, then
+To run them by hand: `mvn -q compile dependency:copy-dependencies -DoutputDirectory=target/libs` in tests/java, then
 `java -cp "target/classes:target/libs/*" lacuna.Main --bootstrap HOST:PORT [--kafka] [scenario ...]`.
 """
 
@@ -34,7 +34,7 @@ pytestmark = [
 def verdicts(
     cluster: Given | LacunaCluster, bootstrap: str, is_kafka: bool
 ) -> dict[str, dict[str, Any]]:
-    """All scenarios run once, in one JVM: name → its verdict."""
+    """Run all scenarios once in one JVM. Return the verdict of each by its name."""
     if isinstance(cluster, LacunaCluster):
         hurry(cluster)
     command = [
@@ -52,6 +52,6 @@ def verdicts(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_java_scenario(name: str, verdicts: dict[str, dict[str, Any]]) -> None:
-    """S1, S3-S5, S7-S9, S13-S18, S21, S26 with the Java client; the scenario's class names its rules."""
+    """S1, S3-S5, S7-S9, S13-S18, S21, S26 with the Java client. The scenario's class names its rules."""
     row = verdicts[name]
     assert row["ok"], row["error"]

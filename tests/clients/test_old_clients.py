@@ -1,7 +1,7 @@
-"""Clients that speak message sets, over a log with transactions and holes (S22, S24).
+"""Tests clients that speak message sets, over a log with transactions and holes (S22, S24).
 
-kafka-python and librdkafka, told that the broker is an old one. Names of topics are long: librdkafka 2.16 cannot read
-a Metadata v0 of less than about seventy bytes, of no broker.
+kafka-python and librdkafka are configured for an old broker. Topic names are long because librdkafka 2.16 rejects a
+Metadata v0 response below about seventy bytes from any broker.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CODECS = ("none", "gzip", "snappy", "lz4")
 
 
 class Seen(NamedTuple):
-    """A record as an application gets it; `time` is -1 where there is none."""
+    """A record as an application gets it. `time` is -1 if the record has none."""
 
     offset: int
     value: bytes
@@ -47,16 +47,14 @@ class Reader(Protocol):
     """A consumer of partition 0."""
 
     def take(self, count: int, seconds: float = 60.0) -> list[Seen]:
-        """The next records, at most `count`."""
+        """Return the next records, at most `count`."""
         ...
 
-    def close(self) -> None:
-        """The end."""
-        ...
+    def close(self) -> None: ...
 
 
 class KafkaPythonReader:
-    """kafka-python from an offset on, or as a member of a group."""
+    """kafka-python, reading from an offset or as a member of a group."""
 
     def __init__(self, bootstrap: str, topic: str, version: str, group: str | None = None) -> None:
         self.partition = kafka.TopicPartition(topic, 0)
@@ -83,7 +81,7 @@ class KafkaPythonReader:
         return seen
 
     def committed_after(self) -> int:
-        """Commits what was taken, and asks for it."""
+        """Commit what was taken, and return the committed offset."""
         self.consumer.commit()
         return int(self.consumer.committed(self.partition))
 
@@ -92,7 +90,7 @@ class KafkaPythonReader:
 
 
 class LibrdkafkaReader:
-    """librdkafka, the same."""
+    """librdkafka, reading from an offset or as a member of a group."""
 
     def __init__(self, bootstrap: str, topic: str, version: str, group: str | None = None) -> None:
         self.partition = TopicPartition(topic, 0, 0)
@@ -151,7 +149,7 @@ READERS: list[tuple[Callable[..., Any], str, int]] = [
 
 
 def send_by_kafka_python(bootstrap: str, topic: str, version: str, codec: str) -> list[int]:
-    """Offsets of three records."""
+    """Send three records. Return their offsets."""
     producer = kafka.KafkaProducer(
         bootstrap_servers=bootstrap,
         api_version=tuple(map(int, version.split("."))),
@@ -169,7 +167,7 @@ def send_by_kafka_python(bootstrap: str, topic: str, version: str, codec: str) -
 
 
 def send_by_librdkafka(bootstrap: str, topic: str, version: str, codec: str) -> list[int]:
-    """The same."""
+    """Send three records. Return their offsets."""
     config = {"bootstrap.servers": bootstrap, "compression.codec": codec, "linger.ms": 20}
     producer = Producer(config | _fallback(version))
     offsets: list[int] = []
@@ -204,14 +202,14 @@ MEMBERS: list[tuple[Callable[..., Any], str, set[tuple[int, int]]]] = [
 
 @pytest.fixture(scope="module")
 def old_cluster() -> Iterator[Cluster]:
-    """A cluster that takes aborted records away only when a test says so."""
+    """A cluster that removes aborted records only when a test asks for it."""
     with Cluster(parts=PARTS) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def name(old_cluster: Cluster) -> str:
-    """A topic."""
+    """Return the name of a new topic."""
     name = f"a-long-name-for-the-sake-of-old-clients-{uuid.uuid4().hex[:12]}"
     old_cluster.create_topic(name, configs={"retention.ms": "-1"})
     return name
@@ -219,7 +217,7 @@ def name(old_cluster: Cluster) -> str:
 
 @pytest.fixture
 def sent_versions(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
-    """(API key, version) of every request that is read while the test runs."""
+    """Collects (API key, version) of every request that the agent reads during the test."""
     seen: set[tuple[int, int]] = set()
 
     read = Api.read
@@ -233,7 +231,7 @@ def sent_versions(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
 
 
 def write(cluster: Cluster, topic: str) -> None:
-    """Offsets 0-2 aborted, 3-4 committed, 5-8 aborted, 9 committed, 10-11 aborted; a batch each."""
+    """Write offsets 0-2 aborted, 3-4 committed, 5-8 aborted, 9 committed and 10-11 aborted, each in one batch."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
     producer.init_transactions(60)
     for values, is_committed in (
@@ -251,7 +249,7 @@ def write(cluster: Cluster, topic: str) -> None:
 
 
 def take_away(cluster: Cluster) -> None:
-    """Merges: what was aborted is a hole for everybody afterwards."""
+    """Merge, so that all aborted records become holes for every client."""
     housekeeping = cluster.embedded.agents[0].housekeeping
     assert housekeeping is not None
     while cluster.run(housekeeping.merger.run_once()):
@@ -271,7 +269,7 @@ def test_s24_old_consumers_pass_holes(
     version: str,
     fetch_version: int,
 ) -> None:
-    """First they see what was aborted, as from Kafka; then holes at the start, the middle and the end."""
+    """They first see aborted records, as they would from Kafka, and then pass holes at the start, middle and end."""
     write(old_cluster, name)
     with contextlib.closing(reader(old_cluster.bootstrap, name, version)) as consumer:
         seen = consumer.take(12)
@@ -308,7 +306,7 @@ def test_s24_old_producers(
     produce_version: int,
     codec: str,
 ) -> None:
-    """What they wrote is the same for a new client and an old one; magic 0 has no times."""
+    """New and old clients read their records alike. Records of magic 0 have no timestamps."""
     offsets = [*sender(old_cluster.bootstrap, name, version, codec)]
     offsets += sender(old_cluster.bootstrap, name, version, codec)
     assert offsets == list(range(6))
@@ -343,7 +341,7 @@ def test_s26_old_members_of_groups(
     version: str,
     expected: set[tuple[int, int]],
 ) -> None:
-    """They join, read, commit, and go on where they left off."""
+    """They join, read, commit, and resume at their committed offsets."""
     write(old_cluster, name)
     take_away(old_cluster)
     with contextlib.closing(member(old_cluster.bootstrap, name, version, name)) as consumer:

@@ -1,6 +1,6 @@
-"""Every probe answers as Apache Kafka 4.1 did, but for the differences that are meant.
+"""Tests that every probe is answered as Apache Kafka 4.1 answers it, except for intended differences.
 
-The recorded answers are in tests/golden/probes_kafka_4_1.json (tests/golden/capture.py makes them).
+tests/golden/capture.py records the answers of Kafka in tests/golden/probes_kafka_4_1.json.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ DIFFERENCES: dict[str, Differences] = {
 
 
 def _compare(expected: Any, got: Any, differences: Differences, path: str) -> list[str]:
-    """The paths at which the two part, as lines for the assertion's message."""
+    """Return the paths at which the two answers differ, as lines for the assertion's message."""
     if path in differences:
         wanted = differences[path][0]
         return [] if wanted == got else [f"{path}: {got!r}, Lacuna's rule: {wanted!r}"]
@@ -181,7 +181,7 @@ def _compare(expected: Any, got: Any, differences: Differences, path: str) -> li
 def test_answers_as_kafka_does(
     name: str, cluster: Given | LacunaCluster, bootstrap: str, is_kafka: bool
 ) -> None:
-    """S4, S5, S7-S15, S21, S26: the same error for the same mistake."""
+    """S4, S5, S7-S15, S21, S26: the same mistake gets the same error."""
     differences = {} if is_kafka else DIFFERENCES.get(name, {})
     advance = None if isinstance(cluster, Given) else cluster.advance
     lines = _compare(RECORDED[name], run(name, bootstrap, advance), differences, "")
@@ -189,7 +189,7 @@ def test_answers_as_kafka_does(
 
 
 def test_every_difference_is_one() -> None:
-    """What Lacuna answers there is recorded, and not what Kafka does."""
+    """Each recorded difference is Lacuna's current answer, and differs from Kafka's."""
     for name, rows in DIFFERENCES.items():
         for path, (ours, _) in rows.items():
             found = RECORDED[name]

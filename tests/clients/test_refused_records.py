@@ -1,4 +1,4 @@
-"""Which records of a refused batch a client is told of (S11, KIP-467)."""
+"""Tests which records of a rejected batch are reported to the client (S11, KIP-467)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ DIFFERENT = KafkaError._INVALID_DIFFERENT_RECORD
 def test_librdkafka_tells_records_at_fault_from_the_others(
     bootstrap: str, topic: Topic, keyless: set[int], idempotent: bool
 ) -> None:
-    """S11: as with Kafka; all ten are one batch. Of a single one at fault it tells all the batch's error."""
+    """S11: all ten records are one batch, and the answer is Kafka's. For a single invalid record, librdkafka reports
+    the error of the whole batch.
+    """
     name = topic(cleanup_policy="compact")
     failed: dict[int, int] = {}
 

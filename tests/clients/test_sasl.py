@@ -1,4 +1,4 @@
-"""Real clients over TLS with SCRAM and OAUTHBEARER: they produce and consume, and go on when sessions end (KIP-368)."""
+"""Tests real clients over TLS with SCRAM and OAUTHBEARER, including reauthentication (KIP-368)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ STEPS: Final = {"SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 
 @dataclass(frozen=True)
 class Guarded:
-    """A cluster that asks everybody who he is, and what clients need to answer."""
+    """A cluster that authenticates every client, with the credentials that clients need."""
 
     bootstrap: str
     ca: str
@@ -59,7 +59,7 @@ class Guarded:
     cluster: Cluster
 
     def settings(self, mechanism: str, password: str = "secret") -> dict[str, Any]:
-        """Those of librdkafka."""
+        """Return librdkafka's settings."""
         given: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": "SASL_SSL",
@@ -71,12 +71,12 @@ class Guarded:
         return given | {"sasl.username": "alice", "sasl.password": password}
 
     def token(self, _config: str = "") -> tuple[str, float]:
-        """A token, and until when it is valid (seconds since 1970)."""
+        """Return a token and its expiry (seconds since 1970)."""
         now = time.time()
         return self.issuer.token(now), now + 60
 
     def topic(self) -> str:
-        """A new topic of one partition."""
+        """Create a topic of one partition. Return its name."""
         name = f"c-{uuid.uuid4().hex[:12]}"
         admin = AdminClient(self.settings("SCRAM-SHA-512"))
         admin.create_topics([NewTopic(name, 1, 1)])[name].result(SECONDS)
@@ -115,7 +115,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @contextlib.contextmanager
 def short_sessions() -> Iterator[None]:
-    """Agents say that each session lasts SESSION_MS at most, and serve it for longer."""
+    """Agents announce sessions of at most SESSION_MS, and serve them for longer."""
     authenticate = Session.authenticate
 
     async def hurry(session: Session, token: bytes) -> tuple[Answer, int]:
@@ -128,7 +128,7 @@ def short_sessions() -> Iterator[None]:
 
 
 def add_alice(guarded: Guarded) -> None:
-    """As an operator does: the user of the file adds the first one that the cluster keeps."""
+    """The operator's user from the config file adds the first user that the cluster stores."""
     given = guarded.settings("SCRAM-SHA-256", "bootstrap") | {"sasl.username": "admin"}
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion("alice", info, b"secret")
@@ -235,7 +235,7 @@ def test_aiokafka(guarded: Guarded, mechanism: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
 def test_a_client_goes_on_when_its_session_ends(guarded: Guarded, mechanism: str) -> None:
-    """KIP-368: librdkafka authenticates again over the connection that it has, and nothing fails."""
+    """KIP-368: librdkafka reauthenticates over its open connection without an error."""
     topic = guarded.topic()
     errors: list[object] = []
     metrics = guarded.cluster.embedded.agents[0].context.metrics
@@ -263,7 +263,7 @@ def test_a_client_goes_on_when_its_session_ends(guarded: Guarded, mechanism: str
 @pytest.mark.slow
 @needs_jdk
 def test_java_with_a_password_and_a_delegation_token(guarded: Guarded) -> None:
-    """Which Java alone knows; both producers authenticate again, and the token ends (tests/java)."""
+    """Only Java supports delegation tokens. Both producers reauthenticate, and the token expires (tests/java)."""
     arguments = [guarded.bootstrap, guarded.ca, "alice", "secret", str(SESSION_MS), guarded.topic()]
     done = subprocess.run(
         [*compiled(), "lacuna.Authentication", *arguments],

@@ -1,4 +1,4 @@
-"""Transactions as librdkafka (TV1) sees them: isolation, atomicity, order (S1, S3, S13, S14)."""
+"""Tests isolation, atomicity and order of transactions with librdkafka, which speaks TV1 (S1, S3, S13, S14)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .librd import COMMITTED, UNCOMMITTED, consumer, producer, read, send, trans
 def test_seed_001_interleaved_producers(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S13, S14 (001_): an aborted, a plain and a committed transactional producer side by side."""
+    """S13, S14 (001_): an aborted, a plain and a committed transactional producer write side by side."""
     name = topic()
     aborted, plain = producer(bootstrap, unique("t")), producer(bootstrap)
     committed = producer(bootstrap, unique("t"))
@@ -39,7 +39,7 @@ def test_seed_001_interleaved_producers(
 def test_no_offset_is_reserved_for_control_records(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S1: offsets of consecutive transactions are contiguous (Kafka leaves one out each)."""
+    """S1: offsets of consecutive transactions are contiguous. Kafka leaves a gap of one after each."""
     name, who = topic(), producer(bootstrap, unique("t"))
     offsets = [
         offset
@@ -77,7 +77,7 @@ def test_nothing_beyond_the_last_stable_offset(
 def test_a_waiting_consumer_wakes_at_the_commit(
     bootstrap: str, topic: Topic, unique: Unique
 ) -> None:
-    """S13: a fetch that waits at the LSO answers as soon as the bound moves."""
+    """S13: a fetch that waits at the LSO is answered as soon as the LSO moves."""
     name, who = topic(), producer(bootstrap, unique("t"))
     waiting = consumer(bootstrap, COMMITTED, fetch_wait_max_ms=120_000, socket_timeout_ms=300_000)
     waiting.assign([TopicPartition(name, 0, 0)])
@@ -98,7 +98,7 @@ def test_a_waiting_consumer_wakes_at_the_commit(
 def test_atomic_over_topics_and_partitions(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S1: one outcome for all partitions of a transaction (S14: a merge may drop the aborted)."""
+    """S1: all partitions of a transaction have one outcome. S14: a merge may remove aborted records."""
     one, two = topic(partitions=3), topic(partitions=2)
     places = [(one, 0), (one, 1), (one, 2), (two, 0), (two, 1)]
     who = producer(bootstrap, unique("t"))
@@ -122,7 +122,7 @@ def test_atomic_over_topics_and_partitions(
 def test_order_and_offsets_do_not_depend_on_isolation(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
-    """S14: what read_committed gets is a subsequence with the same offsets, codec by codec."""
+    """S14: read_committed returns a subsequence with the same offsets, for each codec."""
     name = topic()
     for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
         who = producer(bootstrap, unique("t"), compression_type=codec, linger_ms=5)
@@ -137,7 +137,7 @@ def test_order_and_offsets_do_not_depend_on_isolation(
 
 
 def test_many_transactions_of_one_producer(bootstrap: str, topic: Topic, unique: Unique) -> None:
-    """S3, S14: 60 short transactions, every third aborted, over two partitions."""
+    """S3, S14: of 60 short transactions over two partitions, every third aborts."""
     name, who = topic(partitions=2), producer(bootstrap, unique("t"))
     expected: dict[int, list[bytes]] = {0: [], 1: []}
     for number in range(60):

@@ -1,7 +1,7 @@
 """A small Kafka client on raw sockets that takes and returns plain dicts, and can log the frames.
 
-It exists to send what no proper client sends (a bad CRC, an old epoch, an unknown version) and to see whole answers.
-Fields have Kafka's names in snake case; an id is a UUID, and `records` are plain bytes.
+It sends requests that a correct client never sends (a bad CRC, an old epoch, an unknown version) and returns whole
+answers. Fields have Kafka's names in snake case, an id is a UUID, and `records` are plain bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ClosedError(Exception):
 
 
 def _to_wire(struct: Struct, version: int, fields: Fields) -> Any:
-    """A message of nested plain values. Raises TypeError for a field that the version lacks."""
+    """Convert nested plain values to a message. Raises TypeError for a field that the version lacks."""
     by_name = dict(zip(struct.make._fields, struct.fields, strict=True))
     values = {_RENAMED.get(name, name): value for name, value in fields.items()}
     return make(
@@ -58,7 +58,7 @@ def _one_to_wire(field: Field, version: int, value: Any) -> Any:
 
 
 def _plain(struct: Struct, version: int, value: Any) -> Fields:
-    """The reverse of `_to_wire`, of the fields that the version has."""
+    """Convert the fields that the version has back to plain values."""
     return {
         name.strip("_"): _plain_value(field, version, getattr(value, name))
         for name, field in zip(struct.make._fields, struct.fields, strict=True)
@@ -83,7 +83,7 @@ def _plain_one(field: Field, version: int, value: Any) -> Any:
 
 
 def encode_request(api: str, version: int, correlation_id: int, fields: Fields) -> bytes:
-    """A request frame without its length prefix."""
+    """Return a request frame without its length prefix."""
     message = REQUESTS[API_KEYS[api]]
     header = struct.pack(">hhih", API_KEYS[api], version, correlation_id, len(_CLIENT_ID))
     tags = b"\0" if message.is_flexible(version) else b""
@@ -93,14 +93,14 @@ def encode_request(api: str, version: int, correlation_id: int, fields: Fields) 
 
 
 def decode_response(api: str, version: int, frame: bytes) -> Fields:
-    """The body of a response frame (correlation id first) as plain values."""
+    """Return the body of a response frame (correlation id first) as plain values."""
     message = RESPONSES[API_KEYS[api]]
     start = 4 + (message.is_flexible(version) and api != "api_versions")
     return _plain(message.body, version, read_exactly(message, frame[start:], version))
 
 
 class Connection:
-    """A TCP connection to a broker; `log`, if given, collects (api, version, request frame, response frame).
+    """A TCP connection to a broker. `log`, if given, collects (api, version, request frame, response frame).
 
     If `bootstrap` has several addresses, each new connection uses the next one, so that every agent gets its share.
     """
@@ -148,12 +148,12 @@ class Connection:
         return b"".join(parts)
 
     def receive_frame(self) -> bytes:
-        """The next response frame without its length. Raises ClosedError if the peer closes the connection."""
+        """Return the next response frame without its length. Raises ClosedError if the peer closes the connection."""
         (size,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(size)
 
     def send(self, api: str, version: int, fields: Fields) -> int:
-        """Send a request without waiting for the answer; returns the correlation id."""
+        """Send a request without waiting for the answer. Return the correlation id."""
         self.correlation_id += 1
         self.send_frame(encode_request(api, version, self.correlation_id, fields))
         return self.correlation_id
@@ -162,7 +162,7 @@ class Connection:
         return decode_response(api, version, self.receive_frame())
 
     def call(self, api: str, version: int, /, **fields: Any) -> Fields:
-        """Send a request, and return its decoded answer."""
+        """Send a request. Return its decoded answer."""
         self.correlation_id += 1
         request = encode_request(api, version, self.correlation_id, fields)
         self.send_frame(request)

@@ -1,4 +1,4 @@
-"""The rows of the client matrix, read from the client.toml in every folder."""
+"""Reads the rows of the client matrix from the client.toml in every folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VERSION_KEYS = frozenset(
 
 
 class ClientFileError(Exception):
-    """A client.toml breaks the contract; the message names the file and says what is wrong."""
+    """A client.toml is invalid. The message names the file and the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Row:
 
     @property
     def out(self) -> Path:
-        """The folder for what is built for this version."""
+        """The folder for this version's build output."""
         return OUT / self.name / self.version
 
     @property
@@ -74,11 +74,11 @@ class Row:
 
     @property
     def needs_jars(self) -> bool:
-        """Whether it is built or run with the jars of the Kafka that it is compared with."""
+        """Whether building or running it requires the jars of the Kafka under comparison."""
         return any("{libs}" in word for words in (*self.build, self.run) for word in words)
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """A command of client.toml with its {names} replaced by their values."""
+        """Return a command of client.toml with its {names} replaced by their values."""
         values = {
             "out": str(self.out),
             "version": self.version,
@@ -95,12 +95,12 @@ class Row:
 
 
 def jars(kafka: str) -> Path:
-    """The folder of the jars of a Kafka, by its name in KAFKAS; the benchmarks use the same folder."""
+    """Return the folder with the jars of a Kafka, given its name in KAFKAS. The benchmarks use the same folder."""
     return ROOT / "bench" / "out" / f"kafka-{KAFKAS[kafka]}"
 
 
 def rows(folder: Path = HERE) -> list[Row]:
-    """All rows, in the order of the folders and then of each client.toml. Raises ClientFileError."""
+    """Return all rows, in the order of the folders and of each client.toml. Raises ClientFileError."""
     found: list[Row] = []
     for path in sorted(folder.glob("*/client.toml")):
         found += _rows_of(path)
@@ -111,9 +111,10 @@ def rows(folder: Path = HERE) -> list[Row]:
 
 
 def chosen(names: Sequence[str], among: Sequence[Row] | None = None) -> list[Row]:
-    """The rows with these names, each a NAME, NAME@VERSION or folder; without names, all that are not by hand only.
+    """Return the rows that match NAME, NAME@VERSION or a folder. Without names, return all rows that do not run by hand
+    only.
 
-    Raises ClientFileError for an unknown one.
+    Raises ClientFileError for an unknown name.
     """
     among = rows() if among is None else among
     if not names:

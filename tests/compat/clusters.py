@@ -1,4 +1,4 @@
-"""The clusters of a run: Lacuna with two agents, and an Apache Kafka of each version that a row needs."""
+"""Starts the clusters of a run: Lacuna with two agents, and an Apache Kafka of each version that a row needs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _FETCHING = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a cluster is reached, as HOST:PORT,…; `secured` is its listener for SASL_SSL, "" if that is not known."""
+    """The address of a cluster, as HOST:PORT,…. `secured` is its SASL_SSL listener, or "" if unknown."""
 
     bootstrap: str
     secured: str = ""
 
 
 class Kafkas:
-    """A context manager that starts each Kafka when it is first needed, and ends all of them at its end."""
+    """A context manager that starts each Kafka at its first use, and stops all of them at its end."""
 
     def __init__(self, folder: Path, security: Security, given: str = "") -> None:
         self._folder = folder
@@ -55,7 +55,7 @@ class Kafkas:
         self._stack.close()
 
     def address(self, version: str) -> Address:
-        """The Kafka with this name in KAFKAS, which is started first if necessary."""
+        """Return the address of the Kafka with this name in KAFKAS. Starts it if necessary."""
         if self._given:
             return Address(self._given)
         with self._lock:
@@ -76,7 +76,9 @@ class Kafkas:
 
 
 def fetch(version: str) -> Path:
-    """The folder of a Kafka's jars, fetched by Maven the first time; an interrupted fetch leaves no partial folder."""
+    """Return the folder of a Kafka's jars. Maven downloads them at the first call. An interrupted download leaves no
+    partial folder.
+    """
     libs = jars(version)
     with _FETCHING:
         if not libs.is_dir():
@@ -89,7 +91,7 @@ def fetch(version: str) -> Path:
 
 @contextlib.contextmanager
 def lacuna(folder: Path, security: Security | None = None) -> Iterator[Address]:
-    """Runs `lacuna up` and a second agent on the same folder, as processes; yields the addresses of both."""
+    """Run `lacuna up` and a second agent on the same folder as processes. Yield the addresses of both."""
     data = folder / "lacuna"
     ports = free_ports(2) if security else []
     given = [f",SASL_SSL://127.0.0.1:{port}" for port in ports] or ["", ""]
@@ -105,7 +107,7 @@ def lacuna(folder: Path, security: Security | None = None) -> Iterator[Address]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on which nothing listens yet."""
+    """Return ports on which nothing listens yet."""
     with contextlib.ExitStack() as stack:
         sockets = [
             stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
@@ -115,7 +117,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def _command(arguments: list[str], log: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Runs a `lacuna` command for the block; yields the address on which it says that it listens."""
+    """Run a `lacuna` command for the block. Yield the address that it reports."""
     with log.open("wb") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "lacuna", *arguments],

@@ -1,4 +1,4 @@
-"""Lacuna as in the project's compose.yaml: all but the client, each in a container."""
+"""Runs Lacuna from the project's compose.yaml without its client. Each service is a container."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SEEN_AS = "/security"
 
 
 class ComposeError(RuntimeError):
-    """Docker is missing, or compose failed; the message ends with its output."""
+    """Docker is missing, or compose failed. The message ends with its output."""
 
 
 def is_possible() -> bool:
-    """Whether a Docker engine answers and BASE_IMAGE names an image to build on; `. .ci/docker.sh` provides both."""
+    """Return whether a Docker engine answers and BASE_IMAGE names a base image. `. .ci/docker.sh` provides both."""
     if shutil.which("docker") is None or "BASE_IMAGE" not in os.environ:
         return False
     return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
@@ -41,9 +41,10 @@ def is_possible() -> bool:
 
 @contextlib.contextmanager
 def composed(folder: Path, security: Security) -> Iterator[Address]:
-    """Builds the image if necessary and runs the containers for the block; yields both agents' addresses.
+    """Build the image if necessary and run the containers for the block. Yield the addresses of both agents.
 
-    `security` is seen as SEEN_AS there."""
+    The containers see `security` as SEEN_AS.
+    """
     if not is_possible():
         raise ComposeError("compose needs a Docker engine and BASE_IMAGE: run `. .ci/docker.sh`")
     ports = free_ports(4)
@@ -82,7 +83,7 @@ def _compose(
 
 
 def _await_agents(bootstrap: str) -> None:
-    """Waits until both agents are in Metadata. Raises ComposeError."""
+    """Wait until Metadata lists both agents. Raises ComposeError."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     deadline = time.monotonic() + _READY_SECONDS
     found = 0

@@ -1,3 +1,3 @@
-"""Keeps pytest from collecting tests in what the client matrix has built and fetched."""
+"""Keeps pytest from collecting tests in the files that the client matrix builds and downloads."""
 
 collect_ignore = ["out"]

@@ -1,4 +1,4 @@
-"""What a program must read according to the workload, scenario by scenario."""
+"""Computes the lines that a program must read, scenario by scenario, from the workload."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ INSIDE = ("middle", "mixed")
 
 
 def expected(workload: Workload, codecs: Sequence[str] = CODECS) -> dict[str, Line]:
-    """The expected line of each scenario, except `holes_inside`, whose offsets depend on the cluster.
+    """Return the expected line of each scenario except `holes_inside`, whose offsets depend on the cluster.
 
-    For `legacy`, it has only the feed `mixed`. `codecs` are those that the client says it produced with, in its order.
+    For `legacy`, the line has only the feed `mixed`. `codecs` are the codecs that the client reports, in its order.
     """
     feeds = {name: _shown(committed(workload.feeds[name])) for name in (*FEEDS, "group")}
     found: dict[str, tuple[dict[str, dict[int, list[str]]], dict[str, Any]]] = {
@@ -51,7 +51,7 @@ def expected(workload: Workload, codecs: Sequence[str] = CODECS) -> dict[str, Li
 
 
 def inside(stored: dict[str, Stored]) -> Line:
-    """The expected line of `holes_inside` on a cluster; `stored` is what our own reader found there, by feed."""
+    """Return the expected line of `holes_inside` on a cluster. `stored` is the result of our own reader, by feed."""
     records = {f"{name}/0": [shortened(line) for line in stored[name].firsts()] for name in INSIDE}
     return Line("holes_inside", ok=True, records=records)
 
@@ -89,11 +89,13 @@ def _transformed() -> list[str]:
 
 
 def _uncommitted(steps: Iterable[Step]) -> list[str]:
-    """The lines of all records, even aborted ones, and without headers: message sets have neither of these."""
+    """Return the lines of all records, including aborted ones, without headers. Message sets have no transactions and
+    no headers.
+    """
     records = [record for step in steps for record in step.records]
     return [shortened(Record(record.key, record.value).line) for record in records]
 
 
 def kept(line: Line) -> dict[str, Any]:
-    """A line in the form in which expected.json keeps it."""
+    """Return a line in the form in which expected.json stores it."""
     return {"records": line.records, "facts": line.facts}

@@ -1,4 +1,4 @@
-"""Creates a run's topics on a cluster, fills them, and finds out at which offsets their records are."""
+"""Creates and fills a run's topics on a cluster, and finds the offsets of their records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Stored:
     latest: int
 
     def firsts(self) -> list[str]:
-        """What holes_inside must find: the first record at or after each tenth of the offsets, without repeats."""
+        """Return the expected result of holes_inside: the first record at or after each tenth of the offsets, without
+        repeats.
+        """
         found: list[str] = []
         for tenth in range(10):
             begin = self.earliest + tenth * (self.latest - self.earliest) // 10
@@ -51,7 +53,7 @@ class _Producers:
         self._made: dict[str, Any] = {}
 
     def of(self, step: Step) -> Any:
-        """The producer of a step, which is made at its first step."""
+        """Return the producer of a step. Creates it at its first step."""
         by = step.by
         if by not in self._made:
             config: dict[str, Any] = {
@@ -100,9 +102,9 @@ def _feed(producers: _Producers, topic: str, steps: Iterable[Step]) -> None:
 def topics(
     bootstrap: str, prefix: str, workload: Workload, secured: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Creates and fills a run's topics for the block, and deletes them afterwards.
+    """Create and fill a run's topics for the block, and delete them afterwards.
 
-    Each of the scenarios in `secured` has an input and an output of its own.
+    Each scenario in `secured` has its own input and output topics.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     partitions = {**dict.fromkeys(FEEDS, 1), **TOPICS}
@@ -124,7 +126,7 @@ def topics(
 
 
 def stored(bootstrap: str, topic: str) -> Stored:
-    """Reads partition 0 as read_committed, with a client that is not the one under test."""
+    """Read partition 0 as read_committed with a client other than the one under test."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -163,7 +165,7 @@ def _read(consumer: Any, topic: str) -> Stored:
 
 
 def _watermarks(consumer: Any, where: TopicPartition) -> tuple[int, int]:
-    """The earliest and latest offset; retries while a broker on a busy machine has lost its leadership."""
+    """Return the earliest and latest offset. Retries while a broker on a busy machine has no leadership."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Makes docs/clients.md from the results."""
+"""Generates docs/clients.md from the results."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ returns the same for the same workload. Abort and continue, as after any abortab
 
 
 def page(made: dict[str, Any]) -> str:
-    """The text of the page; `made` is the content of lacuna/operating/clients.json."""
+    """Return the text of the page. `made` is the content of lacuna/operating/clients.json."""
     notes: list[str] = []
     clients = made["clients"]
     parts = [_HEAD, _made(made["made"]), _legend()]
@@ -196,7 +196,7 @@ def _cell(cell: dict[str, str] | None, notes: list[str]) -> str:
 
 
 def _note(text: str, notes: list[str]) -> str:
-    """A superscript reference to a note, which is added to `notes` unless it is there already; "" without text."""
+    """Return a superscript reference to a note, or "" without text. Adds the note to `notes` if it is new."""
     if not text:
         return ""
     said = text.replace("|", "\\|").replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""Builds a client's program, runs it until its end or its time limit, and parses its output."""
+"""Builds a client's program, runs it until it ends or reaches its time limit, and parses its output."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MADE = frozenset({"target", "node_modules", "__pycache__"})
 
 
 class BuildError(Exception):
-    """The program cannot be built; the message ends with the build's last line."""
+    """The build of a program failed. The message ends with the build's last line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a program printed about one scenario: its records by partition, and other facts."""
+    """A program's output for one scenario: its records by partition, and other facts."""
 
     scenario: str
     ok: bool
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of one run; `ended` is "" if the program ended successfully, else how it ended."""
+    """The result of one run. `ended` is "" if the program succeeded, and otherwise the way in which it ended."""
 
     lines: dict[str, Line]
     ended: str
@@ -49,7 +49,7 @@ class Ran:
 
 
 def build(row: Row) -> None:
-    """Runs the row's build commands, unless they have already run on the same sources. Raises BuildError."""
+    """Run the row's build commands unless they have already run on the same sources. Raises BuildError."""
     row.out.mkdir(parents=True, exist_ok=True)
     done, sources = row.out / "built", _sources(row)
     if done.exists() and done.read_text() == sources:
@@ -73,7 +73,7 @@ def run(
     logs: Path,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Ran:
-    """Runs the row's program against a cluster; kills it if it exceeds its time limit."""
+    """Run the row's program against a cluster. Kills it if it exceeds its time limit."""
     arguments = ["--bootstrap", bootstrap, "--workload", str(workload), "--prefix", prefix]
     stdout, stderr = logs / f"{prefix}.out", logs / f"{prefix}.err"
     command = [*row.command(row.run), *arguments]
@@ -90,7 +90,7 @@ def run(
 
 
 def parse(stdout: Path) -> list[Line]:
-    """Parses a program's output; ignores lines that are not JSON or name no scenario."""
+    """Parse a program's output. Ignores lines that are not JSON or name no scenario."""
     found = []
     with stdout.open("rb") as file:
         for text in file.read(_MAX_OUTPUT).splitlines():
@@ -104,7 +104,7 @@ def parse(stdout: Path) -> list[Line]:
 
 
 def shortened(line: str) -> str:
-    """Shortens a long record to its beginning, its length and a digest, so that results stay readable."""
+    """Shorten a long record to its beginning, its length and a digest, so that results stay readable."""
     if len(line) <= _MAX_TEXT:
         return line
     digest = hashlib.sha256(line.encode()).hexdigest()[:12]
@@ -112,7 +112,7 @@ def shortened(line: str) -> str:
 
 
 def _sources(row: Row) -> str:
-    """A digest of the build commands and of all files that they may read."""
+    """Return a digest of the build commands and of all files that they may read."""
     words = {word for command in row.build for word in command if " " not in word}
     named = {row.folder / word for word in words}
     folders = [row.folder, *HERE.glob("harness-*")]
@@ -150,7 +150,7 @@ def _run(
     seconds: float,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> int | None:
-    """Runs a command; returns its exit code, or None if it was killed at its limit. Its children end with it."""
+    """Run a command. Return its exit code, or None if it was killed at its limit. Its children end with it."""
     try:
         process = subprocess.Popen(
             command,

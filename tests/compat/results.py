@@ -1,4 +1,4 @@
-"""The results of each client, kept in lacuna/operating/clients.json; each run replaces the rows that it ran."""
+"""Stores the results of each client in lacuna/operating/clients.json. Each run replaces the rows that it ran."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KEPT = ROOT / "lacuna" / "operating" / "clients.json"
 
 
 def kept() -> dict[str, Any]:
-    """The results in the repository."""
+    """Return the results in the repository."""
     return dict(json.loads(KEPT.read_text())) if KEPT.exists() else {"clients": []}
 
 
 def keep_expected(results: Iterable[Result]) -> None:
-    """Writes what the reference client read from Kafka to expected.json, if it is among the results."""
+    """Write the reference client's lines on Kafka to expected.json, if the results contain them."""
     for result in results:
         if result.row.name == REFERENCE and result.row.quick and result.sides:
             lines = result.sides[0].ran.lines.values()
@@ -38,15 +38,17 @@ def keep_expected(results: Iterable[Result]) -> None:
 
 
 def is_expected(line: Line) -> bool:
-    """Whether to keep a line in expected.json: not holes_inside, whose offsets depend on the cluster, nor eos again."""
+    """Return whether expected.json stores a line. It omits holes_inside, whose offsets depend on the cluster, and a
+    repeated eos.
+    """
     return line.ok and line.scenario not in (INSIDE_HOLES, *SECURED)
 
 
 def keep(results: Iterable[Result], known: Iterable[Row], shape: str) -> None:
-    """Merges results into clients.json and rewrites the page; drops rows that no client.toml has any more.
+    """Merge results into clients.json and rewrite the page. Drops rows that no client.toml contains.
 
-    A row that cannot run here, since what it needs is not installed, keeps what an earlier run found. Two runs may do
-    so at once.
+    A row that cannot run here because of a missing program keeps its earlier result. Two runs may call this
+    concurrently.
     """
     order = [row.title for row in known]
     with (ROOT / "tests" / "compat" / "README.md").open() as lock:
@@ -64,7 +66,7 @@ def keep(results: Iterable[Result], known: Iterable[Row], shape: str) -> None:
 
 
 def entry(result: Result) -> dict[str, Any]:
-    """A result in the form in which clients.json keeps it."""
+    """Return a result in the form in which clients.json stores it."""
     row = result.row
     made: dict[str, Any] = {
         "name": row.name,

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
-    """Starts the clusters that are needed; yields them, with a description of Lacuna's."""
+    """Start the clusters that are needed. Yield them with a description of Lacuna's."""
     OUT.mkdir(exist_ok=True)
     logs = OUT / "logs" / time.strftime("%H%M%S")
     folder = Path(tempfile.mkdtemp(prefix="lacuna-compat-"))
@@ -82,13 +82,13 @@ def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
 
 
 def say(text: str) -> None:
-    """Prints a line about the progress at once."""
+    """Print a progress line immediately."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def show(result: Result, seconds: float, verbose: bool) -> None:
-    """Prints the verdicts of one row."""
+    """Print the verdicts of one row."""
     if result.whole is not None:
         say(f"{result.row.title}: {_MARKS[result.whole.outcome]}: {result.whole.what}")
         return
@@ -114,7 +114,9 @@ def _run(row: Row, where: Bench, verbose: bool) -> Result | None:
 
 
 def build(wanted: list[Row], jobs: int) -> int:
-    """Only builds rows, so that later runs start at once; returns 0 even if one fails, which its run will report."""
+    """Build rows without running them, so that later runs start at once. Returns 0 even if a build fails, because the
+    run reports it.
+    """
     with ThreadPoolExecutor(jobs) as pool:
         for row, result in zip(wanted, pool.map(prepare, wanted), strict=True):
             whole = result and result.whole
@@ -123,7 +125,7 @@ def build(wanted: list[Row], jobs: int) -> int:
 
 
 def main() -> int:
-    """Runs the matrix; returns the exit code, which is 0 if no client behaved differently."""
+    """Run the matrix. Return the exit code, which is 0 if no client behaved differently."""
     arguments = _parser().parse_args()
     known = rows()
     try:

@@ -1,4 +1,4 @@
-"""Runs one row: creates its topics on each cluster, runs its program on both at the same time, and compares."""
+"""Runs one row: creates its topics on each cluster, runs its program on both concurrently, and compares the results."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.compat.verdicts import Outcome, Side, Verdict, compare, judge, scenar
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The clusters on which rows run; None for a side that is left out.
+    """The clusters on which rows run, or None for an omitted one.
 
-    `security` is that of their secured listeners; without it, scenarios over SASL_SSL are left out.
+    `security` belongs to their secured listeners. Without it, scenarios over SASL_SSL are skipped.
     """
 
     kafka: Callable[[str], Address] | None
@@ -43,19 +43,19 @@ class Result:
 
     @property
     def failed(self) -> list[str]:
-        """The scenarios that differ from Kafka, or "not built" if the row could not be built."""
+        """The scenarios that differ from Kafka, or "not built" if the build failed."""
         if self.whole is not None:
             return [self.whole.outcome] if self.whole.outcome == Outcome.NOT_BUILT else []
         return [name for name, cell in self.cells.items() if cell.outcome == Outcome.DIFFERS]
 
 
 def run_row(row: Row, bench: Bench) -> Result:
-    """Builds and runs a row. Raises KafkaException or RuntimeError if a cluster's topics cannot be filled."""
+    """Build and run a row. Raises KafkaException or RuntimeError if a cluster's topics cannot be filled."""
     return prepare(row) or run_built(row, bench)
 
 
 def prepare(row: Row) -> Result | None:
-    """Builds a row; returns its result if it cannot be run, else None."""
+    """Build a row. Return its result if it cannot run, else None."""
     if row.not_run:
         return Result(row, whole=Verdict(Outcome.NOT_RUN, row.not_run))
     if row.missing:
@@ -70,7 +70,7 @@ def prepare(row: Row) -> Result | None:
 
 
 def run_built(row: Row, bench: Bench) -> Result:
-    """Runs a row that is built. Raises KafkaException or RuntimeError if a cluster's topics cannot be filled."""
+    """Run a built row. Raises KafkaException or RuntimeError if a cluster's topics cannot be filled."""
     load = workload.make(row.codecs)
     prefix = re.sub(r"[^a-zA-Z0-9]+", "-", f"{row.name}-{row.version}-{uuid.uuid4().hex[:4]}")
     file = bench.logs / f"{prefix}.json"

@@ -1,4 +1,4 @@
-"""What a secured listener and its clients need: certificates, a user with a password, and a token, in a folder."""
+"""Writes the files of a secured listener and its clients: certificates, a user with a password, and a token."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sasl.oauthbearer.jwt.validator.class={modules}.oauthbearer.BrokerJwtValidator
 
 
 class Security:
-    """Writes the folder; Lacuna sees it at `seen_as`, if that is another path, as in a container."""
+    """Writes the folder. Lacuna sees it at `seen_as` if its path differs, for example in a container."""
 
     def __init__(self, folder: Path, seen_as: str = "") -> None:
         folder.mkdir()
@@ -60,16 +60,18 @@ class Security:
 
     @property
     def authorities(self) -> Path:
-        """The certificate of the authority, as PEM."""
+        """Return the certificate of the authority as PEM."""
         return self._folder / "ca.pem"
 
     @property
     def config(self) -> Path:
-        """Lacuna's config file with all but the listeners."""
+        """Return Lacuna's config file, with everything but the listeners."""
         return self._folder / "lacuna.toml"
 
     def properties(self, kafka: str) -> str:
-        """The same for a Kafka of this version; before 4.0 its class for tokens is in another package."""
+        """Return the same settings for a Kafka of this version. Before 4.0, its class for tokens is in
+        another package.
+        """
         folder = str(self._folder)
         if kafka.startswith("4."):
             return _filled(_KAFKA + _CHECKED, folder, package="")
@@ -77,12 +79,12 @@ class Security:
 
     @property
     def keys(self) -> str:
-        """The URL of the keys of tokens, which Kafka reads only if it is told on its command line too."""
+        """The URL of the token keys. Kafka reads it only if its command line allows the URL."""
         return f"file://{self._folder}/keys.json"
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What programs read of it."""
+        """Return the environment variables that programs read."""
         return {
             "COMPAT_CA": str(self.authorities),
             "COMPAT_USER": USER,

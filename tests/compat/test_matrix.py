@@ -1,4 +1,4 @@
-"""The whole matrix: every client on Lacuna and on Kafka, held against what docs/clients.md says."""
+"""Runs the whole matrix on Lacuna and on Kafka, and compares it with docs/clients.md."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ slow = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def where() -> Iterator[Bench]:
-    """Both clusters."""
+    """Starts both clusters."""
     both = argparse.Namespace(lacuna=False, kafka=False, lacuna_bootstrap="", kafka_bootstrap="")
     both.cluster = "compose" if is_possible() else "process"
     with bench(both) as (made, _):
@@ -43,7 +43,7 @@ def where() -> Iterator[Bench]:
 
 @pytest.fixture(scope="module")
 def result_of(where: Bench) -> Iterator[Waiter]:
-    """Runs rows at the same time; one that differs from Kafka runs again, alone: other work may have stopped it."""
+    """Run rows concurrently. A row that differs from Kafka runs again alone, in case other work delayed it."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         futures = {row.title: pool.submit(run_row, row, where) for row in ORDER}
 
@@ -62,7 +62,7 @@ def result_of(where: Bench) -> Iterator[Waiter]:
 
 
 def known(row: Row) -> dict[str, object]:
-    """What the committed results say of a row."""
+    """Return the committed result of a row."""
     (said,) = (
         one for one in kept()["clients"] if (one["name"], one["version"]) == (row.name, row.version)
     )
@@ -70,7 +70,7 @@ def known(row: Row) -> dict[str, object]:
 
 
 def unsupported(one: dict[str, object]) -> set[str]:
-    """The scenarios that a client cannot do."""
+    """Return the scenarios that a client does not support."""
     cells = one.get("cells", {})
     assert isinstance(cells, dict)
     return {name for name, cell in cells.items() if cell["outcome"] == Outcome.UNSUPPORTED}
@@ -80,7 +80,7 @@ def unsupported(one: dict[str, object]) -> set[str]:
 @pytest.mark.timeout(SECONDS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
 def test_a_client_does_what_it_does_on_kafka(row: Row, result_of: Waiter) -> None:
-    """What is unsupported is what the page says; a client that fails alike on both says nothing of Lacuna."""
+    """The unsupported scenarios match the page. A failure on both clusters says nothing about Lacuna."""
     result = result_of(row)
     if result.whole is not None and result.whole.outcome == Outcome.NOT_RUN:
         pytest.skip(result.whole.what)
@@ -96,7 +96,7 @@ def test_a_client_does_what_it_does_on_kafka(row: Row, result_of: Waiter) -> Non
 def test_a_wrong_password_and_a_token_with_a_wrong_signature_are_refused(
     cluster: str, mechanism: str, where: Bench
 ) -> None:
-    """Otherwise the cells of scram and oauthbearer would say nothing."""
+    """Without this, the scram and oauthbearer cells would prove nothing."""
     assert where.security is not None
     assert where.kafka is not None
     address = where.lacuna if cluster == "lacuna" else where.kafka(cluster)
@@ -142,7 +142,7 @@ def test_every_row_has_a_result() -> None:
 
 
 def test_no_client_notices() -> None:
-    """What differs from Kafka is a bug of ours, or it is written here."""
+    """Every difference from Kafka is either a bug or listed here."""
     bad = [
         f"{one['name']}@{one['version']} {name}: {cell.get('what')}"
         for one in kept()["clients"]

@@ -1,4 +1,4 @@
-"""The clients that need nothing but the virtual environment, on Lacuna; what Kafka gave is kept in expected.json."""
+"""Runs the clients of the virtual environment on Lacuna, and compares with Kafka's results in expected.json."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = [row for row in rows() if row.quick]
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Lacuna alone."""
+    """Starts Lacuna alone."""
     folder: Path = tmp_path_factory.mktemp("compat")
     with lacuna(folder) as address:
         yield Bench(None, address, folder)
@@ -37,9 +37,9 @@ def test_what_the_workload_says_is_what_kafka_gave() -> None:
 
 
 def test_clients_read_what_they_read_from_kafka(bench: Bench) -> None:
-    """S13 to S17, S26: holes are passed, lag is 0, aborted records never come.
+    """S13 to S17, S26: clients pass holes, reach lag 0 and see no aborted records.
 
-    All clients at a time: they wait most of it.
+    All clients run concurrently, because they mostly wait.
     """
     with ThreadPoolExecutor(len(QUICK)) as pool:
         for result in pool.map(run_row, QUICK, repeat(bench)):

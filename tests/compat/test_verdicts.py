@@ -1,4 +1,4 @@
-"""What the runner makes of a program's lines."""
+"""Tests the verdicts that the runner derives from a program's lines."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_facts_are_compared_whatever_they_are(got: object, other: object) -> Non
 
 
 def test_holes_inside_are_right_or_wrong_where_they_begin() -> None:
-    """Offsets are the cluster's own, so the first records differ."""
+    """Offsets differ between clusters, so the first records do too."""
     there, here = (Line("holes_inside", ok=True, records={"middle/0": [name]}) for name in "ab")
     ran = [Ran({"holes_inside": line}, "", Path()) for line in (there, here)]
     sides = [Side(r, {"holes_inside": w}) for r, w in zip(ran, (there, here), strict=True)]

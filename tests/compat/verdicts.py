@@ -1,4 +1,4 @@
-"""Compares what a program printed on both clusters, to find out whether the client notices that one is not Kafka."""
+"""Compares a program's output on both clusters to decide whether the client notices a difference from Kafka."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run on one cluster, and the lines that it should have printed there."""
+    """One run on one cluster, with the lines that it should print there."""
 
     ran: Ran
     wanted: Mapping[str, Line]
 
     def says(self, scenario: str) -> bool:
-        """Whether the program printed anything about a scenario; if not, it broke off before."""
+        """Return whether the program printed anything about a scenario. If not, it stopped before it."""
         return scenario in self.ran.lines
 
     def line(self, scenario: str) -> Line:
-        """The line about a scenario, without control records; if there was none, a line with an error that says so."""
+        """Return the line about a scenario without control records, or an error line if there is none."""
         silence = f"no answer ({self.ran.ended or 'the program ended without one'})"
         line = self.ran.lines.get(scenario) or Line(scenario, ok=False, error=silence)
         line = without_control_records(line)
@@ -62,15 +62,15 @@ class Side:
 
 
 def without_repetitions(line: Line) -> Line:
-    """Removes repeated records, since some may be read again after a rebalance."""
+    """Remove repeated records, which may appear after a rebalance."""
     records = {name: list(dict.fromkeys(lines)) for name, lines in line.records.items()}
     return dataclasses.replace(line, records=records)
 
 
 def without_control_records(line: Line) -> Line:
-    """Removes control records, which old clients return as messages.
+    """Remove control records, which old clients return as messages.
 
-    Kafka's follow each transaction, while ours fill holes, so they cannot be compared.
+    Kafka's follow each transaction and ours fill holes, so they cannot be compared.
     """
     records = {
         name: [record for record in lines if not record.startswith(_CONTROL_KEYS)]
@@ -80,7 +80,7 @@ def without_control_records(line: Line) -> Line:
 
 
 def wanted(workload: Workload, ran: Ran, inside: Line) -> dict[str, Line]:
-    """The lines that a program should have printed, given the codecs that it says it has."""
+    """Return the lines that a program should print, given the codecs that it reports."""
     produced = ran.lines.get("produce")
     codecs = produced.facts.get("codecs") if produced else None
     lines = expected(workload, codecs) if isinstance(codecs, list) else expected(workload)
@@ -88,14 +88,14 @@ def wanted(workload: Workload, ran: Ran, inside: Line) -> dict[str, Line]:
 
 
 def scenarios(row: Row, *runs: Ran) -> list[str]:
-    """The scenarios of a row: for a client, those of the contract; for a tool, those that it printed."""
+    """Return the scenarios of a row: those of the contract for a client, and the printed ones for a tool."""
     if row.kind == "client":
         return list(SCENARIOS)
     return list(dict.fromkeys(name for ran in runs for name in ran.lines))
 
 
 def compare(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
-    """Compares one scenario on both clusters."""
+    """Compare one scenario on both clusters."""
     there, here = kafka.line(scenario), lacuna.line(scenario)
     if there.unsupported and here.unsupported:
         return Verdict(Outcome.UNSUPPORTED, here.unsupported)
@@ -113,7 +113,7 @@ def compare(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
 
 
 def _compare_with_error(scenario: str, there: Line, lacuna: Side) -> Verdict:
-    """The verdict on a scenario that fails on Kafka: whether the client does here what the workload says."""
+    """Return the verdict on a scenario that fails on Kafka, by comparing Lacuna with the workload."""
     should = lacuna.wanted.get(scenario)
     wrong = difference(lacuna.line(scenario), should) if should else "nobody knows what is right"
     said = f"on Kafka: error: {there.error}"
@@ -123,7 +123,7 @@ def _compare_with_error(scenario: str, there: Line, lacuna: Side) -> Verdict:
 
 
 def _compare_lines(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
-    """Compares the records of each partition and each fact; returns the worst verdict."""
+    """Compare the records of each partition and each fact. Return the worst verdict."""
     there, here = aspects(kafka.line(scenario)), aspects(lacuna.line(scenario))
     want_there = aspects(kafka.wanted.get(scenario))
     want_here = aspects(lacuna.wanted.get(scenario))
@@ -151,7 +151,7 @@ def _compare_lines(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
 
 
 def judge(line: Line, should: Line | None) -> Verdict:
-    """The verdict on one scenario on one cluster alone, compared with what the workload says."""
+    """Return the verdict on one scenario on one cluster, compared with the workload."""
     if line.unsupported:
         return Verdict(Outcome.UNSUPPORTED, line.unsupported)
     if not line.ok:
@@ -161,7 +161,7 @@ def judge(line: Line, should: Line | None) -> Verdict:
 
 
 def difference(found: Line, should: Line) -> str:
-    """The first difference between a line and what it should be, or "" if there is none."""
+    """Return the first difference between a line and its expectation, or "" if there is none."""
     got, want = aspects(found), aspects(should)
     names = sorted(want if should.scenario == LEGACY else {*got, *want})
     for name in names:
@@ -171,7 +171,7 @@ def difference(found: Line, should: Line) -> str:
 
 
 def aspects(line: Line | None) -> dict[str, Any]:
-    """The parts of a line that are compared one by one: the records of each partition, and each fact."""
+    """Return the parts of a line that are compared one by one: the records of each partition, and each fact."""
     return {} if line is None else {**line.records, **line.facts}
 
 

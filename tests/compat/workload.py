@@ -1,4 +1,6 @@
-"""The workload: what the feeds contain and what programs must do, the same every time, and what they must read."""
+"""Defines the workload: the content of the feeds, the steps of the programs, and the records that they must read. It
+never varies.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _LARGE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record; a key or value of None is null."""
+    """A record. A key or value of None is null."""
 
     key: str | None
     value: str | None
@@ -27,7 +29,7 @@ class Record:
 
     @property
     def line(self) -> str:
-        """The record as programs print it: key=value|h1:x,h2:y, with ~ for null."""
+        """Return the record as programs print it: key=value|h1:x,h2:y, with ~ for null."""
         text = f"{_text(self.key)}={_text(self.value)}"
         if self.headers:
             text += "|" + ",".join(f"{name}:{_text(value)}" for name, value in self.headers)
@@ -36,9 +38,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step in filling a feed: `do` is begin, send, commit or abort.
+    """A step in filling a feed. `do` is begin, send, commit or abort.
 
-    `by` names the producer, a transactional one if it begins with tx-; `codec` is that of its batches.
+    `by` names the producer, which is transactional if the name begins with tx-. `codec` is the codec of its batches.
     """
 
     do: str
@@ -48,13 +50,13 @@ class Step:
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the step belongs to a transaction."""
+        """Return whether the step belongs to a transaction."""
         return self.by.startswith("tx-")
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The whole workload; `json` is the part that programs get."""
+    """The whole workload. `json` is the part that programs get."""
 
     feeds: dict[str, tuple[Step, ...]]
     produce: tuple[Record, ...]
@@ -62,7 +64,7 @@ class Workload:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The content of the workload file."""
+        """Return the content of the workload file."""
         return {
             "feeds": {name: [_step(s) for s in self.feeds[name]] for name in FEEDS},
             "produce": [_record(r, with_headers=True) for r in self.produce],
@@ -88,12 +90,12 @@ def _record(
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """A feed's step without its records, which programs do not need."""
+    """Return a feed's step without its records, which programs do not need."""
     return {"do": step.do, "by": step.by, "codec": step.codec, "records": len(step.records)}
 
 
 class _Feed:
-    """Builds the steps of one feed; its records are numbered consecutively."""
+    """Builds the steps of one feed, with consecutively numbered records."""
 
     def __init__(self, name: str, codecs: Iterable[str]) -> None:
         self.steps: list[Step] = []
@@ -116,7 +118,7 @@ class _Feed:
         self._add("abort", by)
 
     def whole(self, by: str, count: int, outcome: str) -> None:
-        """Adds a transaction of one batch of `count` records; `outcome` is commit or abort."""
+        """Add a transaction of one batch of `count` records. `outcome` is commit or abort."""
         self.begin(by)
         self.send(by, count)
         self._add(outcome, by)
@@ -126,7 +128,7 @@ class _Feed:
         return Record(f"{self._name}{self._number}", f"v{self._number}-" + "abc" * 10)
 
     def _add(self, do: str, by: str, records: tuple[Record, ...] = ()) -> None:
-        """Adds a step; its codec is the one that `by` ends with, or "none" if the client cannot read that."""
+        """Add a step. Its codec is the suffix of `by`, or "none" if the client cannot read that codec."""
         codec = by.removeprefix("tx-")
         self.steps.append(Step(do, by, codec if codec in self._codecs else "none", records))
 
@@ -159,7 +161,7 @@ def _holes(codecs: Sequence[str]) -> dict[str, tuple[Step, ...]]:
 
 
 def _odd() -> tuple[Record, ...]:
-    """Records that are easily mistaken for others: with nulls, empty values, headers."""
+    """Return records that are easily confused: with nulls, empty values and headers."""
     return (
         Record(None, "no key"),
         Record("no value", None),
@@ -201,7 +203,7 @@ def _mixed(codecs: Sequence[str]) -> tuple[Step, ...]:
 
 
 def _input() -> tuple[Step, ...]:
-    """The feed `input`: i0 to i49 in transactions of 7, with aborted ones in between."""
+    """Return the feed `input`: i0 to i49 in transactions of 7, with aborted ones in between."""
     feed = _Feed("input", CODECS)
     for first in range(0, INPUT_RECORDS, 7):
         numbers = range(first, min(first + 7, INPUT_RECORDS))
@@ -220,7 +222,7 @@ def _group() -> tuple[Step, ...]:
 
 
 def _transactions() -> tuple[tuple[bool, tuple[Record, ...]], ...]:
-    """Eight transactions; the last one is aborted, so that both partitions end with a hole."""
+    """Return eight transactions. The last one aborts, so both partitions end with a hole."""
     made = []
     for number in range(8):
         commit = number % 3 == 0
@@ -232,7 +234,7 @@ def _transactions() -> tuple[tuple[bool, tuple[Record, ...]], ...]:
 
 
 def make(codecs: Sequence[str] = CODECS) -> Workload:
-    """The workload; `codecs` are those that the feeds may use, and others are replaced by "none"."""
+    """Return the workload. The feeds use only `codecs`, and replace others with "none"."""
     feeds = {**_holes(codecs), "mixed": _mixed(codecs), "input": _input(), "group": _group()}
     plain = [Record(f"k{n}", f"v{n}") for n in range(16)]
     produce = (*plain, *_odd(), Record("large", "large" * 2000))
@@ -240,7 +242,7 @@ def make(codecs: Sequence[str] = CODECS) -> Workload:
 
 
 def committed(steps: Iterable[Step]) -> dict[int, list[str]]:
-    """The lines that a read_committed consumer gets from each partition, in order."""
+    """Return the lines that a read_committed consumer gets from each partition, in order."""
     open_at: dict[str, int] = {}
     sent: list[tuple[int | None, Record]] = []
     committed_numbers: set[int | None] = {None}

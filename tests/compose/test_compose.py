@@ -1,7 +1,7 @@
-"""compose.yaml as CI runs it: PostgreSQL, a bucket, two control planes, two agents, and the demo's checks.
+"""Tests compose.yaml as CI runs it: PostgreSQL, a bucket, two control planes, two agents, and the demo's checks.
 
-BASE_IMAGE, RUNTIME_IMAGE and POSTGRES_IMAGE name the images that stand for those of a registry. `. .ci/docker.sh`
-makes them.
+BASE_IMAGE, RUNTIME_IMAGE and POSTGRES_IMAGE name the images that replace those of a registry. `. .ci/docker.sh` builds
+them.
 """
 
 import json
@@ -48,7 +48,7 @@ print(sorted(f"{broker.host}:{broker.port}" for broker in brokers.values()))
 
 
 class Compose:
-    """docker-compose (v1) or docker compose (v2) on a project of its own."""
+    """docker-compose (v1) or docker compose (v2) with its own project."""
 
     def __init__(self) -> None:
         found = shutil.which("docker-compose")
@@ -56,7 +56,7 @@ class Compose:
         self._project = f"lacuna-{uuid.uuid4().hex[:8]}"
 
     def run(self, *arguments: str, seconds: float = SECONDS, check: bool = True) -> str:
-        """Its output, both streams; raises with it where the exit code is not 0."""
+        """Return its output, both streams. Raises an error with the output if the exit code is not 0."""
         done = subprocess.run(
             [*self._command, "-p", self._project, *arguments],
             cwd=ROOT,
@@ -71,7 +71,7 @@ class Compose:
         return done.stdout
 
     def client(self) -> subprocess.Popen[str]:
-        """Starts the client once more, in a container of its own."""
+        """Run the client again in its own container."""
         return subprocess.Popen(
             [*self._command, "-p", self._project, "run", "--rm", "-T", "--no-deps", "client"],
             cwd=ROOT,
@@ -81,21 +81,21 @@ class Compose:
         )
 
     def status(self, control_plane: str) -> dict[str, Any]:
-        """What a control plane says of all of them."""
+        """Return a control plane's status of all of them."""
         command = ("lacuna", "controlplane", "status", "--json")
         said = self.run("exec", "-T", control_plane, *command)
         found: dict[str, Any] = json.loads(last_line(said))
         return found
 
     def python(self, script: str) -> str:
-        """Runs a script in a container of the image on the cluster's network."""
+        """Run a script in a container of the image on the cluster's network."""
         arguments = ("run", "--rm", "-T", "--no-deps", "--entrypoint", "python", "client", "-c")
         return self.run(*arguments, script)
 
 
 @pytest.fixture(scope="module")
 def compose() -> Iterator[Compose]:
-    """The image, built; whatever happens, nothing is left running."""
+    """Builds the image. Stops all containers afterwards."""
     if shutil.which("docker") is None:
         pytest.skip("no docker here")
     if not {"BASE_IMAGE", "RUNTIME_IMAGE", "POSTGRES_IMAGE"} <= set(os.environ):
@@ -114,7 +114,7 @@ def last_line(printed: str) -> str:
 
 
 def default_base(page: str) -> str:
-    """The Python version that a file's default images have, to build and to run."""
+    """Return the Python version of a Dockerfile's default images, for the build and for running."""
     found = re.findall(r"_IMAGE(?:=|:-)python:(\d+\.\d+)", (ROOT / page).read_text())
     assert len(found) == 2
     [version] = set(found)
@@ -122,7 +122,7 @@ def default_base(page: str) -> str:
 
 
 def inspected(image: str) -> dict[str, Any]:
-    """What the engine knows of an image."""
+    """Return the engine's description of an image."""
     command = ["docker", "image", "inspect", image]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found: dict[str, Any] = json.loads(said)[0]
@@ -130,20 +130,20 @@ def inspected(image: str) -> dict[str, Any]:
 
 
 def test_the_image_has_the_python_of_its_default_base(compose: Compose) -> None:
-    """What is tested here is what a user gets who builds without BASE_IMAGE."""
+    """The tested image equals one that a user builds without BASE_IMAGE."""
     printed = compose.python("import sys; print('%d.%d' % sys.version_info[:2])")
     assert default_base("Dockerfile") == default_base("compose.yaml")
     assert last_line(printed) == default_base("Dockerfile")
 
 
 def test_it_runs_without_rights(compose: Compose) -> None:
-    """Not as root, and it can write nowhere: an orchestrator may ask for both."""
+    """It runs as an unprivileged user and can write nowhere, as an orchestrator may require."""
     printed = compose.python("import os; print(os.getuid(), os.access('.', os.W_OK))")
     assert last_line(printed) == "65532 False"
 
 
 def test_it_is_small_and_says_what_it_is(compose: Compose) -> None:
-    """The default base has 125 MB, and all of it should be less than 220."""
+    """The default base has 125 MB, and the whole image must stay below 220 MB."""
     image = inspected("lacuna:local")
     added = image["Size"] - inspected(os.environ["RUNTIME_IMAGE"])["Size"]
     assert added < 95e6, f"{added / 1e6:.0f} MB"
@@ -153,7 +153,7 @@ def test_it_is_small_and_says_what_it_is(compose: Compose) -> None:
 
 
 def test_the_engine_learns_whether_it_is_healthy(compose: Compose) -> None:
-    """By the image's own check, which compose.yaml replaces for those that others wait for."""
+    """The image has its own health check. compose.yaml overrides it for services that others wait for."""
     name = f"lacuna-health-{uuid.uuid4().hex[:8]}"
     check = inspected("lacuna:local")["Config"]["Healthcheck"]["Test"][1:]
     docker = ["docker", "run", "--rm", "--detach", "--name", name, "lacuna:local", "up"]
@@ -168,7 +168,7 @@ def test_the_engine_learns_whether_it_is_healthy(compose: Compose) -> None:
 
 
 def test_the_kernel_is_compiled(compose: Compose) -> None:
-    """The base has a C compiler: an image with the interpreted kernel would be slow and nobody would notice."""
+    """The base has a C compiler. An image with the interpreted kernel would be slow without any notice."""
     printed = compose.python("import lacuna.logstore.records.kernel as k; print(k.__file__)")
     assert last_line(printed).endswith(".so")
 

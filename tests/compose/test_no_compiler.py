@@ -1,6 +1,6 @@
-"""The image on a base without a C compiler: it installs, and everything works on the interpreted kernel.
+"""Tests that the image installs on a base without a C compiler and works with the interpreted kernel.
 
-NO_COMPILER_IMAGE names that base (`. .ci/docker.sh` makes one).
+NO_COMPILER_IMAGE names that base (`. .ci/docker.sh` builds one).
 """
 
 import os
@@ -26,7 +26,7 @@ print([name for name in ("cc", "gcc", "c++", "g++", "clang") if shutil.which(nam
 
 
 def docker(*arguments: str, seconds: float = SECONDS) -> str:
-    """What the command printed; the test fails with it where the exit code is not 0."""
+    """Return the command's output. Fails the test with that output if the exit code is not 0."""
     done = subprocess.run(
         ["docker", *arguments],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""A session with a control plane as grpcio opens one: another implementation of gRPC than ours."""
+"""Opens a session with a control plane through grpcio, an independent implementation of gRPC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 
 def open_session(channel: grpc.aio.Channel) -> Any:
-    """The stream of a session: requests are written to it, and responses are read."""
+    """Open the stream of a session, to write requests to it and read responses from it."""
     method: Any = channel.stream_stream(
         "/controlplane.v1.ControlPlane/Session",
         request_serializer=SessionRequest.SerializeToString,

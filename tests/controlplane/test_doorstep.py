@@ -1,4 +1,4 @@
-"""A server that the first connection starts."""
+"""Tests a server that the first connection starts."""
 
 from __future__ import annotations
 

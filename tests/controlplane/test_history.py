@@ -1,4 +1,4 @@
-"""Long random histories: at every prefix the journal, the snapshot and the live state are one."""
+"""Tests long random histories: at every prefix the journal, the snapshot and the live state agree."""
 
 import random
 from typing import Any
@@ -56,7 +56,7 @@ NAMES = ["x", "y", "z"]
 
 
 class History:
-    """Draws commands that are right more often than not, from what the state holds."""
+    """Draws commands from the state that are valid more often than not."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -99,7 +99,7 @@ class History:
         return Command(command_id=self.random.randrange(1 << 40), **{verb: message})
 
     def ask(self, verb: str, message: Any, now_ms: int) -> Any:
-        """The reply to a command that changes nothing."""
+        """Return the reply to a command that changes nothing."""
         context = Context(now_ms=now_ms, new_id=lambda: b"")
         decision = machine.handle(self.state, Command(**{verb: message}), context)
         assert decision.records == []
@@ -215,7 +215,7 @@ class History:
         return SwapExtents(segments=[new], partitions=partitions)
 
     def _swap_compacted(self) -> SwapExtents:
-        """Of a plan of now, of one that was made before, or once more."""
+        """Swap a current plan, an earlier plan, or the same plan again."""
         wanted = PlanCompaction(
             partitions=[self._partition()],
             small_bytes=1000,
@@ -312,14 +312,14 @@ class History:
 
 
 class Twin:
-    """A second state that takes what the first takes, and must answer the same."""
+    """A second state that receives the same commands, and must answer the same."""
 
     def __init__(self, state: machine.State) -> None:
         self.state = state
         self.ids = 0
 
     def take(self, command: Command | None, now_ms: int, first_id: int) -> list[bytes]:
-        """The records and the reply, as bytes. No command: a tick."""
+        """Return the records and the reply as bytes. Without a command, tick."""
         self.ids = first_id
         context = Context(now_ms=now_ms, new_id=self._new_id)
         if command is None:
@@ -378,9 +378,9 @@ def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
 
 
 def _with_groups_of(told: list[bytes], again: list[bytes], state: machine.State) -> list[bytes]:
-    """What a twin said in a tick, with what the first said of groups, which the twin then takes.
+    """Return a twin's records of a tick, with those of the first state's groups, which the twin then applies.
 
-    Sessions are volatile: a twin made from a snapshot has none to end.
+    Sessions are volatile, so a twin from a snapshot has no sessions to end.
     """
     of_groups = [data for data in told if JournalRecord.FromString(data).HasField("group")]
     missing = [data for data in of_groups if data not in again]
@@ -390,7 +390,7 @@ def _with_groups_of(told: list[bytes], again: list[bytes], state: machine.State)
 
 
 def _check_invariants(state: machine.State) -> None:
-    """What must hold of any state, however it came about."""
+    """Check what must hold for any reachable state."""
     referred: dict[tuple[int, int], int] = {}
     for partition in state.partitions.values():
         extents = partition.extents

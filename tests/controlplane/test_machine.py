@@ -1,4 +1,4 @@
-"""The machine's frame: dispatch, foreign journals, malformed commands, purity."""
+"""Tests the machine's frame: dispatch, foreign journals, malformed commands and purity."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The state machine against a small, naive model of the log: one list entry a record (S1, S3, S4, S5, S14)."""
+"""Compares the state machine with a small, naive model of the log with one list entry per record (S1, S3, S4,
+S5, S14).
+"""
 
 from dataclasses import dataclass, field
 
@@ -28,7 +30,7 @@ NAMES = ["x", "y"]
 
 @dataclass
 class Transaction:
-    """An entry of the log belongs to one, or to none."""
+    """The transaction, if any, that an entry of the log belongs to."""
 
     outcome: bool | None = None
     added: set[str] = field(default_factory=set)
@@ -36,7 +38,7 @@ class Transaction:
 
 @dataclass
 class Producer:
-    """What the model knows of a transactional id."""
+    """The model's state of a transactional id."""
 
     producer_id: int
     producer_epoch: int = 0
@@ -60,7 +62,7 @@ class Producer:
 
 
 class LogModel(RuleBasedStateMachine):
-    """Rules act on both and compare each answer; the invariant compares what readers see."""
+    """Rules act on both and compare each answer. The invariant compares what readers see."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +224,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(rewrites_all=st.booleans(), most=st.sampled_from([0, 0, 2]))
     def plan_compaction(self, rewrites_all: bool, most: int) -> None:
-        """A job reads and writes for some time before it swaps; meanwhile anything happens."""
+        """Plan a compaction. A job takes some time before it swaps, and anything may happen during that time."""
         wanted = {"rewrites_all": rewrites_all, "max_extents": most}
         found = compacting.plan(self.cluster, *PARTITIONS, **wanted)
         # An extent over a hole would say that its offsets are there: each by itself.
@@ -265,7 +267,7 @@ def _readable(found: Partition, start: int, lso: int) -> list[int]:
 
 
 def _rewritten(planned: MergePlanPartition, segment: SegmentId) -> SwapPartition:
-    """Each extent that is not dead, by itself, in the new object."""
+    """Rewrite each live extent separately in the new object."""
     swap = ExtentSwap(first_offset=planned.first_offset, end_offset=planned.end_offset)
     new: Extents = swap.extents
     dead = list(zip(planned.dead_first_offsets, planned.dead_end_offsets, strict=True))

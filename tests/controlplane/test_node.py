@@ -1,4 +1,4 @@
-"""How long one of several control planes puts up with its journal."""
+"""Tests how long a control plane tolerates errors of its journal."""
 
 import pytest
 
@@ -31,7 +31,7 @@ class Asked:
 
 
 async def test_a_refusal_is_lasting_after_minutes() -> None:
-    """Credentials are rotated, and the services that give them have hiccups."""
+    """Credential rotations and outages of credential services cause short rejections."""
     asked = Asked()
     for _ in range(5):
         await asked.meets(JournalRefused("403"))
@@ -42,7 +42,7 @@ async def test_a_refusal_is_lasting_after_minutes() -> None:
 
 
 async def test_a_refusal_at_the_start_is_lasting() -> None:
-    """Somebody is there to correct what was mistyped."""
+    """At a start, an operator is present to correct a typo."""
     with pytest.raises(JournalRefused):
         await Asked(is_checked=False).meets(JournalRefused("403"))
 

@@ -1,6 +1,6 @@
-"""Every verb survives a takeover between its commit and its reply (adr/0026).
+"""Tests that every verb survives a takeover between its commit and its reply (adr/0026).
 
-Each command is decided, the state is replayed from the journal alone, as whoever takes over has it, and the command is
+Each command is decided, the state is replayed from the journal alone, as a new leader has it, and the command is
 decided again.
 """
 
@@ -160,7 +160,7 @@ class Scene(Cluster):
         )
 
     def plain(self, member_epoch: int, member_id: str = "m") -> ConsumerGroupHeartbeat:
-        """It only says that the member is alive."""
+        """Return a heartbeat that only reports the member as alive."""
         return ConsumerGroupHeartbeat(
             group_id="kip-848",
             member_id=member_id,
@@ -171,7 +171,7 @@ class Scene(Cluster):
         )
 
     def taken_over(self) -> None:
-        """The state as whoever takes over has it: of the journal, without what is volatile."""
+        """Return the state of a new leader: the journal's, without volatile parts."""
         self.state = machine.State()
         for data in self.journal:
             machine.replay(self.state, JournalRecord.FromString(data))
@@ -191,7 +191,7 @@ def _slices(scene: Scene) -> list[CommittedOffset]:
 
 
 def _generation(scene: Scene) -> SyncGroup:
-    """What the leader of a group sends after the first rebalance."""
+    """Return the command of a group's leader after the first rebalance."""
     joined = scene.do("join_group", scene.joined(client_id="c"))
     assignment = [MemberAssignment(member_id=joined.member_id, assignment=b"all")]
     return SyncGroup(
@@ -203,7 +203,7 @@ def _generation(scene: Scene) -> SyncGroup:
 
 
 def _stable(scene: Scene) -> str:
-    """The member of a group that is stable."""
+    """Return the member of a stable group."""
     synced = _generation(scene)
     assert scene.do("sync_group", synced).assignment == b"all"
     return synced.member_id
@@ -313,10 +313,10 @@ def test_there_is_a_command_of_every_verb() -> None:
 
 
 def _effect(scene: Scene, verb: str) -> object:
-    """What a command of this verb has changed.
+    """Return what a command of this verb changed.
 
-    Each commit of offsets has a number, which nobody sees, and takes an offset of __consumer_offsets, as in Kafka.
-    InitProducerId takes one of __transaction_state.
+    Each commit of offsets has an internal number and takes an offset of __consumer_offsets, as in Kafka. InitProducerId
+    takes an offset of __transaction_state.
     """
     if verb == "init_producer_id":
         scene.state.transactional_ids["t"].log_offset = 0
@@ -339,7 +339,7 @@ def test_a_verb_that_is_repeated_does_and_says_the_same(verb: str) -> None:
 
 
 def _to_give_up(scene: Scene) -> ConsumerGroupHeartbeat:
-    """Another member has joined, so this one hears that it has one partition less."""
+    """Another member has joined, so this member loses a partition."""
     joined = scene.do("consumer_group_heartbeat", scene.consumer(0))
     scene.do("consumer_group_heartbeat", scene.consumer(0, "n"))
     return scene.plain(joined.member_epoch)
@@ -352,14 +352,14 @@ def _to_take(scene: Scene) -> ConsumerGroupHeartbeat:
 
 
 def _to_move(scene: Scene) -> ConsumerGroupHeartbeat:
-    """There are more partitions, so the member hears of its next epoch."""
+    """There are more partitions, so the member learns its next epoch."""
     joined = scene.do("consumer_group_heartbeat", scene.consumer(0))
     scene.do("create_partitions", COMMANDS["create_partitions"](scene))
     return scene.plain(joined.member_epoch)
 
 
 def _to_confirm(scene: Scene) -> ConsumerGroupHeartbeat:
-    """The member says that it has given up a partition."""
+    """The member confirms that it has given up a partition."""
     giving = _to_give_up(scene)
     told = scene.do("consumer_group_heartbeat", giving)
     giving.has_owned = True
@@ -384,7 +384,7 @@ def _to_join_under_an_instance_id(scene: Scene) -> ConsumerGroupHeartbeat:
 def test_a_member_whose_heartbeat_is_repeated_is_told_all(
     make: Callable[[Scene], ConsumerGroupHeartbeat],
 ) -> None:
-    """It need not have heard the first answer, and its client does not know that there were two."""
+    """The first answer may be lost, and the client does not know of a second one."""
     scene = Scene()
     message = make(scene)
     first = scene.do("consumer_group_heartbeat", message)

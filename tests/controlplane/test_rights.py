@@ -1,4 +1,4 @@
-"""What ACLs let jobs do: each of their verbs with what it needs, and without any part of that."""
+"""Tests what ACLs let jobs do: each verb with the rights that it needs, and with any one of them missing."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_another_verb_is_refused() -> None:
 
 
 def test_a_batch_of_a_transaction_names_its_transactional_id() -> None:
-    """Else a job that may write to the topic could write into the transaction of anybody."""
+    """Otherwise, a job that may write to the topic could write into any transaction."""
 
     def committed(*flags: int) -> Command:
         rows = b"".join(COMMITTED_BATCH.pack(0, 100, 1, 0, 7, 0, 0, each) for each in flags)

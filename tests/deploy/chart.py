@@ -1,4 +1,4 @@
-"""What the tests of the chart share: values, Helm, and what it makes of them."""
+"""Helpers for the tests of the chart: values, Helm, and rendered manifests."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ Manifest = dict[str, Any]
 
 
 def helm(folder: Path, command: str, values: dict[str, Any], *arguments: str) -> str:
-    """What Helm prints. Raises CalledProcessError."""
+    """Return Helm's output. Raises CalledProcessError."""
     ours = Path(sys.executable).with_name("helm")
     found = str(ours) if ours.exists() else shutil.which("helm")
     if found is None:
@@ -119,7 +119,7 @@ def helm(folder: Path, command: str, values: dict[str, Any], *arguments: str) ->
 
 
 def rendered(folder: Path, values: dict[str, Any]) -> list[Manifest]:
-    """What Helm makes of values."""
+    """Return the manifests that Helm renders for these values."""
     printed = helm(folder, "template release", values, "--namespace=lacuna")
     return [found for found in yaml.safe_load_all(printed) if found]
 
@@ -129,7 +129,7 @@ def of(manifests: list[Manifest], kind: str) -> list[Manifest]:
 
 
 def pods(manifests: list[Manifest]) -> Iterator[tuple[Manifest, Manifest]]:
-    """The metadata and the spec of each pod."""
+    """Return the metadata and the spec of each pod."""
     for found in manifests:
         if found["kind"] == "Pod":
             yield found["metadata"], found["spec"]
@@ -139,11 +139,11 @@ def pods(manifests: list[Manifest]) -> Iterator[tuple[Manifest, Manifest]]:
 
 
 def environment_of(spec: Manifest) -> dict[str, str]:
-    """The variables of a pod's container; "" for those that come from elsewhere."""
+    """Return the variables of a pod's container, with "" for values from elsewhere."""
     (container,) = spec["containers"]
     return {each["name"]: each.get("value", "") for each in container.get("env", [])}
 
 
 def expand(value: str, given: dict[str, str]) -> str:
-    """As Kubernetes replaces $(NAME)."""
+    """Replace $(NAME) as Kubernetes does."""
     return re.sub(r"\$\((\w+)\)", lambda found: given[found[1]], value)

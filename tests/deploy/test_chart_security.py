@@ -1,6 +1,6 @@
-"""The chart with its security switched on: what pods are given, and a cluster of processes that are given the same.
+"""Tests the chart with security enabled: the pods' inputs, and a cluster of processes with the same inputs.
 
-Files stand for Secrets, localhost for the names of pods, and free ports for theirs; all else is as rendered.
+Files stand for Secrets, localhost for the names of pods, and free ports for theirs. Everything else is as rendered.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def by_component(manifests: list[Manifest]) -> dict[str, Manifest]:
 
 @pytest.mark.parametrize("values", [SECURE, CERTIFIED, MOST], ids=["secure", "certified", "most"])
 def test_secrets_are_files_that_change_with_them(tmp_path: Path, values: dict[str, Any]) -> None:
-    """Kubernetes does not change files in a subPath; and nobody but the process reads the files."""
+    """Kubernetes does not update files in a subPath. Only the process can read the files."""
     for spec in by_component(rendered(tmp_path, values)).values():
         assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
         volumes = {volume["name"]: volume for volume in spec["volumes"]}
@@ -92,7 +92,7 @@ def test_a_pod_has_the_secrets_that_it_needs(tmp_path: Path) -> None:
 
 
 def test_control_planes_without_principals_are_asked_for_no_acls(tmp_path: Path) -> None:
-    """They would not start, since they cannot tell jobs from agents."""
+    """With ACLs they would not start, since they could not distinguish jobs from agents."""
     specs = by_component(rendered(tmp_path, CERTIFIED))
     assert "LACUNA_AUTHORIZER_CLASS_NAME" in environment_of(specs["agent"])
     assert "LACUNA_AUTHORIZER_CLASS_NAME" not in environment_of(specs["controlplane"])
@@ -127,7 +127,7 @@ def notes(folder: Path, values: dict[str, Any]) -> str:
 
 
 def test_the_notes_say_what_a_certificate_must_name(tmp_path: Path) -> None:
-    """And with it clients take all addresses that they are told."""
+    """Clients also accept every advertised address."""
     shown = [line.strip() for line in notes(tmp_path, SECURE).splitlines()]
     names = shown[next(i for i, line in enumerate(shown) if "DNS names" in line) + 2 :][:2]
     own = Authority(tmp_path).issue("agents", *names)
@@ -141,7 +141,7 @@ def test_the_notes_say_what_a_certificate_must_name(tmp_path: Path) -> None:
 
 
 def shakes_hands(own: Certificate, authority: Path, name: str) -> bool:
-    """Whether a client that asks for this name takes the certificate."""
+    """Return whether a client that requests this name accepts the certificate."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     server.load_cert_chain(own.certificate, own.key)
     client.load_verify_locations(str(authority))
@@ -172,7 +172,7 @@ def test_the_notes_say_what_is_open(tmp_path: Path, values: dict[str, Any]) -> N
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the process of a pod is given here, and where it tells its health."""
+    """The inputs of a pod's process, and the address of its health endpoint."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -206,7 +206,7 @@ class Given:
             process.communicate()
 
     def answers(self, probe: Manifest) -> int:
-        """The status with which it answers a probe."""
+        """Return the status of a probe's response."""
         try:
             url = f"http://{self.health}{probe['httpGet']['path']}"
             with urllib.request.urlopen(url, timeout=60) as answer:
@@ -216,7 +216,7 @@ class Given:
 
 
 def brought_here(spec: Manifest, folder: Path, kept: Kept, elsewhere: Mapping[str, str]) -> Given:
-    """What a pod is given, with its files in a folder and these addresses in place of others."""
+    """Return a pod's inputs, with its files in a folder and local addresses instead of the pods'."""
     health = f"127.0.0.1:{lasting_ports(1)[0]}"
     moved = {**elsewhere, "0.0.0.0:9644": health, "0.0.0.0": "127.0.0.1"}
     (container,) = spec["containers"]
@@ -242,7 +242,7 @@ def brought_here(spec: Manifest, folder: Path, kept: Kept, elsewhere: Mapping[st
 
 @pytest.mark.parametrize("values", [SECURE, CERTIFIED], ids=["secure", "certified"])
 def test_a_secure_cluster_works(tmp_path: Path, values: dict[str, Any], bucket_url: str) -> None:
-    """The demo of `helm test` finds nothing wrong, probes are answered, and strangers are refused."""
+    """The demo of `helm test` passes, probes are answered, and strangers are rejected."""
     port, control_port = lasting_ports(2)
     control = f"127.0.0.1:{control_port}"
     manifests = rendered(

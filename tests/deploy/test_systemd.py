@@ -1,4 +1,4 @@
-"""The units in deploy/systemd, read by systemd itself, and the variables in their environment files."""
+"""Tests the units in deploy/systemd with systemd itself, and the variables in their environment files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPOSURE = 20
 
 
 def analyze(*arguments: str) -> tuple[int, str]:
-    """The exit code of systemd-analyze and what it printed."""
+    """Return the exit code and the output of systemd-analyze."""
     found = shutil.which("systemd-analyze")
     if found is None:
         pytest.skip("no systemd here: apt-get install systemd")
@@ -33,7 +33,7 @@ def analyze(*arguments: str) -> tuple[int, str]:
 
 
 def written(folder: Path, unit: str, *, old: str = "", new: str = "") -> str:
-    """A copy of a unit whose command is there, with `old` replaced; its path."""
+    """Write a copy of a unit with an existing command and `old` replaced. Return its path."""
     text = (FOLDER / unit).read_text().replace("/opt/lacuna/bin/lacuna", "/bin/true")
     assert old in text
     path = folder / unit

@@ -1,4 +1,4 @@
-"""docs/glossary.md is in order, and its words are those of the code; docstrings say something."""
+"""Tests that docs/glossary.md is sorted and uses the words of the code, and that docstrings avoid empty words."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ def modules() -> Iterator[Path]:
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """The docstrings of the files that have the words which say nothing, wherever they have them."""
+    """Return the docstrings that contain empty words, by file."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for path in modules():
         code = path.read_text()

@@ -1,4 +1,4 @@
-"""Pages that are made from code are as the code is."""
+"""Tests that generated pages match the code."""
 
 import re
 import runpy
@@ -41,7 +41,7 @@ def test_the_pages_of_commands_are_written_from_them() -> None:
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
-    """Every relative link of a page names a file that is there; `make docs` looks at anchors too."""
+    """Every relative link of a page names an existing file. `make docs` checks anchors too."""
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith("http"):
@@ -49,7 +49,7 @@ def test_links_of_the_pages_lead_somewhere() -> None:
 
 
 def told_to_users() -> Iterator[Path]:
-    """All that may hold a hint: pages, messages, files of the build."""
+    """Return everything that may contain a hint: pages, messages and build files."""
     yield from (path for path in ROOT.iterdir() if path.is_file())
     for folder in (".ci", "bench", "docs", "examples", "lacuna"):
         yield from (path for path in (ROOT / folder).rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""docs/protocol.md is as the code is, and says what a running agent says."""
+"""Tests that docs/protocol.md matches the code and the answers of a running agent."""
 
 import json
 import re
@@ -16,7 +16,7 @@ KAFKA = json.loads((ROOT / "tests" / "golden" / "api_versions_kafka_4_1.json").r
 
 
 def test_the_tables_are_written_from_the_code() -> None:
-    """Run `python docs/draw_protocol.py` after a change of an API's versions or notes."""
+    """Run `python docs/draw_protocol.py` after changing an API's versions or notes."""
     made = runpy.run_path(str(ROOT / "docs" / "draw_protocol.py"))
     assert PAGE.read_text() == made["page"]()
 
@@ -35,7 +35,7 @@ async def test_the_table_is_what_an_agent_answers() -> None:
 
 
 def test_all_of_kafka_is_named() -> None:
-    """What Kafka 4.1 answers is in one of the two tables."""
+    """One of the two tables lists each API of Kafka 4.1."""
     before, rest = PAGE.read_text().split("## Not served\n")
     missing, after = rest.split("\n## ", 1)
     served = before + after

@@ -1,4 +1,4 @@
-"""The walk of README.md and then docs/start.md on one cluster, as they are written."""
+"""Follows README.md and then docs/start.md literally on one cluster."""
 
 import io
 import re
@@ -17,13 +17,13 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str, kind: str) -> Iterator[str]:
-    """The blocks of code of one kind in a page."""
+    """Return the code blocks of one language in a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     yield from (code for found, code in _BLOCK.findall(text) if found == kind)
 
 
 def run(code: str, cluster: Cluster) -> str:
-    """Run a program of a page against the cluster, and return what it prints."""
+    """Run a page's program against the cluster. Return its output."""
     assert "127.0.0.1:9092" in code
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -33,7 +33,7 @@ def run(code: str, cluster: Cluster) -> str:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A new cluster, which merges nothing, however long the walk takes."""
+    """Starts a new cluster without merges, however long the walk takes."""
     with Cluster(parts=AgentParts(housekeeping=None)) as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""A bucket in memory with the faults of a network: requests that fail, whose answer is lost, or that arrive late."""
+"""A bucket in memory with the faults of a network: requests that fail, lose their answers, or arrive late."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from lacuna.logstore.objects import MemoryStore, StoreUnavailableError, Versione
 
 
 class BucketFault(Enum):
-    """What becomes of one request."""
+    """The fate of one request."""
 
     REFUSED = "nothing is done, as after a 409 or a 503"
     LOST_REPLY = "it is done and nobody hears of it"
@@ -23,7 +23,7 @@ class _Scripted:
 
 
 class FaultyBucket(MemoryStore):
-    """`fail` scripts a fault for the next such request, and `choose`, if it is set, draws one for each request.
+    """`fail` scripts a fault for the next request of a kind, and `choose`, if set, draws a fault for each request.
 
     `operation` is create, replace, load (a whole object, in either way), or delete.
     """
@@ -40,21 +40,21 @@ class FaultyBucket(MemoryStore):
         self._late: list[Callable[[], None]] = []
 
     def fail(self, operation: str, fault: BucketFault, prefix: str = "", times: int = 1) -> None:
-        """Has the next `times` such requests fail."""
+        """Make the next `times` requests of this kind fail."""
         self._scripted += [_Scripted(operation, prefix, fault)] * times
 
     def heal(self) -> None:
-        """Ends all faults."""
+        """End all faults."""
         self._scripted.clear()
         self.choose = None
 
     @property
     def is_late(self) -> bool:
-        """Whether a request has not arrived yet."""
+        """Return whether a request has not arrived yet."""
         return bool(self._late)
 
     def arrive(self) -> None:
-        """Does what is late."""
+        """Run the delayed requests."""
         late, self._late = self._late, []
         for request in late:
             request()

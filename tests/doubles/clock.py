@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand."""
+"""A clock that a test controls."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ from math import inf
 
 
 class ManualClock:
-    """Stands still until `advance`, which wakes at once whoever is due."""
+    """Stands still until `advance`, which at once wakes every sleeper that is due."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -16,25 +16,25 @@ class ManualClock:
         self.pace_ms = 0
 
     def now_ms(self) -> int:
-        """The time that was set."""
+        """Return the time that was set."""
         return self._now_ms
 
     def passed_ms(self) -> float:
-        """The sum of what it was moved forwards."""
+        """Return the total time by which the clock was advanced."""
         self._passed_ms += self.pace_ms
         return self._passed_ms
 
     @property
     def sleepers(self) -> list[int]:
-        """When each of those who wait is due, the first one first."""
+        """Return the due times of the sleepers, in order."""
         return sorted(wake_ms for wake_ms, _ in self._sleepers)
 
     def set(self, by_ms: int) -> None:
-        """Moves the time as an operator may, back too: none passes."""
+        """Set the time as an operator may, also backwards. No time passes."""
         self._now_ms += by_ms
 
     def advance(self, duration_ms: int) -> None:
-        """Lets time pass, and wakes the sleepers that are due."""
+        """Let time pass, and wake the sleepers that are due."""
         self._now_ms += duration_ms
         self._passed_ms += duration_ms
         due = [future for wake_ms, future in self._sleepers if wake_ms <= self._now_ms]
@@ -44,11 +44,11 @@ class ManualClock:
                 future.set_result(None)
 
     def wake_first(self) -> None:
-        """Lets time pass until the first sleeper is due."""
+        """Let time pass until the first sleeper is due."""
         self.advance(self.sleepers[0] - self._now_ms)
 
     async def sleep(self, duration_ms: int) -> None:
-        """Waits for `advance`."""
+        """Wait for `advance`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._now_ms + duration_ms, future))
         await future

@@ -1,4 +1,4 @@
-"""A journal in memory: durable as long as the object is kept."""
+"""A journal in memory, durable as long as the object lives."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,9 +16,7 @@ from lacuna.controlplane.journal.journal import (
 
 
 class MemoryJournal:
-    """Appends are durable at the next turn of the event loop, or when `release` says so while
-    `held`.
-    """
+    """Appends become durable at the next turn of the event loop, or, while `held`, at `release`."""
 
     def __init__(self, new_cluster_id: str = "memory") -> None:
         self._new_cluster_id = new_cluster_id
@@ -34,7 +32,7 @@ class MemoryJournal:
         self._next: partial[None] | None = None
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Takes the journal; the cluster id is fixed by the first opening."""
+        """Take the journal. The first opening fixes the cluster id."""
         if self._is_open:
             raise JournalInUse("another control plane is running on this data: stop it first")
         if self._cluster_id is None:
@@ -50,13 +48,13 @@ class MemoryJournal:
     async def read(
         self, after_position: int, _: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """The batches behind `after_position`."""
+        """Return the batches behind `after_position`."""
         for batch in self._batches:
             if batch.position > after_position:
                 yield batch
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
-        """Durable at the next turn of the loop, or when `release` is called."""
+        """Append, durable at the next turn of the loop or when `release` is called."""
         loop = asyncio.get_running_loop()
         appended: asyncio.Future[int] = loop.create_future()
         if fencing_token != self._fencing_token:
@@ -71,7 +69,7 @@ class MemoryJournal:
         return appended
 
     def release(self, error: Exception | None = None) -> None:
-        """Ends the append under way, with `error` or durably; if there is none, the next one will not be held."""
+        """Finish the append in progress, with `error` or durably. Without one, the next append is not held."""
         if self._under_way is None and self.is_held:
             self._next = partial(self._end, error)
         self._end(error)
@@ -90,16 +88,16 @@ class MemoryJournal:
             appended.set_result(self._position)
 
     async def load_snapshot(self) -> Snapshot | None:
-        """The stored snapshot."""
+        """Return the stored snapshot."""
         return self._snapshot
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Keeps it and forgets the batches that it covers."""
+        """Store a snapshot and drop the batches that it covers."""
         self._snapshot = snapshot
         self._batches = [batch for batch in self._batches if batch.position > snapshot.position]
 
     async def close(self) -> None:
-        """Gives the journal back; an append that is held is lost, as by a crash."""
+        """Release the journal. An append that is held is lost, as in a crash."""
         if self._under_way is not None and not self.is_held:
             self.release()
         self._under_way = None

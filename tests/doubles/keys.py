@@ -1,4 +1,4 @@
-"""Keys of a cluster that a test chooses."""
+"""Cluster keys that a test chooses."""
 
 import base64
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from lacuna.logstore.objects.cluster_keys import ClusterKeys, KeyMissingError
 
 
 def made_up(key_id: str) -> bytes:
-    """The key that tests have under this id."""
+    """Return the test key for this id."""
     return key_id.encode().ljust(32, b".")
 
 
 @dataclass
 class FixedKeys:
-    """A `KeySource`; new keys are taken by assigning `keys`."""
+    """A `KeySource`. Assign `keys` to replace the keys."""
 
     keys: ClusterKeys
 
@@ -29,13 +29,13 @@ class FixedKeys:
 
 
 def some_keys(*key_ids: str, reads_plaintext: bool = False) -> FixedKeys:
-    """Keys of which the first is the current one; one key if none is named."""
+    """Return keys, the first of which is current. Without names, return one key."""
     ids = key_ids or ("k1",)
     return FixedKeys(ClusterKeys(ids[0], reads_plaintext, {each: made_up(each) for each in ids}))
 
 
 def keys_text(*key_ids: str, plaintext: str = "refuse") -> str:
-    """The same keys as the text of a file."""
+    """Return the same keys as the text of a file."""
     lines = [f'"{each}" = "{base64.b64encode(made_up(each)).decode()}"' for each in key_ids]
     return "\n".join([f'current = "{key_ids[0]}"', f'plaintext = "{plaintext}"', "[keys]", *lines])
 

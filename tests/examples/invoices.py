@@ -1,4 +1,4 @@
-"""What the examples that turn orders into invoices are given, and what they must have written."""
+"""The input of the examples that turn orders into invoices, and their expected output."""
 
 import time
 from typing import Any
@@ -19,7 +19,7 @@ def create_topics(bootstrap: str) -> None:
 
 
 def order(bootstrap: str, numbers: range) -> None:
-    """Commits an order for each number, of as many cents, and aborts one that no example can read."""
+    """Commit an order for each number, with that many cents, and abort one that no example can parse."""
     config = {"bootstrap.servers": bootstrap, "transactional.id": "shop"}
     producer = Producer(config)
     producer.init_transactions(SECONDS)
@@ -35,7 +35,7 @@ def order(bootstrap: str, numbers: range) -> None:
 
 
 class Invoices:
-    """Reads the committed invoices as they come."""
+    """Reads the committed invoices as they arrive."""
 
     def __init__(self, bootstrap: str) -> None:
         config: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "reader"}
@@ -44,13 +44,13 @@ class Invoices:
         self.read: list[tuple[int, int]] = []
 
     def await_count(self, count: int, seconds: float) -> None:
-        """Reads until there are `count`, or the time is over."""
+        """Read until there are `count` invoices or the time is over."""
         deadline = time.monotonic() + seconds
         while len(self.read) < count and time.monotonic() < deadline:
             self._take(0.5)
 
     def take_rest(self) -> None:
-        """Reads what has come meanwhile."""
+        """Read the invoices that have arrived since."""
         while self._take(2.0):
             pass
 

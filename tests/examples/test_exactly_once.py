@@ -1,4 +1,4 @@
-"""Each example that turns orders into invoices: it is killed in the middle, and each order has one invoice."""
+"""Tests that each example is killed in mid-run and still writes exactly one invoice per order."""
 
 import shutil
 import signal

@@ -1,4 +1,4 @@
-"""The examples that make no invoices: Kafka Connect, the notebook; and what the pages show."""
+"""Tests the examples without invoices (Kafka Connect, the notebook) and the outputs that the pages show."""
 
 import ast
 import json
@@ -59,7 +59,7 @@ def test_connect_copies_lines_and_leaves_out_what_was_aborted(tmp_path: Path) ->
 
 
 def test_the_notebook(tmp_path: Path) -> None:
-    """Its cells, one after the other, in a process of their own; what the cells show is printed."""
+    """Runs its cells in order in a separate process, which prints the cells' output."""
     cells = json.loads((EXAMPLES / "notebook" / "aborted.ipynb").read_text())["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert all(not cell["outputs"] for cell in cells if cell["cell_type"] == "code")
@@ -77,7 +77,7 @@ def test_the_notebook(tmp_path: Path) -> None:
 
 
 def statements(cell: str) -> list[str]:
-    """The statements of a cell, as an interactive interpreter takes them."""
+    """Return a cell's statements, split as an interactive interpreter splits them."""
     return [ast.unparse(each) for each in ast.parse(cell).body]
 
 

@@ -1,4 +1,4 @@
-"""A client of one control plane, whether that leads or not, which asks it all the time."""
+"""A client that continuously sends requests to one control plane, whether it leads or not."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SECONDS = 60.0
 
 
 class Asking:
-    """A session with the control plane at an address, for the time of the body.
+    """A session with the control plane at an address, for the duration of the body.
 
-    `asked` and `answered` have the times, by the monotonic clock, of the commands with the ids 1, 2 and so on.
+    `asked` and `answered` are the monotonic times of the commands with the ids 1, 2 and so on.
     """
 
     def __init__(self, address: str) -> None:
@@ -51,7 +51,7 @@ class Asking:
         self._thread.join(SECONDS)
 
     def answered_late(self, since: float) -> list[int]:
-        """The commands that were asked after `since`, and answered."""
+        """Return the commands that were sent after `since` and answered."""
         return [number for number in self.answered if self.asked[number] > since]
 
     async def _run(self) -> None:

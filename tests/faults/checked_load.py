@@ -1,4 +1,4 @@
-"""A load of clients whose histories are checked: nothing is lost, doubled or torn, whatever happens to the servers."""
+"""Runs clients with checked histories: no server failure may lose, duplicate or tear records."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SECONDS = 60.0
 
 
 class Load:
-    """Transactional producers and an idempotent one, and what is asked of the logs at the end.
+    """Transactional producers and an idempotent one, and the checks of the logs at the end.
 
-    Those of librdkafka are always there; `foreign` names those in other languages. Each of those that write
-    transactions waits for `pause` seconds between two of them.
+    librdkafka's clients always run, and `foreign` names those in other languages. Each transactional client pauses for
+    `pause` seconds between transactions.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Load:
         self.await_commits(time.monotonic())
 
     def await_more(self) -> None:
-        """Waits until clients were told of as much again as one transaction and more."""
+        """Wait until clients have received as many acknowledgements again as one transaction and more."""
         count = self.progress.count + 100
         assert self.progress.wait_for(count, SECONDS), "the clients do not go on"
 
     def await_commits(self, since: float) -> None:
-        """Waits until each client that writes transactions has asked for a commit after `since`, and was answered."""
+        """Wait until each transactional client has requested a commit after `since` and been answered."""
         deadline = since + SECONDS
         for client in self._transactional:
             while not client.commits or client.commits[-1][0] < since:
@@ -62,7 +62,7 @@ class Load:
                 assert client.fatal == [], client.fatal
 
     def violations(self) -> list[str]:
-        """Stops the clients, reads everything, and returns what is wrong with it."""
+        """Stop the clients, read everything, and return the violations."""
         for client in (*self._transactional, self._plain):
             client.stop()
         assert [each for client in self._transactional for each in client.fatal] == []
@@ -78,7 +78,7 @@ class Load:
         return read(self._bootstrap, topic, partition=partition).records
 
     def commits(self) -> dict[str, list[tuple[float, float]]]:
-        """When each commit so far was asked for and answered, by the monotonic clock, for each kind of client."""
+        """Return the monotonic times of each commit's request and answer so far, by kind of client."""
         found: dict[str, list[tuple[float, float]]] = {}
         for client in self._transactional:
             found.setdefault(client.kind, []).extend(client.commits)

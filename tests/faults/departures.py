@@ -1,12 +1,12 @@
-"""Measures how long clients pause when one of two agents goes.
+"""Measures how long clients pause when one of two agents leaves.
 
     python -m tests.faults.departures --way kill --times 10
     python -m tests.faults.departures --way suspend --times 3    # for 20 s each
 
-Producers of librdkafka, Java and Go write transactions, and a member of a group in each of them reads a topic into
-which records are put through the other agent all the time. Prints for each agent that goes the longest time in which a
-producer had no commit answered, and in which a consumer got no record of some partition; then percentiles, and what is
-wrong with the histories of the clients. The exit code is 1 if anything is.
+Producers of librdkafka, Java and Go write transactions, and a member of a group in each of them reads a topic that is
+fed through the other agent. For each departure, the program prints the longest time without an answered commit for any
+producer, and the longest time without a record from some partition for any consumer. It then prints percentiles and
+violations in the clients' histories. The exit code is 1 if there are violations.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SECONDS: Final = 60.0
 
 
 class Feed(threading.Thread):
-    """Puts a record into each partition all the time, through whichever agent serves: any agent takes any partition."""
+    """Continuously puts records into each partition through the serving agent. Any agent accepts any partition."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -67,13 +67,13 @@ class Feed(threading.Thread):
             assert {answer["error_code"] for answer in answers} == {0}
 
     def through(self, number: int, address: str) -> None:
-        """From now on through the agent of this number."""
+        """Use the agent with this number from now on."""
         with self._turn:
             self.targets[number] = Target(address)
             self.number = number
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stop the feed."""
         self._is_over.set()
         self.join(SECONDS)
 
@@ -97,13 +97,13 @@ class Stage:
         self.await_records(time.monotonic())
 
     def await_records(self, since: float) -> None:
-        """Waits until each follower has got a record of each partition after `since`."""
+        """Wait until each follower has received a record of each partition after `since`."""
         for follower in self.followers:
             while min(times[-1] for times in follower.times.values()) <= since:
                 follower.await_more(1)
 
     def await_agents(self) -> None:
-        """Waits until both agents lead."""
+        """Wait until both agents lead."""
         asked = self.feed.targets[self.feed.number].bootstrap
         deadline = time.monotonic() + SECONDS
         while True:
@@ -113,7 +113,7 @@ class Stage:
             assert time.monotonic() < deadline, "the agent does not come back"
 
     def depart(self, number: int, way: str) -> dict[str, float]:
-        """Has an agent go and come back; returns the longest pause of each client."""
+        """Make an agent leave and return. Returns the longest pause of each client."""
         self.await_agents()
         agent, other = self.cluster.agents[number], self.cluster.agents[1 - number]
         self.feed.through(1 - number, other.address)
@@ -147,7 +147,7 @@ class Stage:
             agent.resume()
 
     def violations(self) -> list[str]:
-        """Ends the clients; returns what is wrong with what they were told and read."""
+        """End the clients. Return the contradictions between their acknowledgements and the records read."""
         self.feed.stop()
         for follower in self.followers:
             follower.stop()
@@ -155,7 +155,7 @@ class Stage:
 
 
 def longest_gap(follower: Follower, began: float) -> float:
-    """The longest time in which a consumer got nothing of some partition since `began`."""
+    """Return the longest time since `began` in which a consumer received nothing from some partition."""
     gaps = []
     for times in follower.times.values():
         near = [began, *(each for each in times if each > began)]
@@ -165,13 +165,13 @@ def longest_gap(follower: Follower, began: float) -> float:
 
 @contextmanager
 def deployment(folder: Path) -> Iterator[Deployment]:
-    """A control plane and two agents."""
+    """Start a control plane and two agents."""
     with Deployment(folder / "control", 2, [f"--objects={folder / 'objects'}"]) as made:
         yield made
 
 
 def measure(cluster: Deployment, way: str, times: int) -> int:
-    """Has agents go in turn, prints what was measured, and returns the exit code."""
+    """Make agents leave in turn, and print the measurements. Return the exit code."""
     stage = Stage(cluster)
     found: dict[str, list[float]] = {}
     for number in range(times):
@@ -191,7 +191,7 @@ def measure(cluster: Deployment, way: str, times: int) -> int:
 
 
 def main() -> int:
-    """Measures, and returns the exit code."""
+    """Measure, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.departures")
     parser.add_argument("--way", choices=WAYS, default="kill")
     parser.add_argument("--times", type=int, default=10)

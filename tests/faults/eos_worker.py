@@ -1,9 +1,9 @@
-"""A worker of the exactly-once loop, as a separate process: consumes, produces, and commits both in one transaction.
+"""Runs the exactly-once loop as a separate process: consumes, produces, and commits both in one transaction.
 
     python -m tests.faults.eos_worker BOOTSTRAP GROUP SOURCE SINK TRANSACTIONAL_ID [INSTANCE_ID]
 
 It writes a line `committed COUNT` for every transaction, and `trouble …` for each error that it has overcome. SIGTERM
-ends it; SIGUSR1 makes it write the stacks of its threads.
+ends it, and SIGUSR1 makes it write the stacks of its threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ anew from its bootstrap list (KIP-899); send_offsets_to_transaction then never r
 
 
 class Rebuild(Exception):
-    """The producer or consumer can no longer be used, so new ones must be made."""
+    """The producer or consumer is unusable and must be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Job:
 
 
 def say(line: str) -> None:
-    """Writes a line to standard output at once, for the process that started this one."""
+    """Write a line to standard output at once, for the process that started this one."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -163,7 +163,7 @@ class Worker:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs until SIGTERM."""
+    """Run until SIGTERM."""
     is_stopped = threading.Event()
     faulthandler.register(signal.SIGUSR1, file=sys.stdout)
     signal.signal(signal.SIGTERM, lambda *_: is_stopped.set())

@@ -1,4 +1,4 @@
-"""A consumer of librdkafka as a program, as `foreign.py` describes it."""
+"""A librdkafka consumer as a program, following the interface in `foreign.py`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SESSION_MS = 20_000
 
 
 def tell(what: str, value: object) -> None:
-    """Prints a line."""
+    """Print a line."""
     sys.stdout.write(f"{json.dumps({what: value})}\n")
     sys.stdout.flush()
 
 
 class Follow:
-    """The consumer, until standard input ends."""
+    """The consumer, which runs until standard input ends."""
 
     def __init__(
         self, bootstrap: str, topic: str, partitions: str, group: str, protocol: str
@@ -54,7 +54,7 @@ class Follow:
         self._consumer = Consumer(settings)
 
     def run(self) -> None:
-        """Reads. Raises KafkaException with an error that does not pass by itself."""
+        """Read records. Raises KafkaException for a permanent error."""
         threading.Thread(target=self._listen, daemon=True).start()
         if self._group:
             told = {
@@ -85,7 +85,7 @@ class Follow:
             self._pause_or_resume()
 
     def _pause_or_resume(self) -> None:
-        """Reads the beginning of each partition, and no more before it is told to."""
+        """Read the beginning of each partition, then wait for a line on standard input."""
         is_due = len(self._seen) == len(self._partitions) and not self._is_told_to_go.is_set()
         if is_due != self._is_paused:
             self._is_paused = is_due
@@ -108,7 +108,7 @@ class Follow:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs it, and returns the exit code."""
+    """Run it, and return the exit code."""
     try:
         Follow(*arguments).run()
     except KafkaException as error:

@@ -1,27 +1,27 @@
-"""Clients in processes of their own: librdkafka, kafka-clients and franz-go.
+"""Runs clients in separate processes: librdkafka, kafka-clients and franz-go.
 
     load BOOTSTRAP TOPIC PARTITIONS NAME PAUSE
 
-writes transactions under the transactional id NAME, some of which it aborts, and waits for PAUSE milliseconds between
-two of them.
+writes transactions under the transactional id NAME, aborts some of them, and waits for PAUSE milliseconds between two
+of them.
 
     follow BOOTSTRAP TOPIC PARTITIONS GROUP PROTOCOL
 
-reads as a member of GROUP, under the `classic` or the `consumer` protocol, and commits what it has read. If GROUP is
-empty, it reads the partitions from offset 0, in small steps: first some records of each, and after a line on its
-standard input the others. An offset out of range ends it.
+reads as a member of GROUP, under the `classic` or the `consumer` protocol, and commits its position. If GROUP is empty,
+it reads the partitions from offset 0, in small steps: first some records of each, and after a line on its standard
+input the others. An offset out of range ends it.
 
 Both run until their standard input ends, and print lines of JSON:
 
     {"values": {"0": ["java 0 0", ...], ...}}    the next transaction, by partition, before any of it is sent
-    {"committed": [12.5, 12.6]}                  when the commit was asked for and answered, by CLOCK_MONOTONIC
-    {"aborted": true}                            on purpose, or because the client said that it must be
+    {"committed": [12.5, 12.6]}                  the CLOCK_MONOTONIC times of the commit's request and answer
+    {"aborted": true}                            on purpose, or because the client required it
     {"record": [0, 7, "value"]}                  partition, offset, value
-    {"assigned": [0, 1]}                         partitions; as well "revoked" and "lost"
-    {"fatal": "what"}                            the client can only be thrown away; the program ends
+    {"assigned": [0, 1]}                         partitions; also "revoked" and "lost"
+    {"fatal": "what"}                            the client is unusable; the program ends
 
-The programs are in tests/compat/java and tests/compat/franz-go. For librdkafka there is `follow.py`, and
-`load.TransactionalClient`, which is no process.
+The programs are in tests/compat/java and tests/compat/franz-go. For librdkafka, `follow.py` is the program, and
+`load.TransactionalClient` runs in this process.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _KAFKA_CLIENTS: Final = "4.4.0"
 
 
 def missing() -> list[str]:
-    """The programs without which not all clients can be built."""
+    """Return the programs that are missing to build all clients."""
     return [program for needs in NEEDS.values() for program in needs if not shutil.which(program)]
 
 
 def command(kind: str, program: str) -> list[str]:
-    """Builds a client's programs if they have changed, and returns how one of them is called."""
+    """Build a client's programs if they have changed. Return the command line of one of them."""
     if kind == "librdkafka":
         return [sys.executable, "-m", f"tests.faults.{program}"]
     if kind == "java":
@@ -71,7 +71,7 @@ def command(kind: str, program: str) -> list[str]:
 
 
 class ForeignProcess:
-    """A client's program, which runs from `start` to `stop`; `fatal` has what it could not go on after."""
+    """A client's program, which runs from `start` to `stop`. `fatal` is the error that made it unusable."""
 
     def __init__(self, kind: str, program: str, *arguments: str) -> None:
         self.kind = kind
@@ -82,7 +82,7 @@ class ForeignProcess:
         self._readers: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Starts the process."""
+        """Start the process."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT
@@ -92,13 +92,13 @@ class ForeignProcess:
             self._readers[-1].start()
 
     def say(self, line: str) -> None:
-        """Writes a line to its standard input."""
+        """Write a line to its standard input."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
     def stop(self) -> None:
-        """Ends the process after what it is doing."""
+        """End the process after its current work."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -116,11 +116,11 @@ class ForeignProcess:
 
     @property
     def errors(self) -> str:
-        """The last lines that it has written to standard error."""
+        """Return the last lines that it has written to standard error."""
         return "\n".join(self._said)
 
     def hear(self, what: str, value: Any) -> None:
-        """Takes in a line that was printed; subclasses must define it."""
+        """Process a printed line. Subclasses must define it."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -170,7 +170,7 @@ class ForeignClient(ForeignProcess):
 
 
 class Follower(ForeignProcess):
-    """A consumer. `progress` counts records; `events` has what happened to its partitions, with the partitions."""
+    """A consumer. `progress` counts records, and `events` has the changes of its partitions."""
 
     def __init__(
         self, kind: str, bootstrap: str, topic: str, partitions: int, group: str, protocol: str
@@ -193,6 +193,6 @@ class Follower(ForeignProcess):
             self.events.append((what, value))
 
     def await_more(self, count: int) -> None:
-        """Waits for so many further records."""
+        """Wait for this many further records."""
         is_there = self.progress.wait_for(self.progress.count + count, SECONDS)
         assert is_there, f"{self.kind} reads no more:\n{self.errors}"

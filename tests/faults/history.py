@@ -1,6 +1,6 @@
 """Checks a history of an exactly-once pipeline, as a pure function of that history (S2-S5, S12, S26).
 
-A history is what clients were told and what a read_committed consumer finally read:
+A history contains the acknowledgements of clients and the records that a read_committed consumer finally read:
 
     inputs     partition → the (offset, value) acknowledged to the producer of the input
     read       partition → the (offset, value) in the input topic at the end
@@ -23,13 +23,13 @@ Rows = Mapping[int, Sequence[tuple[int, bytes]]]
 
 
 def effect(partition: int, offset: int, value: bytes) -> bytes:
-    """The output that a worker must write for one input."""
+    """Return the output that a worker must write for one input."""
     return b"%d:%d:" % (partition, offset) + value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What clients were told and what was finally read; the module's docstring describes the fields."""
+    """The acknowledgements and the final records. The module's docstring describes the fields."""
 
     inputs: Rows
     read: Rows
@@ -38,7 +38,7 @@ class History:
 
 
 def violations(history: History) -> list[str]:
-    """Everything that is wrong with a history, as sentences; empty if nothing is."""
+    """Return every violation in a history as a sentence."""
     found = []
     for partition in sorted(history.inputs.keys() | history.read.keys() | history.outputs.keys()):
         read = history.read.get(partition, ())
@@ -57,7 +57,7 @@ def log_violations(
     acknowledged: Sequence[tuple[int, bytes]],
     read: Sequence[tuple[int, bytes]],
 ) -> list[str]:
-    """Compares a log with its acknowledgements: finds values that are lost, moved, doubled or out of order."""
+    """Compare a log with its acknowledgements. Return lost, moved, duplicate and misordered values."""
     name = f"partition {partition}"
     found = []
     offsets = [offset for offset, _ in read]
@@ -77,7 +77,7 @@ def log_violations(
 def _sequence_violations(
     partition: int, expected: Sequence[bytes], got: Sequence[bytes]
 ) -> list[str]:
-    """Finds outputs of one partition that are missing, doubled, from no input, or out of order."""
+    """Return outputs of one partition that are missing, duplicate, without input, or out of order."""
     name = f"output {partition}"
     counts, wanted = Counter(got), Counter(expected)
     found = [f"{name}: {value!r} is missing" for value in wanted if value not in counts]
@@ -92,14 +92,16 @@ def _sequence_violations(
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """One transaction: its values in order, by partition; `is_committed` is None if the client was not told."""
+    """One transaction: its values in order, by partition. `is_committed` is None if its outcome is unknown to the
+    client.
+    """
 
     values: dict[int, list[bytes]] = field(default_factory=dict)
     is_committed: bool | None = None
 
 
 def transaction_violations(transactions: Sequence[Transaction], read: Rows) -> list[str]:
-    """Finds transactions that were read in part or not as acknowledged; `read` is what read_committed finally gets."""
+    """Return transactions that were read partly or not as acknowledged. `read` is the final read_committed result."""
     found = []
     values = {partition: [value for _, value in rows] for partition, rows in read.items()}
     places = {

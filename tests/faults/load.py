@@ -1,4 +1,4 @@
-"""Clients that record every acknowledgement, and that keep running while servers are killed."""
+"""Clients that record every acknowledgement and keep running while servers are killed."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ SECONDS = 60.0
 
 
 class Progress:
-    """Counts acknowledgements, and wakes those who wait for a count."""
+    """Counts acknowledgements, and wakes threads that wait for a count."""
 
     def __init__(self) -> None:
         self.count = 0
         self._changed = threading.Condition()
 
     def add(self, count: int = 1) -> None:
-        """Adds to the number of acknowledgements."""
+        """Add to the number of acknowledgements."""
         with self._changed:
             self.count += count
             self._changed.notify_all()
 
     def wait_for(self, count: int, seconds: float) -> bool:
-        """Waits until `count` is reached, at most `seconds`; returns whether it was."""
+        """Wait at most `seconds` until `count` is reached. Return whether it was."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count >= count, seconds)
 
 
 class Client(threading.Thread):
-    """A thread that calls `step` until it is stopped; `failure` is the error that ended it earlier, if any.
+    """A thread that calls `step` until it is stopped. `failure` is the error that ended it earlier, if any.
 
-    `errors` has every error that its application was told of, also those that another attempt overcame.
+    `errors` has every error that its application received, including those that a retry overcame.
     """
 
     def __init__(self, bootstrap: str, topic: str, progress: Progress) -> None:
@@ -67,14 +67,14 @@ class Client(threading.Thread):
             self.failure = error
 
     def step(self) -> None:
-        """Does one piece of work; subclasses must define it."""
+        """Do one piece of work. Subclasses must define it."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Does the last piece of work, if a subclass has any."""
+        """Do the last piece of work, if a subclass has any."""
 
     def stop(self) -> None:
-        """Ends the thread. Raises its error if it failed."""
+        """End the thread. Raises its error if it failed."""
         self._is_stopped.set()
         self.join(2 * SECONDS)
         if self.failure is not None:
@@ -82,16 +82,16 @@ class Client(threading.Thread):
         assert not self.is_alive(), f"{type(self).__name__} does not end"
 
     def insist(self, call: Callable[[], object]) -> None:
-        """As `insist` does, and notes each error."""
+        """Call the function `insist`, and note each error."""
         insist(call, self.note)
 
     def note(self, error: KafkaError) -> None:
-        """Notes an error that the application was told of."""
+        """Record an error that the application received."""
         self.errors.append(f"{type(self).__name__}: {error.name()}: {error.str()}")
 
 
 class PlainClient(Client):
-    """An idempotent producer; `acknowledged` has the (offset, value) pairs of each partition.
+    """An idempotent producer. `acknowledged` has the (offset, value) pairs of each partition.
 
     `config` has librdkafka's names, with _ for dots.
     """
@@ -141,7 +141,7 @@ class PlainClient(Client):
 
 
 class TransactionalClient(Client):
-    """Writes transactions over all partitions and aborts some; `transactions` records what it was told about each.
+    """Writes transactions over all partitions and aborts some. `transactions` records each one's acknowledgements.
 
     It waits for `pause` seconds between two of them.
     """
@@ -181,7 +181,7 @@ class TransactionalClient(Client):
             self._recover(error.args[0])
 
     def end(self) -> None:
-        """Fences its own producer, so that no transaction stays open."""
+        """Fence its own producer, so that no transaction stays open."""
         self._producer = self._new()
 
     def _new(self) -> Producer:
@@ -231,7 +231,7 @@ class TransactionalClient(Client):
 
 
 class Tail(Client):
-    """A read_committed member of a group that follows one partition and commits its position from time to time."""
+    """A read_committed member of a group that follows one partition and commits its position periodically."""
 
     def __init__(
         self, bootstrap: str, topic: str, progress: Progress, partition: int, **config: object
@@ -261,7 +261,7 @@ class Tail(Client):
                 self.note(error.args[0])
 
     def finish(self, end: int) -> None:
-        """Reads up to the offset `end`, then stops."""
+        """Read up to the offset `end`, then stop."""
         self.until = end
         self.stop()
 
@@ -274,7 +274,9 @@ class Tail(Client):
 
 
 def insist(call: Callable[[], object], seen: Callable[[KafkaError], None] = lambda _: None) -> None:
-    """Repeats a call as long as its error is retriable, which `seen` is told of; raises any other KafkaException."""
+    """Repeat a call as long as its error is retriable, and pass each error to `seen`. Raises any other
+    KafkaException.
+    """
     while True:
         try:
             call()

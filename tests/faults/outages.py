@@ -1,10 +1,10 @@
-"""Takes all control planes away for a while, and watches what connected clients of three libraries do.
+"""Stops all control planes for a while, and checks the connected clients of three libraries.
 
     python -m tests.faults.outages --journal postgresql --seconds 60
 
 Producers write transactions, members follow them in groups of both protocols, and readers have read the beginning of a
-backlog. While no control plane answers, the readers read the rest. Prints what was seen; the exit code is 1 if anything
-is wrong.
+backlog. While no control plane answers, the readers read the rest. Prints the observations. The exit code is 1 if there
+is a violation.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class Backlog:
                 written += values
 
     def start(self) -> None:
-        """Starts the readers, and waits until each has read something of each partition."""
+        """Start the readers, and wait until each has read part of each partition."""
         for reader in self.readers:
             reader.start()
             while not all(reader.rows.values()):
                 reader.await_more(1)
 
     def await_all(self, deadline: float) -> None:
-        """Waits until each reader has read everything, and checks that it has read what was written."""
+        """Wait until each reader has read everything, and compare it with the written records."""
         count = sum(map(len, self.values.values()))
         for reader in self.readers:
             left = deadline - time.monotonic()
@@ -93,7 +93,7 @@ class Backlog:
 
 
 def connections(pid: int, ports: set[int]) -> set[int]:
-    """The local ports of a process's connections to these ports of this machine."""
+    """Return the local ports of a process's connections to these ports of this machine."""
     inodes = set()
     for number in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -112,7 +112,7 @@ def connections(pid: int, ports: set[int]) -> set[int]:
 
 @contextmanager
 def away(cluster: Deployment) -> Iterator[None]:
-    """Kills all control planes, and starts them again."""
+    """Kill all control planes, and restart them."""
     for control in cluster.controls:
         control.kill()
     yield
@@ -121,7 +121,7 @@ def away(cluster: Deployment) -> Iterator[None]:
 
 
 class Outage:
-    """An outage of `seconds`, and the clients that it meets. `wrong` is what was wrong with it."""
+    """An outage of `seconds`, with its clients. `wrong` is the list of violations."""
 
     def __init__(self, cluster: Deployment, seconds: float) -> None:
         self._cluster = cluster
@@ -136,7 +136,7 @@ class Outage:
         self.wrong: list[str] = []
 
     def watch(self) -> None:
-        """Lets it happen. Raises AssertionError if a client does not go on."""
+        """Run the outage. Raises AssertionError if a client does not continue."""
         self._backlog.start()
         load = Load(self._cluster, list(NEEDS), PAUSE_SECONDS)
         for member in self._members:
@@ -162,10 +162,10 @@ class Outage:
 
     @contextmanager
     def _connections_watched(self) -> Iterator[None]:
-        """Sees that connections stay.
+        """Check that connections stay open.
 
-        franz-go closes those that it does not use for 20 s, and librdkafka that to a group's coordinator after an
-        error.
+        franz-go closes connections that it does not use for 20 s, and librdkafka closes the one to a group's
+        coordinator after an error.
         """
         ports = {int(agent.address.rpartition(":")[2]) for agent in self._cluster.agents}
         followers = (*self._backlog.readers, *self._members)
@@ -180,7 +180,7 @@ class Outage:
                 )
 
     def _look_at_members(self) -> None:
-        """Each has had all partitions, from beginning to end."""
+        """Check that each member had all partitions throughout."""
         everything = list(range(PARTITIONS))
         for member in self._members:
             if member.events not in (
@@ -191,7 +191,7 @@ class Outage:
 
 
 def main() -> int:
-    """Watches, prints, and returns the exit code."""
+    """Watch, print, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.outages")
     parser.add_argument("--journal", choices=["postgresql", "bucket"], default="postgresql")
     parser.add_argument("--seconds", type=float, default=60.0)

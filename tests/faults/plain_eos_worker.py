@@ -2,7 +2,7 @@
 
     python -m tests.faults.plain_eos_worker BOOTSTRAP GROUP SOURCE SINK TRANSACTIONAL_ID
 
-It writes a line `committed COUNT` for every transaction. If librdkafka waits for ever, so does it.
+It writes a line `committed COUNT` for every transaction. If librdkafka waits indefinitely, so does this program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.faults.load import insist
 
 
 def move(consumer: Consumer, producer: Producer, sink: str) -> None:
-    """Runs one transaction if there are records to process."""
+    """Run one transaction if there are records to process."""
     rows = [row for row in consumer.consume(RECORDS_A_TRANSACTION, 0.1) if row.error() is None]
     if not rows:
         return
@@ -35,7 +35,7 @@ def move(consumer: Consumer, producer: Producer, sink: str) -> None:
 
 
 def rewind(consumer: Consumer) -> None:
-    """Seeks back to the group's committed offsets."""
+    """Seek back to the group's committed offsets."""
     for found in consumer.committed(consumer.assignment()):
         if found.offset < 0:
             found.offset = OFFSET_BEGINNING
@@ -43,7 +43,7 @@ def rewind(consumer: Consumer) -> None:
 
 
 def main(bootstrap: str, group: str, source: str, sink: str, transactional_id: str) -> None:
-    """Runs the loop until it is killed."""
+    """Run the loop until it is killed."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     consumer = Consumer(
         {

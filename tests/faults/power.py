@@ -1,8 +1,8 @@
 """A cluster whose journal and objects are on one file system that forgets what was not synced.
 
-The page cache outlives a killed process, so only this shows whether a sync is missing. The cluster runs on a
-`PowerDisk`, which at random moments saves what a power cut would leave then, and how much clients had been told. A
-cluster is started on each of these remains and checked.
+The page cache outlives a killed process, so only this test shows whether a sync is missing. The cluster runs on a
+`PowerDisk`. At random moments, it saves the state that a power cut would leave, and the acknowledgements so far. A
+cluster is then started on each of these remains and checked.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What a power cut would leave, and how many facts clients had been told before it."""
+    """The state that a power cut would leave, and the number of earlier facts."""
 
     files: UnsyncedFileSystem
     facts: int
 
 
 class PowerDisk(UnsyncedFileSystem):
-    """A file system that saves, at random moments, what a power cut would leave.
+    """A file system that saves, at random moments, the state that a power cut would leave.
 
-    `lie(kind, path)` says which syncs do nothing; `facts` returns how much clients have been told so far. At most
+    `lie(kind, path)` decides which syncs do nothing, and `facts` returns the number of facts so far. At most
     `longest_gap` changes and syncs lie between two remains.
     """
 
@@ -77,7 +77,7 @@ class PowerDisk(UnsyncedFileSystem):
         return super()._sync(kind, path) and not self._lie(kind, path)
 
     def cut(self) -> None:
-        """Saves what a power cut would leave now: everything synced, and none, half or most of the rest."""
+        """Save the state that a power cut would leave now: everything synced, and none, half or most of the rest."""
         share = self._rng.choice((0.0, 0.5, 0.9))
         facts = self._facts()
         survivor = self.after_crash(lambda: self._rng.random() < share)
@@ -104,7 +104,7 @@ class OneAtATime:
 
 
 class _Journal:
-    """Opens SQLite databases on such a file system; `pragmas` maps statements to replacements."""
+    """Opens SQLite databases on such a file system. `pragmas` maps statements to replacements."""
 
     def __init__(self, files: UnsyncedFileSystem, pragmas: Mapping[str, str]) -> None:
         self._vfs_name = f"power-{next(_NUMBERS)}"
@@ -112,7 +112,7 @@ class _Journal:
         self._pragmas = pragmas
 
     def connect(self, path: str) -> Connection:
-        """Connects to the file of this name in the root directory, with a small WAL for frequent checkpoints."""
+        """Connect to the file of this name in the root directory, with a small WAL for frequent checkpoints."""
         connection = apsw.Connection(f"/{os.path.basename(path)}", vfs=self._vfs_name)
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         connection.execute("PRAGMA wal_autocheckpoint=20")
@@ -136,7 +136,7 @@ class _Connection:
 class PowerCluster:
     """A context manager that runs a control plane and an agent on a file system, in a separate thread.
 
-    `folder` is a real folder, only for the lock next to the journal. `packs` says how objects are put.
+    `folder` is a real folder, only for the lock next to the journal. `packs` selects how objects are put.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class PowerCluster:
         self._end()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine in the cluster's event loop and returns its result."""
+        """Run a coroutine in the cluster's event loop. Return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     async def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""Real processes that tests kill: the control plane, agents, workers."""
+"""Real processes that tests kill: control planes, agents and workers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Heard = Callable[[str], None]
 
 
 def end_by_exception() -> None:
-    """Has SIGTERM end this program as an exception does, so that the processes which it started end with it."""
+    """Make SIGTERM raise an exception in this program, so that its child processes end with it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 class Process:
-    """A command that tests kill and start again.
+    """A command that tests kill and restart.
 
-    `ready` is the beginning of the line by which it says that it serves. With `listens` it keeps the same address
-    across restarts.
+    `ready` is the beginning of the line that reports it as ready. With `listens` it keeps the same address across
+    restarts.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Process:
         self._reader: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Starts the process and, if it has a `ready` line, waits until it serves."""
+        """Start the process and, if it has a `ready` line, wait for that line."""
         self.lines.append("--- start")
         where = [f"--listen={self.address}"] if self._listens else []
         self._process = start_process(
@@ -88,29 +88,29 @@ class Process:
 
     @property
     def output(self) -> str:
-        """The last lines of output, of this run and earlier ones."""
+        """Return the last lines of output, of this run and earlier ones."""
         return "\n".join(self.lines)
 
     def kill(self) -> None:
-        """Ends the process with SIGKILL. It must have been alive: one that has died by itself is a failure."""
+        """Kill the process with SIGKILL. Fails if the process has already ended by itself."""
         self._end(signal.SIGKILL, -signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends the process with SIGTERM, and checks that it ends cleanly."""
+        """End the process with SIGTERM, and check that it exits cleanly."""
         self._end(signal.SIGTERM, 0)
 
     def pause(self) -> None:
-        """Pauses the process with SIGSTOP: it stays alive but does not respond."""
+        """Pause the process with SIGSTOP: it stays alive but does not respond."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Continues the paused process with SIGCONT."""
+        """Continue the paused process with SIGCONT."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
     def ask(self) -> str:
-        """Ends the process and returns its output, including its stacks if it writes these at SIGUSR1."""
+        """End the process and return its output, including its stacks if it writes these at SIGUSR1."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGUSR1)
             self._process.send_signal(signal.SIGTERM)
@@ -119,7 +119,7 @@ class Process:
         return self.output
 
     def discard(self) -> None:
-        """Kills the process, whatever its state."""
+        """Kill the process in any state."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -134,7 +134,7 @@ class Process:
         self._process = None
 
     def _read(self, stream: IO[str], said: queue.SimpleQueue[str]) -> None:
-        """Reads the output; puts the `ready` line into `said`, and "" when the output ends."""
+        """Read the output. Puts the `ready` line into `said`, and "" when the output ends."""
         with stream:
             for line in stream:
                 self.lines.append(line.rstrip())
@@ -148,8 +148,8 @@ class Process:
 class Deployment:
     """A context manager that runs control planes and agents over one store, each in a separate process.
 
-    `store` has the options of `lacuna agent` that name the store, and `journal` those of `lacuna controlplane` that
-    name the journal of several; or `journals` has those of each.
+    `store` has the options of `lacuna agent` for the store, and `journal` those of `lacuna controlplane` for a shared
+    journal. Alternatively, `journals` has the options of each.
     """
 
     def __init__(
@@ -182,17 +182,17 @@ class Deployment:
 
     @property
     def control_address(self) -> str:
-        """The HOST:PORT of the control plane, or several with commas between."""
+        """Return the HOST:PORT of the control plane, or several separated by commas."""
         return ",".join(each.address for each in self.controls)
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of the agents in order, separated by commas."""
+        """Return the addresses of the agents in order, separated by commas."""
         return ",".join(each.address for each in self.agents)
 
     @property
     def processes(self) -> list[Process]:
-        """All processes, the control planes first."""
+        """Return all processes, the control planes first."""
         return [*self.controls, *self.agents]
 
     def __enter__(self) -> Self:
@@ -207,7 +207,7 @@ class Deployment:
         return self
 
     def leader(self) -> Process:
-        """The control plane that leads, by what any of them says; waits until one does."""
+        """Return the leading control plane, as any of them reports it. Waits until there is one."""
         deadline = time.monotonic() + START_SECONDS
         while True:
             for control in self.controls:

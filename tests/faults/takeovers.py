@@ -1,13 +1,13 @@
-"""Measures takeovers with real processes: the leader goes again and again under load, and clients are asked how long.
+"""Measures takeovers with real processes: the leader fails repeatedly under load, and clients measure the pause.
 
     python -m tests.faults.takeovers --journal postgresql --times 50
     python -m tests.faults.takeovers --journal bucket --way stop
     python -m tests.faults.takeovers --way suspend --times 5    # for 20 s each; it must not answer when it wakes up
 
-Clients of librdkafka, Java and Go write transactions meanwhile. For each leader it prints when the next one led, and
-for each kind of client the longest time in which no commit was answered, from when the leader was told to end until the
-first commit that was asked for after it had ended; then percentiles, and what is wrong with the histories of the
-clients. The exit code is 1 if anything is.
+Clients of librdkafka, Java and Go write transactions throughout. For each takeover, the program prints when the next
+leader led. For each kind of client, it prints the longest time without an answered commit, from the signal that ended
+the leader to the first commit that was requested after its end. It then prints percentiles and violations in the
+clients' histories. The exit code is 1 if there are violations.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LONG_SECONDS: Final = 5.0
 
 @contextmanager
 def deployment(kind: str, folder: Path) -> Iterator[Deployment]:
-    """Two control planes on a journal of a kind, and two agents."""
+    """Start two control planes on a journal of a kind, and two agents."""
     with ExitStack() as stack:
         if kind == "postgresql":
             server = PostgresqlServer(binaries() or "")
@@ -77,7 +77,7 @@ def deployment(kind: str, folder: Path) -> Iterator[Deployment]:
 
 
 def await_standby(leader: Process) -> None:
-    """Waits until a standby has replayed almost everything that the leader has appended."""
+    """Wait until a standby has replayed almost everything that the leader has appended."""
     deadline = time.monotonic() + STANDBY_SECONDS
     while True:
         status = asyncio.run(ask_status(leader.address))
@@ -89,16 +89,16 @@ def await_standby(leader: Process) -> None:
 
 
 def led_at(process: Process) -> float:
-    """When this control plane last said that it leads, by the monotonic clock."""
+    """Return the monotonic time at which this control plane last reported that it leads."""
     line = next(line for line in reversed(process.lines) if "leading in epoch" in line)
     said = datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f").astimezone()
     return said.timestamp() - time.time() + time.monotonic()
 
 
 def take_over(cluster: Deployment, load: Load, way: str) -> tuple[float, dict[str, float]]:
-    """Ends the leader, and has it come back.
+    """End the leader, and restart it.
 
-    Returns after how many seconds the next one led, and the longest time without a commit for each kind of client.
+    Returns the seconds until the next one led, and the longest time without a commit for each kind of client.
     """
     leader = cluster.leader()
     await_standby(leader)
@@ -121,7 +121,7 @@ def take_over(cluster: Deployment, load: Load, way: str) -> tuple[float, dict[st
 
 
 def longest_pause(commits: Sequence[tuple[float, float]], began: float, ended: float) -> float:
-    """The longest time without an answer, from `began` until that of the first commit asked for after `ended`."""
+    """Return the longest time without an answer, from `began` until the first commit requested after `ended`."""
     answered = sorted(done for _, done in commits)
     first = min(done for asked, done in commits if asked >= ended)
     near = [began, *(done for done in answered if began < done <= first)]
@@ -129,7 +129,7 @@ def longest_pause(commits: Sequence[tuple[float, float]], began: float, ended: f
 
 
 def shown(name: str, durations: Sequence[float]) -> str:
-    """A line with the percentiles of some durations in seconds."""
+    """Return a line with the percentiles of some durations in seconds."""
     found = sorted(durations)
     percentiles = (
         f"p{percent} {found[min(len(found) - 1, len(found) * percent // 100)]:.2f} s"
@@ -139,20 +139,20 @@ def shown(name: str, durations: Sequence[float]) -> str:
 
 
 def say(text: str) -> None:
-    """Prints it at once."""
+    """Print immediately."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def explain(cluster: Deployment, number: int) -> None:
-    """Prints the last lines of the control planes."""
+    """Print the last lines of the control planes."""
     for control in cluster.controls:
         lines = "\n".join(list(control.lines)[-12:])
         sys.stderr.write(f"{number}: {control.name} at {control.address}\n{lines}\n")
 
 
 def measure(cluster: Deployment, journal: str, way: str, times: int) -> int:
-    """Ends so many leaders, prints what was measured, and returns the exit code."""
+    """End this many leaders, print the measurements, and return the exit code."""
     load = Load(cluster, list(NEEDS), PAUSE_SECONDS)
     leading: list[float] = []
     pauses: dict[str, list[float]] = {kind: [] for kind in load.commits()}
@@ -179,7 +179,7 @@ def measure(cluster: Deployment, journal: str, way: str, times: int) -> int:
 
 
 def main() -> int:
-    """Measures, and returns the exit code."""
+    """Measure, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.takeovers")
     parser.add_argument("--journal", choices=["postgresql", "bucket"], default="postgresql")
     parser.add_argument("--way", choices=list(WAYS), default="kill")

@@ -1,4 +1,4 @@
-"""The control plane dies while producers are in transactions and groups have members (S2, S5, S8, S26)."""
+"""Tests that the control plane dies while producers are in transactions and groups have members (S2, S5, S8, S26)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTCOMES = {"committed": True, "aborted": False}
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Deployment]:
-    """A control plane and two agents, each a process."""
+    """A control plane and two agents, each in its own process."""
     with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as made:
         admin = AdminClient({"bootstrap.servers": made.bootstrap})
         admin.create_topics([NewTopic("t", 1)])["t"].result(60)
@@ -29,7 +29,7 @@ def cluster(tmp_path: Path) -> Iterator[Deployment]:
 
 
 def restart(cluster: Deployment, kind: str) -> None:
-    """Ends the control plane, hard or cleanly, and starts it on the same journal."""
+    """Kill or stop the control plane, and start it on the same journal."""
     if kind == "killed":
         cluster.control.kill()
     else:
@@ -39,7 +39,9 @@ def restart(cluster: Deployment, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["killed", pytest.param("stopped", marks=pytest.mark.slow)])
 def test_transactions_go_on(cluster: Deployment, kind: str) -> None:
-    """S2, S5: what is open stays open, with records before and behind the restart, and ends as its client says."""
+    """S2, S5: open transactions stay open, with records before and after the restart, and end as their
+    clients request.
+    """
     open_now: dict[str, Producer] = {}
     for name in OUTCOMES:
         who = open_now[name] = producer(cluster.bootstrap, name)
@@ -65,7 +67,9 @@ def test_transactions_go_on(cluster: Deployment, kind: str) -> None:
 
 
 def _committed(member: Consumer) -> int | None:
-    """None while the coordinator looks for the control plane: other clients ask again by themselves then."""
+    """Return the committed offset, or None while the coordinator waits for the control plane. Other clients then retry
+    by themselves.
+    """
     try:
         return int(member.committed([TopicPartition("t", 0)], 60)[0].offset)
     except KafkaException as error:
@@ -81,7 +85,7 @@ def _send_offset(who: Producer, member: Consumer) -> None:
 
 
 def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
-    """S2: while it is away agents take nothing and lose nothing; when it is back, all is delivered in order."""
+    """S2: during the outage, agents accept and lose nothing. Afterwards, everything is delivered in order."""
     told: list[int | None] = []
     who = producer(cluster.bootstrap, enable_idempotence=True)
     send(who, "t", [b"before"])
@@ -104,7 +108,7 @@ def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
 
 @pytest.mark.slow
 def test_offsets_are_looked_for_until_it_is_back(cluster: Deployment) -> None:
-    """S7: agents wait 10 s for it, then answer an error after which librdkafka asks three times more."""
+    """S7: agents wait 10 s for it, then return an error after which librdkafka retries three times."""
     send(producer(cluster.bootstrap), "t", [b"0", b"1"])
     who = consumer(
         cluster.bootstrap, group_id="g", retry_backoff_ms=3000, retry_backoff_max_ms=20_000

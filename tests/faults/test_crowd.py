@@ -1,4 +1,4 @@
-"""Ten thousand clients that do nothing and five hundred that stop in the middle of a request: others are served."""
+"""Tests that ten thousand idle clients and five hundred that stop in mid-request do not block others."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ REQUESTS = 300
 
 
 def latencies(producer: Producer, values: list[bytes]) -> list[float]:
-    """Milliseconds from produce() to the acknowledgement, one record at a time."""
+    """Return the milliseconds from produce() to the acknowledgement, one record at a time."""
     found = []
     for value in values:
         began = time.perf_counter()
@@ -29,7 +29,7 @@ def latencies(producer: Producer, values: list[bytes]) -> list[float]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_crowd_of_idle_clients(record_property: Callable[[str, object], None]) -> None:
-    """S2, S13: what is sent beside them is acknowledged and read; the idle ones are served when they speak."""
+    """S2, S13: concurrent records are acknowledged and read, and idle clients are served when they send."""
     alone, beside = ([b"%s-%d" % (name, i) for i in range(REQUESTS)] for name in (b"a", b"b"))
     with ProcessCluster() as served:
         producer = Producer({"bootstrap.servers": served.bootstrap, "linger.ms": 0})

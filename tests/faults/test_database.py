@@ -1,4 +1,4 @@
-"""The database of the control planes' journal fails under load, in every way (S2, S3, S5, adr/0026)."""
+"""Tests failures of the journal's database under load (S2, S3, S5, adr/0026)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
 
 
 class Cluster:
-    """Two control planes, each with a wire of its own to one database, and two agents."""
+    """Two control planes, each with its own wire to one database, and two agents."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.server = PostgresqlServer(binaries() or "")
@@ -61,7 +61,7 @@ def test_the_server_is_killed_and_restarted(cluster: Cluster) -> None:
 
 
 def test_nobody_reaches_it_for_a_while(cluster: Cluster) -> None:
-    """What was under way may have been written or not, and is resolved by whoever leads next."""
+    """Writes in flight may have succeeded or not. The next leader resolves them."""
     for fault in FAULTS:
         for wire in cluster.wires:
             wire.suffer(fault)
@@ -73,7 +73,7 @@ def test_nobody_reaches_it_for_a_while(cluster: Cluster) -> None:
 
 
 def test_the_leader_alone_does_not_reach_it(cluster: Cluster) -> None:
-    """The other one takes over meanwhile."""
+    """The other one takes over."""
     for fault in FAULTS:
         leader = cluster.deployment.leader()
         wire = cluster.wire_of(leader)

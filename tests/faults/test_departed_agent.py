@@ -1,4 +1,4 @@
-"""Tools that ask every broker do not ask an agent that has gone; librdkafka's producers still know it (adr/0058)."""
+"""Tests that tools which query every broker skip a departed agent that librdkafka's producers still know (adr/0058)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 60.0
 
 @pytest.fixture(params=[Process.stop, Process.kill], ids=["stopped", "killed"])
 def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A cluster with groups and transactional ids, of whose two agents one has just gone."""
+    """A cluster with groups and transactional ids. One of its two agents has just left."""
     leave: Callable[[Process], None] = request.param
     with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster:
         create(cluster, "t")
@@ -38,7 +38,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def live(bootstrap: str) -> int:
-    """How many brokers a tool is told of that has just come."""
+    """Return the number of brokers that a newly started tool sees."""
     return len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=SECONDS).brokers)
 
 

@@ -1,7 +1,7 @@
-"""Consume, process, produce, exactly once, while everything is killed (S2-S5, S8, S12, S26).
+"""Tests exactly-once consume-process-produce while every process is killed (S2-S5, S8, S12, S26).
 
-Three workers move records from one topic to another, each transaction with its group offsets; agents, workers
-and the control plane die of SIGKILL at seeded moments and come back. In the end every input has its effect once.
+Three workers move records from one topic to another, each transaction with its group offsets. SIGKILL ends agents,
+workers and the control plane at seeded moments, and each is restarted. In the end every input has its effect once.
 """
 
 from __future__ import annotations
@@ -34,27 +34,29 @@ DEADLINE_SECONDS = 300.0
 
 
 class Progress:
-    """Counts what the workers have committed; who waits for a count wakes as it comes."""
+    """Counts what the workers have committed, and wakes threads that wait for a count."""
 
     def __init__(self) -> None:
         self.count = 0
         self._changed = threading.Condition()
 
     def heard(self, line: str) -> None:
-        """A line of a worker."""
+        """Process a worker's line."""
         if line.startswith("committed"):
             with self._changed:
                 self.count += int(line.split()[1])
                 self._changed.notify_all()
 
     def wait_for(self, count: int, seconds: float) -> bool:
-        """Whether so many were committed within so many seconds."""
+        """Return whether this many were committed within this many seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count >= count, seconds)
 
 
 class Feeder(threading.Thread):
-    """Writes the input, a step whenever the workers have nearly caught up; `acknowledged` is what it was told."""
+    """Writes the input, one step whenever the workers have nearly caught up. `acknowledged` has its
+    acknowledgements.
+    """
 
     def __init__(self, bootstrap: str, topic: str, progress: Progress) -> None:
         super().__init__(daemon=True)
@@ -94,7 +96,7 @@ class Feeder(threading.Thread):
 
 @contextmanager
 def deployment(kind: str, path: Path) -> Iterator[Deployment]:
-    """Two agents over a directory, or over a bucket of moto's."""
+    """Start two agents over a directory, or over a bucket of moto."""
     with ExitStack() as stack:
         store, environment = [f"--objects={path / 'objects'}"], {}
         if kind == "s3":
@@ -107,7 +109,7 @@ def deployment(kind: str, path: Path) -> Iterator[Deployment]:
 
 @contextmanager
 def workers(bootstrap: str, progress: Progress) -> Iterator[list[Process]]:
-    """Three workers; two of them static members of their group."""
+    """Three workers, two of them static members of their group."""
     made = []
     for number in range(3):
         arguments = [bootstrap, "group", "source", "sink", f"worker-{number}"]
@@ -131,7 +133,7 @@ def workers(bootstrap: str, progress: Progress) -> Iterator[list[Process]]:
 def cause_faults(
     rng: random.Random, cluster: Deployment, crew: Sequence[Process], progress: Progress
 ) -> None:
-    """Each fault at a random count of committed records, and a random moment behind it."""
+    """Cause each fault at a random moment after a random count of committed records."""
     victims = list(FAULTS)
     rng.shuffle(victims)
     moments = sorted(rng.sample(range(INPUTS // 20, INPUTS * 9 // 10), len(victims)))
@@ -145,7 +147,7 @@ def cause_faults(
 
 
 def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, int]:
-    """Until the group stands at the end of every partition; where it stands."""
+    """Wait until the group reaches the end of every partition. Return its offsets."""
     who = Consumer({"bootstrap.servers": bootstrap, "group.id": "group"})
     partitions = [TopicPartition("source", number) for number in range(PARTITIONS)]
     try:
@@ -179,7 +181,7 @@ def end_of(who: Consumer, partition: TopicPartition, deadline: float) -> int:
 
 
 def rows_of(bootstrap: str, topic: str) -> Rows:
-    """What a read_committed consumer finds."""
+    """Return the rows that a read_committed consumer finds."""
     found = {}
     for partition in range(PARTITIONS):
         got = read(bootstrap, topic, COMMITTED, partition=partition)
@@ -189,7 +191,9 @@ def rows_of(bootstrap: str, topic: str) -> Rows:
 
 
 def refuse_mutations(history: History, rng: random.Random) -> None:
-    """The same checker sees one effect lost, doubled, or swapped with its neighbour, wherever it is."""
+    """Check that the checker detects one effect that is lost, duplicated or swapped with its neighbour, at any
+    position.
+    """
     for _ in range(10):
         partition = rng.randrange(PARTITIONS)
         values = history.outputs[partition]
@@ -204,7 +208,7 @@ def refuse_mutations(history: History, rng: random.Random) -> None:
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize(("kind", "seed"), [("directory", 1), ("directory", 2), ("s3", 3)])
 def test_every_input_has_its_effect_once(kind: str, seed: int, tmp_path: Path) -> None:
-    """S2, S4, S5, S8, S26: whatever dies, and whenever."""
+    """S2, S4, S5, S8, S26: this holds for any failure at any time."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     progress = Progress()
     with deployment(kind, tmp_path) as cluster:

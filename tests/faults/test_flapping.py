@@ -1,7 +1,7 @@
-"""Sessions with the control plane that come and go, and producers that change agents meanwhile (S10, S12).
+"""Tests sessions with the control plane that flap while producers switch agents (S10, S12).
 
-librdkafka sends on through a partition's new leader while it has batches in flight through the old one. A gap that it
-hears of when all before is acknowledged ends it: fatal OUT_OF_ORDER_SEQUENCE_NUMBER.
+librdkafka continues through a partition's new leader while it has batches in flight through the old one. A gap reported
+when all earlier batches are acknowledged is fatal: OUT_OF_ORDER_SEQUENCE_NUMBER.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOR_GOOD = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 class Two:
-    """Two agents of which a producer has something in flight through both, and a third that may leave."""
+    """Two agents that both have batches of one producer in flight, and a third that may leave."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -34,7 +34,7 @@ class Two:
         self.who = self.one.idempotent()
 
     def records(self, sequence: int, who: Producer | None = None) -> bytes:
-        """One record, whose value is its sequence."""
+        """Return one record, whose value is its sequence."""
         who = who or self.who
         return batch(
             [b"%d" % sequence],
@@ -45,7 +45,7 @@ class Two:
         )
 
     def send(self, target: Target, sequence: int, who: Producer | None = None) -> str:
-        """What that agent answers to it."""
+        """Return the answer of that agent."""
         records = self.records(sequence, who)
         if who is None or who.transactional_id is None:
             return target.verdict(self.topic, records)
@@ -56,18 +56,18 @@ class Two:
     def send_later(
         self, target: StagedTarget, link: CommitLink, sequence: int, who: Producer | None = None
     ) -> Later[str]:
-        """The same; it returns when its commit was first tried."""
+        """The same, but return when the commit was first attempted."""
         link.forget_tries()
         sent = target.later(lambda each: self.send(each, sequence, who))
         link.wait_for_try()
         return sent
 
     def begin(self) -> Producer:
-        """A client starts with the transactional id of this test."""
+        """Start a client with the transactional id of this test."""
         return self._coordinator().transactional(TRANSACTIONAL_ID)
 
     def finish(self, who: Producer) -> None:
-        """Commits its transaction."""
+        """Commit its transaction."""
         assert self._coordinator().end(who, True) == "NONE"
 
     def _coordinator(self) -> Target:
@@ -78,7 +78,7 @@ class Two:
         return agent.target()
 
     def lose_the_third(self) -> None:
-        """Clients of an agent that has gone come to the other two."""
+        """Move the clients of a departed agent to the other two."""
         host = self.stage.agents[2]
         lease = host.running.context.lease
         self.stage.run(lease.stop_renewing(), host)
@@ -86,27 +86,27 @@ class Two:
 
     @property
     def values(self) -> list[bytes]:
-        """What a reader finds."""
+        """Return what a reader finds."""
         return self.stage.read(self.topic).values
 
 
 @pytest.fixture
 def two() -> Iterator[Two]:
-    """Agents that nothing has happened to yet."""
+    """Yields agents in their initial state."""
     for stage in staged(agents=3):
         yield Two(stage)
 
 
 @pytest.fixture
 def impatient() -> Iterator[Two]:
-    """The same, whose commits are not tried again for long."""
+    """The same agents, with a short limit for retrying commits."""
     parts = replace(PARTS, produce=ProduceSettings(commit_timeout_ms=500))
     for stage in staged(agents=3, parts=parts):
         yield Two(stage)
 
 
 def test_a_gap_is_not_told_after_what_was_missing(two: Two) -> None:
-    """S10, S12: decided early, told late, because its reply was lost: by then it is none."""
+    """S10, S12: the reply with the gap was lost and arrives after the gap has been filled."""
     assert two.send(two.one, 0) == "NONE"
     two.old.is_cut = True
     two.new.lose_replies = 1_000
@@ -122,7 +122,7 @@ def test_a_gap_is_not_told_after_what_was_missing(two: Two) -> None:
 
 
 def test_what_comes_ahead_of_the_first_batches_does_not_get_in(two: Two) -> None:
-    """S10, S12: the control plane takes any first sequence, but not from who comes from another agent."""
+    """S10, S12: the control plane accepts any first sequence, except from a client that comes from another agent."""
     two.lose_the_third()
     two.old.is_cut = True
     missing = two.send_later(two.one, two.old, 0)
@@ -136,7 +136,7 @@ def test_what_comes_ahead_of_the_first_batches_does_not_get_in(two: Two) -> None
 @pytest.mark.parametrize("sent", [0, 1], ids=["no batch before", "one before"])
 @pytest.mark.parametrize("is_new", [True, False], ids=["joined", "there before"])
 def test_no_gap_is_told_once_an_agent_has_joined(two: Two, sent: int, is_new: bool) -> None:
-    """S10, S12: it takes clients from the others, some of whom know it before the rest do."""
+    """S10, S12: it takes over clients of the others, some of which know it before the rest do."""
     for sequence in range(sent):
         assert two.send(two.one, sequence) == "NONE"
     joined = two.stage.join()
@@ -160,7 +160,7 @@ LENGTH = 4
 def test_wherever_a_commit_is_lost_no_gap_is_told(
     two: Two, lost_at: int, is_decided: bool, is_lost_behind: bool
 ) -> None:
-    """S10, S12: what follows through another agent is taken, or sent again once the lost one is known."""
+    """S10, S12: later batches through another agent are accepted, or resent once the lost one is known."""
     two.lose_the_third()
     for sequence in range(lost_at):
         assert two.send(two.one, sequence) == "NONE"
@@ -182,7 +182,7 @@ def test_wherever_a_commit_is_lost_no_gap_is_told(
 def test_what_a_killed_client_left_is_no_gap_of_its_successor(
     two: Two, is_decided: bool, goes_on: str
 ) -> None:
-    """S4, S10: the next epoch begins at 0, whatever becomes of the last batches of the one before."""
+    """S4, S10: the next epoch begins at 0, independently of the previous epoch's last batches."""
     target, link = (two.one, two.old) if goes_on == "at the same agent" else (two.two, two.new)
     killed = two.begin()
     assert two.send(two.one, 0, killed) == "NONE"
@@ -205,7 +205,7 @@ def test_what_a_killed_client_left_is_no_gap_of_its_successor(
 
 
 def sent_until_told(two: Two, sequence: int, who: Producer | None = None) -> str:
-    """What the second agent says at last, to a client that sends again and again."""
+    """Return the second agent's final answer to a client that retries."""
     told = [AGAIN]
     while told[-1] == AGAIN:
         told.append(two.send(two.two, sequence, who))
@@ -214,7 +214,7 @@ def sent_until_told(two: Two, sequence: int, who: Producer | None = None) -> str
 
 
 def test_who_sends_a_gap_for_long_hears_that_it_is_one(impatient: Two) -> None:
-    """S10: once no commit is tried any more, a gap that remains is the client's."""
+    """S10: once all commits have been abandoned, a remaining gap is the client's error."""
     two = impatient
     assert two.send(two.one, 0) == "NONE"
     two.lose_the_third()
@@ -224,7 +224,7 @@ def test_who_sends_a_gap_for_long_hears_that_it_is_one(impatient: Two) -> None:
 
 
 def test_who_sends_its_first_sequence_for_long_gets_in(impatient: Two) -> None:
-    """S10: a producer whose state has expired begins anywhere."""
+    """S10: a producer with expired state may begin at any sequence."""
     two = impatient
     two.lose_the_third()
     other = two.two.idempotent()
@@ -233,7 +233,7 @@ def test_who_sends_its_first_sequence_for_long_gets_in(impatient: Two) -> None:
 
 
 def test_who_was_idle_for_a_day_goes_on_soon(two: Two) -> None:
-    """S12: what the control plane has forgotten of an old producer id is not in flight anywhere."""
+    """S12: batches of a producer id that the control plane has forgotten are in flight nowhere."""
     two.lose_the_third()
     ages = two.stage.control.state().id_ages
     ages.hours[:] = array("q", (hour - 26 for hour in ages.hours))
@@ -246,7 +246,7 @@ def test_who_was_idle_for_a_day_goes_on_soon(two: Two) -> None:
 
 
 def test_nothing_is_held_up_where_no_agent_has_gone(two: Two) -> None:
-    """S10: a gap is told at once, and a first sequence taken."""
+    """S10: a gap is reported at once, and a first sequence is accepted."""
     assert two.send(two.one, 0) == "NONE"
     assert two.send(two.two, 5) == FOR_GOOD
     assert two.send(two.two, 7, two.two.idempotent()) == "NONE"

@@ -1,4 +1,4 @@
-"""The checker of exactly-once histories refuses what it is there to refuse."""
+"""Tests that the checker of exactly-once histories detects each kind of violation."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ RIGHT = History(
 
 
 def _outputs(change: Callable[[list[bytes]], object]) -> History:
-    """The right history with the outputs of partition 0 changed."""
+    """Return the right history with the outputs of partition 0 changed."""
     rows = list(RIGHT.outputs[0])
     change(rows)
     return dataclasses.replace(RIGHT, outputs={**RIGHT.outputs, 0: rows})
 
 
 def _read(rows: list[tuple[int, bytes]]) -> History:
-    """The right history with another input log, whose outputs are all there."""
+    """Return the right history with another input log and all its outputs."""
     outputs = [effect(0, offset, value) for offset, value in rows]
     return dataclasses.replace(
         RIGHT,
@@ -85,7 +85,7 @@ VISIBLE: Rows = {0: [(0, b"a1"), (1, b"a2"), (5, b"c1")], 1: [(0, b"a3")]}
 
 
 def _transaction(is_committed: bool | None, *values: bytes) -> list[Transaction]:
-    """A transaction whose third value went to the other partition."""
+    """Return a transaction whose third value went to the other partition."""
     return [Transaction(values={0: [*values[:2]], 1: [*values[2:]]}, is_committed=is_committed)]
 
 

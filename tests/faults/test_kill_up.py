@@ -1,4 +1,4 @@
-"""`lacuna up` dies of SIGKILL twenty times under load, and goes on where it was (S1-S5, S12, S16)."""
+"""Tests that `lacuna up` recovers from twenty SIGKILLs under load (S1-S5, S12, S16)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK = {"reconnect_backoff_max_ms": 200}
 
 
 def rows_of(bootstrap: str, isolation: str) -> Rows:
-    """What a consumer finds in the end."""
+    """Return the rows that a consumer finds in the end."""
     found = {}
     for partition in range(PARTITIONS):
         got = read(bootstrap, TOPIC, isolation, partition=partition)
@@ -38,7 +38,7 @@ def rows_of(bootstrap: str, isolation: str) -> Rows:
 def kill_again_and_again(
     cluster: ProcessCluster, records: Progress, transactions: Progress, rng: random.Random
 ) -> None:
-    """At random moments, each after something new was acknowledged of either kind."""
+    """Kill at random moments, each after new acknowledgements of both kinds."""
     for number in range(KILLS):
         goals = [
             (records, records.count + rng.randint(1, 100)),
@@ -52,7 +52,7 @@ def kill_again_and_again(
 
 
 def committed_position(bootstrap: str) -> int:
-    """Where the tailing group stands."""
+    """Return the position of the tailing group."""
     who = consumer(bootstrap, group_id="tail")
     try:
         offset: int = who.committed([TopicPartition(TOPIC, 0)], SECONDS)[0].offset
@@ -64,7 +64,7 @@ def committed_position(bootstrap: str) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(tmp_path: Path) -> None:
-    """S1, S2, S3, S5, S12: producers, transactions and consumers over twenty kills."""
+    """S1, S2, S3, S5, S12: producers, transactions and consumers run through twenty kills."""
     records, outcomes = Progress(), Progress()
     with ProcessCluster(tmp_path / "data") as cluster:
         bootstrap = cluster.bootstrap

@@ -1,4 +1,4 @@
-"""One of two agents dies of SIGKILL: clients are sent to the other one long before its lease ends (S2, S3, S5, S26)."""
+"""Tests that clients of a killed agent move to the other one long before its lease ends (S2, S3, S5, S26)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SESSION_SECONDS = 20.0
 
 
 class Member(threading.Thread):
-    """A member of a group that polls and commits; it counts what happens to its membership."""
+    """A member of a group that polls and commits, and counts the changes of its membership."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         super().__init__(daemon=True)
@@ -77,13 +77,13 @@ class Member(threading.Thread):
         self.commits.add()
 
     def await_commits(self, count: int) -> None:
-        """So many more from now on. Raises what went wrong in it."""
+        """Wait for this many further commits. Raises the member's error."""
         if not self.commits.wait_for(self.commits.count + count, SECONDS):
             self.stop()
             raise AssertionError("the member does not go on")
 
     def stop(self) -> None:
-        """Raises what went wrong in it."""
+        """Stop the member. Raises its error."""
         self._stopped.set()
         self.join(SECONDS)
         if self.failure is not None:
@@ -91,13 +91,13 @@ class Member(threading.Thread):
 
 
 def leading_ports(bootstrap: str) -> set[int]:
-    """The agents that lead, by what this one's Metadata says."""
+    """Return the agents that lead according to this one's Metadata."""
     found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60)
     return {found.brokers[each.leader].port for each in found.topics[TOPIC].partitions.values()}
 
 
 def coordinated_by(bootstrap: str, port: int) -> str:
-    """A group whose coordinator is the agent of that port."""
+    """Return a group whose coordinator is the agent at that port."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     names = [f"g{number}" for number in range(32)]
     for name, future in admin.describe_consumer_groups(names).items():
@@ -107,7 +107,7 @@ def coordinated_by(bootstrap: str, port: int) -> str:
 
 
 def await_ports(bootstrap: str, expected: set[int]) -> None:
-    """Asks until exactly these lead."""
+    """Poll until exactly these agents lead."""
     deadline = time.monotonic() + SECONDS
     while (found := leading_ports(bootstrap)) != expected:
         assert time.monotonic() < deadline, f"the leaders are {found}"
@@ -115,7 +115,7 @@ def await_ports(bootstrap: str, expected: set[int]) -> None:
 
 @contextmanager
 def ports_beside_a_live_lease(control: str) -> Iterator[queue.SimpleQueue[set[int]]]:
-    """Which ports the control plane has agents name, at each change at which one that has a lease is not among them."""
+    """Return the ports that the control plane announces at each change that omits an agent with a lease."""
     found: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
     watching, is_over = threading.Event(), threading.Event()
 
@@ -146,7 +146,7 @@ def ports_beside_a_live_lease(control: str) -> Iterator[queue.SimpleQueue[set[in
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_members_and_transactions_outlive_their_coordinator(tmp_path: Path) -> None:
-    """S26: the member keeps its id and its generation, for it finds the other agent within its session."""
+    """S26: the member keeps its id and generation, because it finds the other agent within its session."""
     with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(SECONDS)

@@ -1,8 +1,8 @@
-"""Requests that come late, twice, or from the dead: EndTxn, zombies, timeouts, the last epoch, sequences
-(S4, S5, S8, S9, S10), over restarts of the whole cluster and through two agents.
+"""Tests late, repeated and zombie requests: EndTxn, timeouts, the last epoch and sequences (S4, S5, S8, S9, S10),
+across restarts of the whole cluster and through two agents.
 
-What each verdict is without a fault is compared with Kafka's in tests/clients/probes_end_txn.py, probes_txn.py and
-probes_idempotence.py; here is what a reader finds, and what a restart or another agent changes (nothing).
+tests/clients/probes_end_txn.py, probes_txn.py and probes_idempotence.py compare the fault-free verdicts with Kafka's.
+This module tests what a reader finds, and that a restart or another agent changes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def stage() -> Iterator[Stage]:
 
 
 def bumped(who: Producer, by: int = 1) -> Producer:
-    """The same producer some epochs on."""
+    """Return the same producer some epochs later."""
     fields = {"producer_id": who.id, "producer_epoch": who.epoch + by}
     return Producer(fields, who.transactional_id)
 
@@ -37,7 +37,7 @@ def bumped(who: Producer, by: int = 1) -> Producer:
 def send(
     t: Target, who: Producer, topic: str, version: int, *values: bytes, sequence: int = 0
 ) -> None:
-    """Records in a transaction, as a client of that EndTxn version sends them."""
+    """Send records in a transaction, as a client of that EndTxn version does."""
     if version == TV1:
         assert t.add_partitions(who, topic) == "NONE"
     sent = t.txn_produce(who, topic, sequence, *values, version=PRODUCE[version])
@@ -45,12 +45,12 @@ def send(
 
 
 def identity(answer: dict[str, int]) -> tuple[int, int, int]:
-    """Error code, producer id, producer epoch."""
+    """Return the error code, producer id and producer epoch."""
     return answer["error_code"], answer["producer_id"], answer["producer_epoch"]
 
 
 def test_a_delayed_commit_of_tv1_commits_the_next_transaction(stage: Stage) -> None:
-    """S5, seed 004_: it cannot be told from a right one, but what it commits is whole."""
+    """S5, seed 004_: it looks like a valid commit, but the transaction that it commits is complete."""
     one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     send(one, who, topic, TV1, b"first")
@@ -62,7 +62,7 @@ def test_a_delayed_commit_of_tv1_commits_the_next_transaction(stage: Stage) -> N
 
 
 def test_a_delayed_commit_of_tv2_is_refused(stage: Stage) -> None:
-    """S5, S9, seed 004_, KIP-890: the epoch has moved on, so it is known for what it is."""
+    """S5, S9, seed 004_, KIP-890: the new epoch exposes it."""
     one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     send(one, who, topic, TV2, b"first")
@@ -80,7 +80,7 @@ def test_a_delayed_commit_of_tv2_is_refused(stage: Stage) -> None:
 def test_a_retried_end_finds_its_answer_after_a_crash(
     stage: Stage, version: int, committed: bool
 ) -> None:
-    """S2, S5: the answer that a crash swallowed is given again, by whichever agent is asked."""
+    """S2, S5: any agent repeats the answer that was lost in a crash."""
     one, _ = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     send(one, who, topic, version, b"value")
@@ -95,7 +95,7 @@ def test_a_retried_end_finds_its_answer_after_a_crash(
 
 @pytest.mark.parametrize("version", [TV1, TV2])
 def test_a_timeout_aborts_and_fences(stage: Stage, version: int) -> None:
-    """S5, S8: at transaction.timeout.ms and not before; a restart does not begin it anew (S26)."""
+    """S5, S8: this happens at transaction.timeout.ms and not before. A restart does not extend it (S26)."""
     one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional(timeout=600_000)
     send(one, who, topic, version, b"slow")
@@ -121,7 +121,7 @@ def test_a_timeout_aborts_and_fences(stage: Stage, version: int) -> None:
 @pytest.mark.parametrize("version", [TV1, TV2])
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_zombie_changes_nothing(stage: Stage, version: int, is_restarted: bool) -> None:
-    """S4, S8: whatever the old epoch sends is refused, at every agent."""
+    """S4, S8: every agent rejects all requests under the old epoch."""
     one, two = stage.targets()
     topic, zombie = one.topic(retention_ms=-1), one.transactional()
     send(one, zombie, topic, version, b"zombie")
@@ -143,7 +143,7 @@ def test_a_zombie_changes_nothing(stage: Stage, version: int, is_restarted: bool
 
 
 async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
-    """Journals what the InitProducerId would that reaches this epoch: it takes no 32,766 of them."""
+    """Journal the InitProducerId that reaches this epoch, instead of sending 32,766 of them."""
     runtime = stage.control.runtime
     assert runtime is not None
     bumped = ProducerInitialized(
@@ -161,7 +161,7 @@ async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
 
 @pytest.mark.parametrize("version", [TV1, TV2])
 def test_after_the_last_epoch_comes_another_producer_id(stage: Stage, version: int) -> None:
-    """S5, S8: nothing is lost at the rollover, a retry gets the same new identity, zombies stay fenced."""
+    """S5, S8: the rollover loses nothing, a retry gets the same new identity, and zombies stay fenced."""
     one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     stage.run(_bump(stage, who, 32_766), stage.control)
@@ -191,7 +191,7 @@ def test_after_the_last_epoch_comes_another_producer_id(stage: Stage, version: i
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_sequences_are_known_everywhere(stage: Stage, is_restarted: bool) -> None:
-    """S10, S11: duplicates get their first offset and time, gaps are refused, at every agent and after a crash."""
+    """S10, S11: at every agent and after a crash, duplicates get their first offset and time, and gaps are rejected."""
     one, _ = stage.targets()
     topic, who = (
         one.topic(retention_ms=-1, message_timestamp_type="LogAppendTime"),

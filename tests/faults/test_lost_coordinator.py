@@ -1,7 +1,7 @@
-"""The agents that coordinate groups go away for longer than their leases, one after the other (S5, S26).
+"""Tests coordinators that disappear for longer than their leases, one after the other (S5, S26).
 
-librdkafka waits in send_offsets_to_transaction once it has dropped the coordinator that it remembers for the group:
-when that one has left Metadata, or when it takes all brokers to be down and begins anew (docs/clients.md, adr/0018).
+librdkafka waits in send_offsets_to_transaction once it has dropped a group's cached coordinator. It drops the
+coordinator when it leaves Metadata, or when all brokers seem to be down (docs/clients.md, adr/0018).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ AWAY = {1: 0, 3: 1}  # at which step which agent
 
 
 def pause(agent: Process) -> None:
-    """Stopped past its lease."""
+    """Suspend the agent past its lease."""
     agent.pause()
     time.sleep(LEASE_DURATION_MS / 1000 + 3)
     agent.resume()
 
 
 def restart(agent: Process) -> None:
-    """A clean stop, as in a rolling restart."""
+    """Stop cleanly and start, as a rolling restart does."""
     agent.stop()
     time.sleep(3)
     agent.start()
 
 
 class Worker:
-    """An exactly-once loop in a process of its own, which can be ended where the client hangs."""
+    """An exactly-once loop in its own process, which can be ended while the client hangs."""
 
     def __init__(self, bootstrap: str, number: int) -> None:
         self.committed = Progress()
@@ -59,7 +59,7 @@ class Worker:
             self.committed.add(int(line.split()[1]))
 
     def await_count(self, count: int) -> None:
-        """It has moved so many records."""
+        """Wait until it has moved this many records."""
         if not self.committed.wait_for(count, SECONDS):
             raise AssertionError(
                 f"stuck at {self.committed.count} of {count}:\n{self.process.output}"
@@ -68,7 +68,7 @@ class Worker:
 
 @contextmanager
 def workers(bootstrap: str) -> Iterator[list[Worker]]:
-    """All of them, started."""
+    """Start all workers."""
     with ExitStack() as stack:
         made = [Worker(bootstrap, number) for number in range(WORKERS)]
         for each in made:
@@ -78,7 +78,7 @@ def workers(bootstrap: str) -> Iterator[list[Worker]]:
 
 
 def create(cluster: Deployment, *topics: str) -> None:
-    """With one partition each."""
+    """Create topics with one partition each."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for made in admin.create_topics([NewTopic(name, 1) for name in topics]).values():
         made.result(SECONDS)
@@ -88,7 +88,7 @@ def create(cluster: Deployment, *topics: str) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("leave", [pause, restart])
 def test_exactly_once_loops_go_on(tmp_path: Path, leave: Callable[[Process], None]) -> None:
-    """S26: whichever agent coordinated them."""
+    """S26: the loops continue for any coordinating agent."""
     with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster:
         create(cluster, "source", "sink")
         feed = producer(cluster.bootstrap, enable_idempotence=True)
@@ -104,7 +104,7 @@ def test_exactly_once_loops_go_on(tmp_path: Path, leave: Callable[[Process], Non
 
 
 def add_offsets(who: Producer, bootstrap: str) -> None:
-    """A transaction for each of some groups, with nothing but the group's offsets in it, and no time limit."""
+    """Begin a transaction per group that contains only the group's offsets, without a time limit."""
     for number in range(GROUPS):
         group = consumer(bootstrap, group_id=f"group-{number}")
         who.begin_transaction()
@@ -118,7 +118,7 @@ def add_offsets(who: Producer, bootstrap: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_a_coordinator_that_a_client_has_dropped_is_looked_up_again(tmp_path: Path) -> None:
-    """S26: a control plane that was restarted does not know any more which agents have gone."""
+    """S26: a restarted control plane no longer knows which agents have left."""
     with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster:
         create(cluster, "source")
         who = producer(cluster.bootstrap, "mover")

@@ -1,4 +1,4 @@
-"""Agents come and go cleanly under load: partitions move between them with requests in flight (S10, S12)."""
+"""Tests that partitions move between agents that join and leave under load, with requests in flight (S10, S12)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HAND_OVER_MS = 500
 
 
 class UnevenStore(DirectoryStore):
-    """PUTs take from nothing to 30 ms, so that what was sent first often arrives last."""
+    """PUTs take up to 30 ms, so that the first one sent often arrives last."""
 
     def __init__(self, root: Path, rng: random.Random) -> None:
         super().__init__(root)
@@ -43,7 +43,7 @@ class UnevenStore(DirectoryStore):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_order_holds_while_partitions_move(tmp_path: Path) -> None:
-    """S10, S12: no fatal error, nothing lost, doubled or out of order, transactions whole."""
+    """S10, S12: there is no fatal error, loss, duplicate or reordering, and transactions are whole."""
     progress, rng = Progress(), random.Random(4)
     with Cluster(
         tmp_path / "lacuna",
@@ -82,7 +82,7 @@ def test_order_holds_while_partitions_move(tmp_path: Path) -> None:
 
 
 async def _join(cluster: Cluster) -> RunningAgent:
-    """Starts one more agent of the cluster."""
+    """Start another agent of the cluster."""
     embedded = cluster.embedded
     control = InProcessClient(embedded.running.plane)
     await control.cluster.ready()

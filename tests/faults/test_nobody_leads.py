@@ -1,4 +1,4 @@
-"""Between two leaders, and while nobody leads for long: agents go on with what they know (S3, S7, S26, adr/0034)."""
+"""Tests that agents continue with their last known state while no control plane leads (S3, S7, S26, adr/0034)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stage() -> Iterator[Stage]:
 
 
 def fetched(target: Target, topic: str, offset: int, **options: Any) -> str | int:
-    """The high watermark of an answer with records, else its error, or EMPTY."""
+    """Return the high watermark of an answer with records, else its error, or EMPTY."""
     found = target.fetch(topic, offset, max_wait_ms=100, min_bytes=1, **options)
     if found["error_code"]:
         return ErrorCode(found["error_code"]).name
@@ -33,7 +33,7 @@ def fetched(target: Target, topic: str, offset: int, **options: Any) -> str | in
 
 
 def test_s7_what_is_there_is_read_on(stage: Stage) -> None:
-    """For as long as a lease, the end is told as well; after that somebody may know more."""
+    """For the length of a lease, the end is reported as well. After that, another leader may know more."""
     one = stage.agents[0].target()
     topic = one.topic()
     for value in (b"a", b"b"):
@@ -72,7 +72,7 @@ def test_s7_nothing_is_denied_that_others_may_know(stage: Stage) -> None:
 
 
 def test_what_is_there_is_not_read_for_ever(stage: Stage) -> None:
-    """What is deleted is to be gone some time, even where an agent does not hear of it."""
+    """Deleted records must disappear eventually, even if an agent does not learn of the deletion."""
     one = stage.agents[0].target()
     topic = one.topic()
     assert one.verdict(topic, batch([b"a"])) == "NONE"
@@ -141,7 +141,7 @@ class Consumer:
 
 
 def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
-    """Nobody's session ends while nobody leads, and afterwards each begins anew."""
+    """No session ends while no control plane leads, and each starts over afterwards."""
     one = stage.agents[0].target()
     topic = one.topic()
     member, consumer = Member(one), Consumer(one, topic)
@@ -162,7 +162,7 @@ def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
 
 
 def cut_off(stage: Stage, host: StagedAgent, seconds: float) -> None:
-    """Lets an agent and the control plane not reach each other, which both notice at once."""
+    """Disconnect an agent from the control plane. Both notice at once."""
     network = stage.around.network
     assert host.process is not None
     for link in network.links_of(host.process):
@@ -203,7 +203,7 @@ def test_agents_that_are_all_cut_off_keep_their_clients(stage: Stage) -> None:
 
 
 def leaders(target: Target, topic: str) -> set[str]:
-    """The hosts that lead, by what this agent's Metadata says."""
+    """Return the hosts that lead according to this agent's Metadata."""
     answer = target.call("metadata", 12, topics=[{"topic_id": None, "name": topic}])
     hosts = {broker["node_id"]: broker["host"] for broker in answer["brokers"]}
     return {

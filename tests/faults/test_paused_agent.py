@@ -1,4 +1,4 @@
-"""An agent that sleeps past its lease in the middle of requests, and wakes up (S2, S7, S10, S12)."""
+"""Tests an agent that is suspended past its lease in mid-request, and then resumes (S2, S7, S10, S12)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECONDS = 60.0
 
 
 def live_agents(bootstrap: str) -> int:
-    """How many an agent's DescribeCluster names."""
+    """Return the number of agents in an agent's DescribeCluster."""
     asked = Target(bootstrap).call(
         "describe_cluster", 0, include_cluster_authorized_operations=False
     )
@@ -34,7 +34,7 @@ def live_agents(bootstrap: str) -> int:
 
 
 def rows_of(bootstrap: str) -> Rows:
-    """What a read_committed consumer of this agent finds."""
+    """Return the rows that a read_committed consumer of this agent finds."""
     found = {}
     for partition in range(PARTITIONS):
         got = read(bootstrap, TOPIC, partition=partition)
@@ -50,7 +50,9 @@ SLEEPERS = 16
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_s7_a_fetch_that_slept_tells_no_old_bounds(tmp_path: Path) -> None:
-    """Fetches that wait at an agent which is stopped past its lease; whoever asks it meanwhile is answered as late."""
+    """Fetches wait at an agent that is suspended past its lease. Requests sent during the suspension are answered as
+    late.
+    """
     with (
         Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster,
         ThreadPoolExecutor(2 * SLEEPERS) as threads,
@@ -83,7 +85,7 @@ def test_s7_a_fetch_that_slept_tells_no_old_bounds(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_a_sleeper_had_in_flight(tmp_path: Path) -> None:
-    """S10, S12: clients go to the other agent; what the sleeper still commits is refused or known already."""
+    """S10, S12: clients move to the other agent. The suspended agent's later commits are rejected or duplicates."""
     progress = Progress()
     with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})

@@ -1,7 +1,7 @@
-"""The power goes at random moments: what was acknowledged is there (S2), and nothing is half there (S3).
+"""Tests that power cuts at random moments keep every acknowledged record (S2) and leave nothing partial (S3).
 
-And with each sync taken out in turn, that of the object, of its directory, of those above, of the journal's log,
-its database and its directory, the same checker finds loss: so it would find it if one of them were forgotten.
+The test also omits each sync in turn: of the object, its directory, the directories above, and the journal's log,
+database and directory. The same checker then finds a loss, so it would detect a forgotten sync.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ LIES: dict[str, Lie] = {
 
 
 class Facts:
-    """What clients were told, in the order in which they were told it."""
+    """The acknowledgements of clients, in order."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, int, int, bytes]] = []
 
     def count(self) -> int:
-        """How many facts there are."""
+        """Return the number of facts."""
         return len(self.rows)
 
     def acknowledged(self, count: int) -> Rows:
-        """Of the first facts: partition → (offset, value) of plain records."""
+        """Return partition → (offset, value) of the plain records in the first facts."""
         found: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(PARTITIONS)}
         for kind, partition, offset, value in self.rows[:count]:
             if kind == "plain":
@@ -67,7 +67,7 @@ class Facts:
         return found
 
     def transactions(self, count: int) -> list[Transaction]:
-        """Of the first facts: the transactions, by number."""
+        """Return the transactions in the first facts, by number."""
         found: dict[int, Transaction] = {}
         for kind, partition, number, value in self.rows[:count]:
             if kind == "value":
@@ -79,7 +79,7 @@ class Facts:
 
 
 def work(bootstrap: str, facts: Facts) -> None:
-    """Plain records and transactions in turn, of real clients; every third transaction is aborted."""
+    """Write plain records and transactions in turn with real clients. Every third transaction aborts."""
     plain, transactional = producer(bootstrap, enable_idempotence=True), producer(bootstrap, "t")
     for number in range(ROUNDS):
         _send(plain, facts, number)
@@ -115,7 +115,7 @@ def create_topic(cluster: PowerCluster) -> None:
 
 
 def read_all(bootstrap: str) -> tuple[Rows, list[str]]:
-    """What a read_committed consumer finds, once nothing is open; and what it is refused."""
+    """Return what a read_committed consumer finds once nothing is open, and the errors that it receives."""
     t = Target(bootstrap)
     t.transactional("t")
     found: dict[int, list[tuple[int, bytes]]] = {}
@@ -135,7 +135,7 @@ def read_all(bootstrap: str) -> tuple[Rows, list[str]]:
 
 
 def loss(remains: Remains, facts: Facts, folder: Path) -> list[str]:
-    """What is wrong with a cluster that is started on what was left."""
+    """Return what is wrong with a cluster that starts from the remains."""
     folder.mkdir()
     try:
         with PowerCluster(remains.files, folder) as cluster:
@@ -156,7 +156,7 @@ def losses(
     seed: int = 7,
     packs: PackLimits = FILES,
 ) -> Iterator[str]:
-    """What was lost at some of the moments at which the power went, moment by moment."""
+    """Return what was lost at each of the moments at which the power was cut."""
     rng = random.Random(seed)
     facts = Facts()
     disk = PowerDisk(lie, facts.count, rng, LONGEST_GAP)
@@ -175,24 +175,24 @@ def losses(
 @pytest.mark.parametrize("packs", [FILES, PACKS], ids=["files", "packs"])
 @pytest.mark.parametrize("seed", seeds(1, 2))
 def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, packs: PackLimits) -> None:
-    """S2, S3: at some dozens of moments, with any part of what was not synced."""
+    """S2, S3: at several dozen moments, with any part of the unsynced data."""
     assert [*losses(tmp_path, lambda kind, path: False, seed=seed, packs=packs)] == []
 
 
 @pytest.mark.parametrize("name", [name for name in LIES if name not in PACK_LIES])
 def test_without_a_sync_something_is_lost(tmp_path: Path, name: str) -> None:
-    """S2: every sync is needed, and the checker sees that."""
+    """S2: every sync is necessary, and the checker shows it."""
     assert any(losses(tmp_path, LIES[name]))
 
 
 @pytest.mark.parametrize("name", [*PACK_LIES, "the directories above"])
 def test_without_a_sync_of_a_pack_something_is_lost(tmp_path: Path, name: str) -> None:
-    """S2: an object that is in a pack alone has no other sync."""
+    """S2: an object that exists only in a pack has no other sync."""
     assert any(losses(tmp_path, LIES[name], packs=PACKS))
 
 
 @pytest.mark.parametrize("mode", ["OFF", "NORMAL"])
 def test_a_weaker_mode_of_the_journal_loses_something(tmp_path: Path, mode: str) -> None:
-    """S2: synchronous=FULL is needed."""
+    """S2: synchronous=FULL is necessary."""
     weaker = {"PRAGMA synchronous=FULL": f"PRAGMA synchronous={mode}"}
     assert any(losses(tmp_path, lambda kind, path: False, weaker))

@@ -1,4 +1,4 @@
-"""Two things at once, in the worst order: slow PUTs, lost replies, dead agents, deleted topics."""
+"""Tests pairs of concurrent events in the worst order: slow PUTs, lost replies, dead agents, deleted topics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stage() -> Iterator[Stage]:
 
 
 def collect(stage: Stage, agent: StagedAgent) -> int:
-    """Past the grace period, how many objects that were never committed an agent finds and deletes."""
+    """Advance past the grace period. Return the number of uncommitted objects that an agent finds and deletes."""
     assert PARTS.housekeeping is not None
     stage.advance(GRACE_SECONDS + 1)  # a lease ends at a tick
     collector = Housekeeping(agent.running.context, PARTS.housekeeping).collector
@@ -38,20 +38,20 @@ def collect(stage: Stage, agent: StagedAgent) -> int:
 
 
 def housekeeping_of(stage: Stage) -> Housekeeping:
-    """Of the agent that does it."""
+    """Return the housekeeping of the agent that runs it."""
     found = stage.agents[0].running.housekeeping
     assert found is not None
     return found
 
 
 def send(target: Target, topic: str, *values: bytes) -> None:
-    """Each in a flush of its own."""
+    """Send each record in a separate flush."""
     for value in values:
         assert target.verdict(topic, batch([value])) == "NONE"
 
 
 def test_a_put_that_arrives_after_its_lease(stage: Stage) -> None:
-    """S10, S12: its commit is refused, the client sends again under the next lease, the object is swept."""
+    """S10, S12: its commit is rejected, the client resends under the next lease, and the object is swept."""
     topic = stage.create_topic()
     outbox = Outbox(stage, topic)
     outbox.send(b"before")
@@ -73,7 +73,9 @@ def test_a_put_that_arrives_after_its_lease(stage: Stage) -> None:
 
 @pytest.mark.parametrize("fault", ["lose_commands", "lose_replies"])
 def test_a_commit_that_is_lost_on_the_way(stage: Stage, fault: str) -> None:
-    """S2, S10: there or back, it is sent again under the same segment id and gets the same verdicts."""
+    """S2, S10: if the request or the reply is lost, the commit is resent under the same segment id and gets the same
+    verdicts.
+    """
     topic = stage.create_topic()
     links = [CommitLink(stage, agent) for agent in stage.agents]
     for link in links:
@@ -97,7 +99,7 @@ def test_a_commit_that_is_lost_on_the_way(stage: Stage, fault: str) -> None:
 
 
 def test_an_agent_that_dies_between_put_and_commit(stage: Stage) -> None:
-    """S2, S10: nothing of it is visible; the client goes to the other agent; the object is swept."""
+    """S2, S10: none of it is visible, the client moves to the other agent, and the object is swept."""
     topic = stage.create_topic()
     links = [CommitLink(stage, agent) for agent in stage.agents]
     for link in links:
@@ -139,7 +141,7 @@ def test_a_fetch_that_meets_a_collected_object(stage: Stage) -> None:
 
 
 def test_a_fetch_that_meets_records_deleted_meanwhile(stage: Stage) -> None:
-    """S7: the client is told so at once or at its next fetch, and never gets other bytes."""
+    """S7: the client learns of it at once or at its next fetch, and never gets other bytes."""
     topic = stage.create_topic()
     one, reader = stage.targets()
     send(one, topic, b"deleted")
@@ -163,7 +165,7 @@ def test_a_fetch_that_meets_records_deleted_meanwhile(stage: Stage) -> None:
 def test_a_topic_deleted_and_made_again_with_records_in_flight(
     stage: Stage, is_transactional: bool
 ) -> None:
-    """S6: what was meant for the old topic never enters the new one, nor does its outcome touch it."""
+    """S6: records for the old topic never enter the new one, and their outcome does not affect it."""
     one, two = stage.targets()
     topic, other = one.topic(retention_ms=-1), one.topic(retention_ms=-1)
     who = one.transactional() if is_transactional else one.idempotent()
@@ -192,7 +194,7 @@ def test_a_topic_deleted_and_made_again_with_records_in_flight(
 
 
 def test_an_agent_that_has_not_heard_does_not_reset_a_client(stage: Stage) -> None:
-    """S7: an offset beyond what it knows is OFFSET_OUT_OF_RANGE only after a confirming read."""
+    """S7: an offset beyond an agent's knowledge is OFFSET_OUT_OF_RANGE only after a confirming read."""
     topic = stage.create_topic()
     ahead, behind = stage.targets()
     assert behind.fetch(topic, 0)["high_watermark"] == 0
@@ -216,7 +218,7 @@ def test_an_agent_that_has_not_heard_does_not_reset_a_client(stage: Stage) -> No
 def test_a_new_consumer_at_another_agent_finds_what_was_just_acknowledged(
     stage: Stage, is_transactional: bool
 ) -> None:
-    """S7: a record, or the outcome of a transaction, of which this agent has not heard."""
+    """S7: it finds a record or the outcome of a transaction that this agent has not learned yet."""
     topic = stage.create_topic()
     ahead, behind = stage.targets()
     who = ahead.transactional()
@@ -242,7 +244,7 @@ def test_a_new_consumer_at_another_agent_finds_what_was_just_acknowledged(
 @pytest.mark.parametrize("kind", [FaultKind.ERROR, FaultKind.LOST_REPLY])
 @pytest.mark.parametrize("is_fresh", [False, True])
 def test_a_failed_flush_leaves_no_gap(stage: Stage, kind: FaultKind, is_fresh: bool) -> None:
-    """S12: what its producer sent meanwhile fails with it, is sent again, and keeps its order."""
+    """S12: later batches of its producer fail with it, are resent, and keep their order."""
     topic, store = stage.create_topic(), stage.store
     outbox = Outbox(stage, topic)
     values = [b"value %d" % number for number in range(40)]
@@ -263,7 +265,7 @@ def test_a_failed_flush_leaves_no_gap(stage: Stage, kind: FaultKind, is_fresh: b
 
 
 def test_what_comes_behind_a_failed_batch_waits_for_it(stage: Stage) -> None:
-    """S12: also what was on the wire when its failure was told, of a producer without state (S10)."""
+    """S12: this includes batches on the wire when the failure was reported, of a producer without state (S10)."""
     topic, store = stage.create_topic(), stage.store
     one = stage.agents[0].target()
     who = one.idempotent()

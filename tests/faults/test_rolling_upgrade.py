@@ -1,4 +1,4 @@
-"""Every process is restarted, one after the other, as in an upgrade: no application sees an error (S2-S5, S12, S26)."""
+"""Tests that no application sees an error when all processes restart one by one, as in an upgrade (S2-S5, S12, S26)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPICS = ("plain", "transactions", "copies")
 
 
 class Copiers:
-    """Two processes that are a group and copy `plain` to `copies`, exactly once."""
+    """Two processes of one group that copy `plain` to `copies`, exactly once."""
 
     def __init__(self, bootstrap: str) -> None:
         self.progress = Progress()
@@ -68,7 +68,7 @@ class Clients:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Starts all of them, and kills the processes in the end."""
+        """Start all of them, and kill the processes at the end."""
         with ExitStack() as stack:
             for client in self._threads:
                 client.start()
@@ -79,7 +79,7 @@ class Clients:
             yield
 
     def await_more(self) -> None:
-        """Waits until each producer and the copiers were told of more that is done."""
+        """Wait until each producer and the copiers have made further progress."""
         for progress, more in (
             (self._plain.progress, 200),
             *((client.progress, 20) for client in self._transactional),
@@ -88,7 +88,7 @@ class Clients:
             assert progress.wait_for(progress.count + more, SECONDS), "a client does not go on"
 
     def end(self) -> None:
-        """Lets all of them finish what they have begun."""
+        """Let all of them finish their current work."""
         self._plain.stop()
         for client in self._transactional:
             client.stop()
@@ -99,14 +99,14 @@ class Clients:
             process.stop()
 
     def errors(self) -> list[str]:
-        """Every error that an application was told of."""
+        """Return every error that an application received."""
         return [
             *(error for client in self._threads for error in client.errors),
             *self._copiers.errors,
         ]
 
     def violations(self) -> list[str]:
-        """What is wrong with what was written and read."""
+        """Return what is wrong with the written and read records."""
         acknowledged = self._plain.acknowledged
         copies = self._rows("copies")
         history = History(
@@ -130,7 +130,7 @@ class Clients:
 
 
 def await_ready(control: Process) -> None:
-    """Waits until a control plane leads or could take over, as an orchestrator does."""
+    """Wait until a control plane leads or could take over, as an orchestrator does."""
     with grpc.insecure_channel(control.address) as channel:
         watching = health_pb2_grpc.HealthStub(channel).Watch(
             health_pb2.HealthCheckRequest(service="ready"), timeout=SECONDS

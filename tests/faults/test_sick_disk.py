@@ -1,4 +1,4 @@
-"""A disk that fails while records are written and read."""
+"""Tests a disk that fails during writes and reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.clients.probing import Target, error_name
 class SickDisk(OsFileSystem):
     """A file system on which every write, open and read fails with `errno`, unless that is 0.
 
-    It is mended after `failures` more of them, unless that is None.
+    It recovers after `failures` failed calls, unless that is None.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class SickDisk(OsFileSystem):
 def test_a_sick_disk_is_said_and_outlived(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int, message: str
 ) -> None:
-    """S2: retriable errors that say what the matter is; when it is mended everything goes on."""
+    """S2: retriable errors name the problem. After the disk recovers, all requests succeed."""
     disk, data = SickDisk(), tmp_path / "lacuna"
 
     def open_store() -> DirectoryStore:

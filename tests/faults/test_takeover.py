@@ -1,4 +1,6 @@
-"""Of several control planes the leader goes, in every way, and clients see a pause (S2, S3, S5, S26)."""
+"""Tests that the leader of several control planes fails in every way, and clients see only a pause (S2, S3,
+S5, S26).
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def cluster(
 
 @contextmanager
 def loaded(cluster: Deployment, foreign: Sequence[str] = ()) -> Iterator[Load]:
-    """Runs the load around the body, and checks it."""
+    """Run the load around the body, and check it."""
     load = Load(cluster, foreign)
     yield load
     load.await_more()
@@ -69,7 +71,7 @@ def epoch(address: str) -> int:
 @pytest.mark.skipif(bool(missing()), reason="needs a JDK, Maven and Go")
 @pytest.mark.parametrize("way", ["killed", "stopped"])
 def test_a_standby_takes_over(cluster: Deployment, way: str) -> None:
-    """Each leader goes in turn, and comes back as a standby; librdkafka, Java and franz-go go on."""
+    """Each leader fails in turn and returns as a standby. librdkafka, Java and franz-go continue."""
     with loaded(cluster, list(NEEDS)) as load:
         for _ in range(2):
             leader = cluster.leader()
@@ -86,7 +88,7 @@ def test_a_standby_takes_over(cluster: Deployment, way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_leader_that_was_suspended_never_answers_under_its_old_epoch(cluster: Deployment) -> None:
-    """What it is asked while it sleeps reaches it when it wakes up, over connections that are still open."""
+    """Requests sent during the suspension reach it when it resumes, over connections that are still open."""
     with loaded(cluster) as load:
         old = cluster.leader()
         before = epoch(old.address)
@@ -112,7 +114,7 @@ def test_a_leader_that_was_suspended_never_answers_under_its_old_epoch(cluster: 
 @pytest.mark.skipif(bool(missing()), reason="needs a JDK, Maven and Go")
 @pytest.mark.parametrize("cluster", ["postgresql"], indirect=True)
 def test_all_of_them_are_away_for_a_while(cluster: Deployment) -> None:
-    """S7, S26: for longer than what agents know is trusted, and than the session of a member."""
+    """S7, S26: the outage exceeds the time for which agents trust their state, and a member's session."""
     outage = Outage(cluster, 25)
     outage.watch()
     assert outage.wrong == []

@@ -1,4 +1,4 @@
-"""A way to a PostgreSQL server over TCP, which can be cut, can stall, and can carry one direction only."""
+"""A TCP route to a PostgreSQL server that can be cut, can stall, and can carry one direction only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 60.0
 
 
 class Fault(Enum):
-    """What is wrong with a wire."""
+    """The fault of a wire."""
 
     NONE = "everything passes"
     CUT = "connections break, and new ones are refused"
@@ -25,7 +25,7 @@ class Fault(Enum):
 
 
 class Wire:
-    """Leads from `address`, a HOST:PORT, to a Unix socket, from a thread of its own."""
+    """Forwards from `address`, a HOST:PORT, to a Unix socket, in its own thread."""
 
     def __init__(self, socket_path: str) -> None:
         self._path = socket_path
@@ -52,11 +52,11 @@ class Wire:
         self._thread.join(SECONDS)
 
     def suffer(self, fault: Fault) -> None:
-        """From now on this is wrong with it, also with the connections that are open."""
+        """Apply this fault from now on, also to open connections."""
         self._do(self._suffer, fault)
 
     def mend(self) -> None:
-        """Everything passes again. Half-open connections break, since part of what was said on them is lost."""
+        """Remove the fault. Half-open connections break, because part of their data is lost."""
         self._do(self._suffer, Fault.NONE)
 
     def _do(self, what: Callable[..., Awaitable[T]], *arguments: object) -> T:

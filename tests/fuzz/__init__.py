@@ -1,1 +1,1 @@
-"""Bytes from anywhere: fuzz targets, a kept corpus for each, and atheris, which looks for more of them."""
+"""Fuzz targets for arbitrary bytes, a stored corpus for each, and searches with atheris for more inputs."""

@@ -1,6 +1,6 @@
-"""The kept inputs: for each target one file, with a line in hex for each input.
+"""Stores the corpus: one file per target, with one input in hex per line.
 
-`python -m tests.fuzz.corpus TARGET FILE…` adds the contents of files, such as inputs that failed.
+`python -m tests.fuzz.corpus TARGET FILE…` adds the contents of files, such as failed inputs.
 """
 
 import argparse
@@ -18,18 +18,18 @@ def kept(target: str) -> list[bytes]:
 
 
 def name(data: bytes) -> str:
-    """What a search calls an input."""
+    """Return the name of an input in a search."""
     return hashlib.sha1(data, usedforsecurity=False).hexdigest()
 
 
 def add(target: str, inputs: Iterable[bytes]) -> None:
-    """Adds inputs, each once. The lines are in the order of the bytes, so that a change shows what is new."""
+    """Add inputs, each once. The lines are in the order of the bytes, so that a diff shows only new inputs."""
     lines = sorted({each.hex() for each in (*kept(target), *inputs)})
     (CORPUS / f"{target}.hex").write_text("".join(f"{line}\n" for line in lines))
 
 
 def unpack(target: str, folder: Path) -> Path:
-    """Writes each input into a file of its own, as a search reads them."""
+    """Write each input to a separate file, as a search reads them."""
     folder.mkdir()
     for data in kept(target):
         (folder / name(data)).write_bytes(data)

@@ -1,4 +1,4 @@
-"""What clients send to say who they are, as arbitrary bytes: the targets `sasl` and `jwts`."""
+"""Credentials of clients as arbitrary bytes: the targets `sasl` and `jwts`."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Coroutine, Sequence
@@ -22,7 +22,9 @@ NOW_MS: Final = 1_700_000_000_000
 
 
 def sasl(data: bytes) -> None:
-    """A client's tokens, of the mechanism that the first byte says: who has no password gets nowhere."""
+    """A client's tokens, for the mechanism that the first byte selects. A client without a password is never
+    authenticated.
+    """
     if len(data) < 2:
         return
     first, second = data[2 : 2 + data[1]], data[2 + data[1] :]
@@ -36,7 +38,9 @@ def sasl(data: bytes) -> None:
 
 
 def jwts(data: bytes) -> None:
-    """A bearer token: header, payload and signature with zero bytes between, or as it is, as the first byte says."""
+    """A bearer token. The first byte selects whether it is raw, or header, payload and signature separated by zero
+    bytes.
+    """
     if not data:
         return
     token = data[1:].decode("latin-1")
@@ -54,14 +58,14 @@ def jwts(data: bytes) -> None:
 
 
 class _Keys(Jwks):
-    """The keys of an issuer, whom nobody asks."""
+    """The keys of an issuer, without any network request."""
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
         return [_KEY] if kid in (None, _KEY["kid"]) else []
 
 
 class _NoPasswords(PlainPasswords):
-    """All are wrong."""
+    """Rejects every password."""
 
     async def are_right(self, user: str, password: bytes) -> bool:
         return False
@@ -72,7 +76,7 @@ async def _no_tokens(_token_id: str, _mechanism: int) -> None:
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that waits for nothing."""
+    """Return the result of a coroutine that waits for nothing."""
     try:
         work.send(None)
     except StopIteration as end:

@@ -1,7 +1,7 @@
-"""What browsers send to the console, as arbitrary bytes: the target `forms`.
+"""Console requests of browsers as arbitrary bytes: the target `forms`.
 
-The first byte says which page, and whether the form's token and the cookies are the right ones; the second how much of
-the rest is the query, and what is left is the form.
+The first byte selects the page, and whether the form's token and the cookies are valid. The second byte is the length
+of the query, and the rest is the form.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _COOKIE: Final = re.compile(r"lacuna_console=[^;]*")
 
 
 def forms(data: bytes) -> None:
-    """A page is answered with something else than an error of our own, whatever a browser sends."""
+    """Every input must get an answer other than an internal error."""
     if len(data) < 2:
         return
     console = _console(data[0] & 1)
@@ -57,7 +57,7 @@ def forms(data: bytes) -> None:
 
 
 class _Console:
-    """A console of a cluster in memory; `has_login` if its agents ask for passwords."""
+    """A console of a cluster in memory. `has_login` means that its agents require passwords."""
 
     def __init__(self, has_login: bool) -> None:
         self._loop = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""The compiled modules as the Python that they are made of, so that a fuzzer sees which lines were reached."""
+"""Loads the compiled modules from their Python sources, so that a fuzzer sees which lines were reached."""
 
 import sys
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from lacuna.logstore.records.build_kernel import SOURCES
 
 
 class _Sources(MetaPathFinder):
-    """Finds the source of a module where Python would take the compiled form."""
+    """Finds the source of a module that Python would load in compiled form."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -24,7 +24,9 @@ class _Sources(MetaPathFinder):
 
 
 def prefer_sources() -> None:
-    """Call it before anything of logstore/records but build_kernel is imported. Raises RuntimeError after that."""
+    """Prefer sources. Call it before importing anything of logstore/records but build_kernel. Raises RuntimeError after
+    that.
+    """
     late = [name for name in SOURCES if name in sys.modules]
     if late:
         raise RuntimeError(f"{late[0]} is imported already: call prefer_sources() before")

@@ -1,9 +1,9 @@
-"""Looks for inputs that a target does not stand, with atheris: `python -m tests.fuzz.search TARGET --seconds N`.
+"""Searches for inputs that break a target, with atheris: `python -m tests.fuzz.search TARGET --seconds N`.
 
-It begins with the kept corpus, and with another seed each time unless one is given: this is the search for what
-nobody knows yet. The one of test_search.py repeats itself: the same seed and as many runs each time.
-`--keep` adds to the corpus the inputs that reached new lines, as few and as small as possible.
-A failing input is left in the folder that is named. Add it with tests/fuzz/corpus.py once its fault is mended.
+It starts from the corpus, with a different seed each time unless one is given, to find unknown failures. The search in
+test_search.py is reproducible: it uses the same seed and number of runs each time. `--keep` adds a minimal set of
+inputs that reached new lines to the corpus. A failing input stays in the folder that the message names. Add it with
+tests/fuzz/corpus.py once the bug is fixed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ MEMORY_MIB = 1024
 
 
 def run(target: str, folders: list[Path], options: list[str]) -> subprocess.CompletedProcess[str]:
-    """One process of atheris; what it said is in `stdout`."""
+    """Run one process of atheris. Its output is in `stdout`."""
     command = [sys.executable, "-m", "tests.fuzz.searcher", target, *options, *map(str, folders)]
     return subprocess.run(
         command,
@@ -35,10 +35,10 @@ def run(target: str, folders: list[Path], options: list[str]) -> subprocess.Comp
 def search(
     target: str, found: Path, *, seed: int, seconds: int = 0, runs: int = -1
 ) -> subprocess.CompletedProcess[str]:
-    """Searches for `seconds` (0: no limit) or `runs` (-1: no limit).
+    """Search for `seconds` (0: no limit) or `runs` (-1: no limit).
 
-    New inputs go to the folder `found`, failing ones to `found`-failed-*. With a `seed` (0: a new one) and `runs`
-    it does the same each time.
+    New inputs go to the folder `found`, failing ones to `found`-failed-*. With a `seed` (0: a new one) and `runs` it
+    does the same each time.
     """
     options = [
         f"-max_total_time={seconds}",
@@ -54,7 +54,7 @@ def search(
 
 
 def keep(target: str, found: Path) -> subprocess.CompletedProcess[str]:
-    """Adds to the corpus the inputs in `found` that reach lines which the corpus does not."""
+    """Add the inputs in `found` that reach new lines to the corpus."""
     with tempfile.TemporaryDirectory() as folder:
         kept = unpack(target, Path(folder, "kept"))
         ended = run(target, [kept, found], ["-merge=1"])

@@ -1,4 +1,4 @@
-"""The process that atheris runs in: the target's modules, instrumented, from their Python sources."""
+"""The process in which atheris runs: the target's modules, instrumented, from their Python sources."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Where a search begins: sound inputs of each kind. `python -m tests.fuzz.seeds` writes them into the corpus."""
+"""Valid inputs of each kind, from which a search begins. `python -m tests.fuzz.seeds` writes them into the corpus."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ LARGEST_GOLDEN = 2_000
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """(target, input)."""
+    """Return (target, input)."""
     for codec in Codec:
         for mended in (b"\0", b"\1"):
             yield from (("batches", mended + _batch(codec)), ("stored", mended + _batch(codec)))

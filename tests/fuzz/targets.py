@@ -1,8 +1,8 @@
-"""What is done with arbitrary bytes, and what must hold whatever they are.
+"""Fuzz targets: functions of arbitrary bytes, with the properties that must always hold.
 
-A target takes bytes and returns; it raises for what must never be. An error that a caller is promised
-(RecordsError, FrameError, MalformedRequest, CorruptSegmentError) is an answer. Checksums would keep a fuzzer out of
-everything behind them, so the first byte of an input says whether they are made right first.
+A target takes bytes and returns. It raises if a property is violated. Documented errors (RecordsError, FrameError,
+MalformedRequest, CorruptSegmentError) are valid results. Checksums would keep a fuzzer out of everything behind them,
+so the first byte of an input selects whether they are corrected first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +64,7 @@ SEALED: Final = bytes(seal(KEY, [_PAYLOAD], "k1", made_up("k1"), bytes(24)))
 
 
 def frames(data: bytes) -> None:
-    """The frame decoder: however the bytes are cut, the same requests and the same end."""
+    """The frame decoder: any fragmentation of the bytes gives the same requests and the same end."""
     if not data:
         return
     step = data[0] + 1
@@ -108,7 +108,7 @@ def requests(data: bytes) -> None:
 
 
 def batches(data: bytes) -> None:
-    """What a producer sent: what is taken can be read, by every reader, and they agree (S11, S19)."""
+    """Batches of a producer: accepted ones are readable by every reader, with equal results (S11, S19)."""
     given = _with_right_checksum(data)
     try:
         summary = validate_produced(given, _RULES, NOW_MS)
@@ -122,7 +122,7 @@ def batches(data: bytes) -> None:
 
 
 def stored(data: bytes) -> None:
-    """Batches that were not checked at a door: every reader ends, with records or a typed error."""
+    """Unvalidated batches: every reader returns records or a typed error."""
     given = _with_right_checksum(data)
     for read in (_records, _coalesced, _columns, _as_message_sets):
         try:
@@ -164,7 +164,7 @@ def _as_message_sets(data: bytes) -> None:
 
 
 def _columns(data: bytes) -> list[int]:
-    """The offsets of what the reader in columns gives."""
+    """Return the offsets from the columnar reader."""
     builder = ColumnBuilder(
         headers=True, max_records=16, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES
     )
@@ -181,7 +181,7 @@ def _shown(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 def _with_right_checksum(data: bytes) -> bytes:
-    """`data` without its first byte, which says by its lowest bit whether length and CRC-32C are mended."""
+    """Return `data` without its first byte. Its lowest bit selects whether length and CRC-32C are corrected."""
     if not data or not data[0] & 1 or len(data) <= HEADER_SIZE:
         return data[1:]
     mended = bytearray(data[1:])
@@ -191,7 +191,7 @@ def _with_right_checksum(data: bytes) -> bytes:
 
 
 def message_sets(data: bytes) -> None:
-    """What an old producer sent (S22 to S24): what is taken becomes a sound batch, and comes back the same."""
+    """Message sets of an old producer (S22 to S24): accepted ones become a valid batch and convert back unchanged."""
     if not data:
         return
     given = _with_right_crcs(data)
@@ -212,7 +212,7 @@ def message_sets(data: bytes) -> None:
 
 
 def _with_right_crcs(data: bytes) -> bytes:
-    """`data` without its first byte, which says by its lowest bit whether the CRC-32 of entries are mended."""
+    """Return `data` without its first byte. Its lowest bit selects whether the CRC-32 of entries is corrected."""
     mended = bytearray(data[1:])
     at = 0
     while data[0] & 1 and at + 16 <= len(mended):
@@ -225,7 +225,7 @@ def _with_right_crcs(data: bytes) -> bytes:
 
 
 def control(data: bytes) -> None:
-    """Control records (S25): keys and values of any length; and a filler for any two offsets (S17)."""
+    """Control records (S25) with keys and values of any length, and a filler for any two offsets (S17)."""
     if not data:
         return
     size = data[0]
@@ -247,7 +247,7 @@ def control(data: bytes) -> None:
 
 
 def segments(data: bytes) -> None:
-    """An object of any bytes; and a sound one in which a few neighbouring bytes were changed: always found."""
+    """An object of arbitrary bytes, and a valid one with a few changed neighbouring bytes, which is always detected."""
     if not data:
         return
     if data[0] & 1:
@@ -267,7 +267,9 @@ def _damages(content: bytes) -> int:
 
 
 def cells(data: bytes) -> None:
-    """An encrypted object of any bytes; and a sound one with a few changed bytes, or cut off: always found."""
+    """An encrypted object of arbitrary bytes, and a valid one that is changed or truncated, which is always
+    detected.
+    """
     if len(data) < 4:
         return
     at = int.from_bytes(data[1:4], "big") % len(SEALED)
@@ -293,7 +295,7 @@ def cells(data: bytes) -> None:
 
 
 def cluster_keys(data: bytes) -> None:
-    """A file of keys: what is taken has a current key of the right size."""
+    """A file of keys: an accepted one has a current key of the right size."""
     try:
         keys = parse_keys(data.decode(errors="replace"), "the file")
     except StoreMisconfiguredError:
@@ -303,9 +305,9 @@ def cluster_keys(data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A check of arbitrary bytes; inputs of more than `longest` bytes are of no interest to a search.
+    """A check of arbitrary bytes. A search ignores inputs of more than `longest` bytes.
 
-    A test searches for `runs` inputs, which should not take it more than some seconds.
+    A test searches `runs` inputs, which should take only a few seconds.
     """
 
     check: Callable[[bytes], None]

@@ -1,4 +1,4 @@
-"""Every kept input, on the modules as they run: no crash, no hang, no memory beyond what the input justifies."""
+"""Runs every stored input: it must cause no crash, no hang, and no memory use out of proportion to the input."""
 
 import time
 import tracemalloc

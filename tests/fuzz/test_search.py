@@ -1,6 +1,6 @@
-"""atheris looks a little further than the corpus, the same way each time; what it finds fails the run and is printed.
+"""Runs a short reproducible atheris search. A finding fails the run and is printed.
 
-A change of the code or the corpus is searched; for longer searches with other seeds there is tests/fuzz/search.py.
+It searches changes of the code or the corpus. tests/fuzz/search.py runs longer searches with other seeds.
 """
 
 import re

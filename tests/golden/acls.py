@@ -1,8 +1,8 @@
-"""Who may do what: every API, asked by users with different ACLs, the same on Kafka and here.
+"""Tests authorization: users with different ACLs call every API, with the same results on Kafka and here.
 
-For each set of ACLs there is a user, topics, groups and transactional ids, whose names begin with the set's. `own` ones
-are those that some sets allow, `other` ones are there too, and `none` is missing. What is kept of an answer is whether
-there was one, which names it has, and with which errors.
+Each set of ACLs has a user, topics, groups and transactional ids, whose names begin with the set's name. Some sets
+allow `own` resources, `other` resources exist too, and `none` is missing. The stored outcome says whether there was an
+answer, with its names and errors.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ _UNKNOWN: Final = uuid.UUID("5f0c2d3e-8a41-4b6f-9d10-7a5b3c1e2f90")
 
 
 def connect(bootstrap: str, user: str) -> Connection:
-    """A connection of that user, by SASL/PLAIN."""
+    """Connect as that user over SASL/PLAIN."""
     connection = Connection(bootstrap)
     connection.call("sasl_handshake", 1, mechanism="PLAIN")
     token = f"\0{user}\0{PASSWORD}".encode()
@@ -132,7 +132,7 @@ def connect(bootstrap: str, user: str) -> Connection:
 
 
 def as_text(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """JSON with a line for each step."""
+    """Return JSON with a line for each step."""
     sets = [
         f"{json.dumps(name)}: {{\n"
         + ",\n".join(f" {json.dumps(step)}: {json.dumps(kept)}" for step, kept in steps.items())
@@ -143,7 +143,7 @@ def as_text(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def outcomes(bootstrap: str) -> dict[str, dict[str, Any]]:
-    """The answers to every step, by set and step."""
+    """Return the answers to every step, by set and step."""
     found = {}
     with connect(bootstrap, ADMIN) as admin:
         for name in SETS:
@@ -167,7 +167,7 @@ class _Scene:
         self._ids: dict[str, uuid.UUID] = {}
 
     def prepare(self) -> None:
-        """Makes them, and adds the set's ACLs."""
+        """Create them, and add the set's ACLs."""
         self._create("own-1", "own-2", "other-1", "own-gone", "other-gone")
         acls = [
             {
@@ -195,7 +195,7 @@ class _Scene:
             self._until_done("offset_commit", 8, **self._commit(owner, "own-1", "other-1"))
 
     def _until_done(self, api: str, version: int, **fields: Any) -> None:
-        """Asks until it succeeds: the coordinator may not be there yet, nor what the broker knows of the topics."""
+        """Retry until it succeeds, since the coordinator or the broker's topic metadata may not exist yet."""
         answer = None
         for _ in range(300):
             answer = self._admin.call(api, version, **fields)
@@ -205,7 +205,7 @@ class _Scene:
         raise AssertionError(answer)
 
     def look(self) -> None:
-        """Learns the ids of the topics."""
+        """Look up the ids of the topics."""
         names = [
             {"name": self._n(each)}
             for each in ("own-1", "own-2", "other-1", "own-gone", "other-gone")
@@ -214,7 +214,7 @@ class _Scene:
         self._ids = {each["name"]: each["topic_id"] for each in answer["topics"]}
 
     def take(self, bootstrap: str, user: str, api: str, version: int, fields: Fields) -> Any:
-        """Sends one request, and returns what is kept of the answer."""
+        """Send one request. Return the outcome to store."""
         with connect(bootstrap, user) as connection:
             connection.socket.settimeout(10)
             try:
@@ -263,7 +263,7 @@ class _Scene:
         }
 
     def _outline(self, value: Any) -> Any:
-        """Names and errors, in lists whose order is that of their text; None for what is about other sets."""
+        """Return names and errors, with lists sorted by their text, or None for parts that concern other sets."""
         if isinstance(value, list):
             kept = [found for each in value if (found := self._outline(each)) not in (None, {})]
             return sorted(kept, key=str)
@@ -296,7 +296,7 @@ class _Scene:
         return names.get(topic_id, "new")
 
     def steps(self) -> Iterator[tuple[str, tuple[str, int, Fields]]]:
-        """The requests in their order, each with a name."""
+        """Return the requests in their order, each with a name."""
         numbers: dict[str, int] = {}
         for api, version, fields in (*self._reads(), *self._changes()):
             step = f"{api} v{version}"

@@ -1,6 +1,7 @@
-"""A single-node Apache Kafka, 4.1 unless told otherwise, from its Maven jars, while a `with` block lasts.
+"""Runs a single-node Apache Kafka (default: 4.1) from its Maven jars for a `with` block.
 
-Needs `java` (17+) and, the first time, `mvn`. By hand: `python -m tests.golden.broker DIR [--port N] [--version V]`.
+Needs `java` (17+) and, the first time, `mvn`. To run it by hand: `python -m tests.golden.broker DIR [--port N]
+[--version V]`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """A listener for SASL_SSL: its port, its settings, a user for SCRAM-SHA-512, and where keys of tokens may be."""
+    """A listener for SASL_SSL: its port, its settings, a user for SCRAM-SHA-512, and the allowed URLs of token keys."""
 
     port: int
     properties: str
@@ -58,7 +59,7 @@ class Secured:
 
 
 def jars(directory: pathlib.Path, version: str = VERSION) -> pathlib.Path:
-    """The folder with Kafka's jars; Maven copies them there once."""
+    """Return the folder with Kafka's jars. Maven copies them there once."""
     libs = directory / "libs"
     if not libs.is_dir():
         command = ["mvn", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
@@ -93,9 +94,9 @@ def kafka(
     secured: Secured | None = None,
     extra: str = "",
 ) -> Iterator[str]:
-    """Runs the broker with fresh data under `directory`; yields its bootstrap address.
+    """Run the broker with fresh data under `directory`. Yield its bootstrap address.
 
-    Properties in `extra` take the place of those in PROPERTIES, and may have the same fields.
+    Properties in `extra` replace those in PROPERTIES, and may have the same fields.
     """
     directory.mkdir(parents=True, exist_ok=True)
     libs = jars(directory, version)

@@ -1,8 +1,8 @@
-"""Makes the golden files anew from a real Apache Kafka 4.1: `python -m tests.golden.capture --kafka DIR`.
+"""Regenerates the golden files from a real Apache Kafka 4.1: `python -m tests.golden.capture --kafka DIR`.
 
-DIR keeps Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and
-the client tests' packages. Ids and times differ from run to run; what the index files say of the
-bytes is made in the same run. `--bootstrap` uses a broker that runs already.
+DIR holds Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and the client
+tests' packages. Ids and times differ between runs, and each run regenerates the index files with the bytes.
+`--bootstrap` uses a running broker.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def api_versions(bootstrap: str) -> None:
 
 
 def records(bootstrap: str) -> None:
-    """records.json: record sets; the Java client writes some of them."""
+    """records.json: record sets. The Java client writes some of them."""
     java = capture_records.JAVA
     goals = ["compile", "dependency:copy-dependencies"]
     goals.append(f"-DoutputDirectory={java / 'target' / 'libs'}")
@@ -87,7 +87,7 @@ def records(bootstrap: str) -> None:
 
 
 def answers(bootstrap: str) -> None:
-    """probes_kafka_4_1.json: what every probe of tests/clients got."""
+    """probes_kafka_4_1.json: the answers to every probe of tests/clients."""
     text = json.dumps(probes.run_all(bootstrap), indent=1, sort_keys=True)
     probes.GOLDEN.write_text(text + "\n")
 

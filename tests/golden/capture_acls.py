@@ -1,6 +1,6 @@
-"""Makes acls_kafka_4_1.json anew from a real Kafka: `python -m tests.golden.capture_acls DIR`.
+"""Regenerates acls_kafka_4_1.json from a real Kafka: `python -m tests.golden.capture_acls DIR`.
 
-DIR keeps Kafka's jars, as for capture.py. Its users are those of acls.py, at a listener with SASL/PLAIN.
+DIR holds Kafka's jars, as for capture.py. Its users are those of acls.py, at a listener with SASL/PLAIN.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ super.users=User:{ADMIN};User:ANONYMOUS
 
 
 def _await(port: int) -> None:
-    """Until the listener is there, which opens after the first one."""
+    """Wait for the listener, which opens after the first one."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):

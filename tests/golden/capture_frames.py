@@ -1,8 +1,8 @@
 """Captures request and response frames of a transaction's life at many versions.
 
-All frames stand one behind the other in frames.bin; frames.json holds [api, version, position and size of
-the request, position and size of the response]. Frames are without their four bytes of length; a
-request begins with its header, a response with its correlation id.
+frames.bin contains all frames, concatenated. frames.json holds [api, version, position and size of the request,
+position and size of the response]. Frames lack their four bytes of length. A request begins with its header, and a
+response with its correlation id.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEPT = frozenset(
 
 
 def _transactions(t: Target, topic: str, group: str) -> None:
-    """One transaction at each version of EndTxn, committed and aborted in turn."""
+    """Run one transaction at each version of EndTxn, committed and aborted in turn."""
     for version in range(6):
         tid = t.name("t")
         more = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
@@ -77,7 +77,7 @@ def _produce(t: Target, topic: str, topic_id: uuid.UUID) -> None:
 
 
 def _fetch(t: Target, topic: str, topic_id: uuid.UUID) -> None:
-    """The aborted transactions in every version of Fetch."""
+    """Fetch the aborted transactions in every version of Fetch."""
     for version in range(4, 18):
         part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2000}
         part |= {"log_start_offset": -1} if version >= 5 else {}
@@ -108,7 +108,7 @@ def _offsets(t: Target, topic: str) -> None:
 
 
 def capture(bootstrap: str, directory: pathlib.Path) -> None:
-    """Runs one life of a topic and writes the frames that it took."""
+    """Run one life of a topic and write its frames."""
     log: list[tuple[str, int, bytes, bytes]] = []
     t = Target(bootstrap, log)
     topic, group = t.topic(), t.name("g")

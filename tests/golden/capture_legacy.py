@@ -1,7 +1,7 @@
 """Captures message sets that old Java clients wrote: `python -m tests.golden.capture_legacy DIR`.
 
-legacy/sets.json: sets of magic 0 and 1 in every codec, with the records that the same client reads in them,
-and batches of magic 2 with what a broker 0.11 converts them to. DIR keeps the clients' jars.
+legacy/sets.json contains sets of magic 0 and 1 in every codec with the records that the same client reads from them. It
+also contains batches of magic 2 with a 0.11 broker's conversions. DIR holds the clients' jars.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _rows(offsets: tuple[int, ...]) -> list[Row]:
 
 
 def _writes(version: str) -> list[dict[str, Any]]:
-    """The sets that a client of `version` is to write."""
+    """Return the sets that a client of `version` writes."""
     sets: list[dict[str, Any]] = []
     for codec in CODECS:
         if version == "0.9.0.1":
@@ -74,7 +74,7 @@ def _captured(directory: pathlib.Path, version: str) -> list[dict[str, Any]]:
 
 
 def _conversions(directory: pathlib.Path) -> list[dict[str, Any]]:
-    """Batches of magic 2, and the sets that 0.11 makes of them from the third row's offset on."""
+    """Return batches of magic 2, and the sets that 0.11 converts them to from the third row's offset."""
     version = "0.11.0.3"
     cases = [
         (c, t, magic) for c in CODECS for t in ("CreateTime", "LogAppendTime") for magic in (0, 1)

@@ -1,7 +1,7 @@
 """Writes messages/messages.jsonl, bytes of Kafka's own classes: `python -m tests.golden.capture_messages DIR`.
 
-Needs a JDK 17+ and, the first time, Maven; DIR keeps Kafka's jars. Versions that Kafka 4 no longer has come from 3.9.
-Values are random with fixed seeds, so a second run writes the same file.
+Needs a JDK 17+ and, the first time, Maven. DIR holds Kafka's jars. Versions that Kafka 4 dropped come from 3.9. Values
+are random with fixed seeds, so a second run writes the same file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _section(api: tuple[int, str], versions: dict[tuple[str, int], list[Row]]) -
 
 
 def main() -> None:
-    """Of each version the newest Kafka that has it."""
+    """Use the newest Kafka that has each version."""
     directory = pathlib.Path(sys.argv[1])
     by_api: dict[tuple[int, str], dict[tuple[str, int], list[Row]]] = defaultdict(dict)
     for kafka in (BEFORE_KAFKA_4, KAFKA):

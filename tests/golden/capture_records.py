@@ -1,7 +1,7 @@
-"""Captures record sets as Kafka serves them, with what another reader decodes from them.
+"""Captures record sets as Kafka serves them, with the records that another reader decodes from them.
 
 records.json has each set's bytes in hex, its batches (from their headers) and its records (from librdkafka, reading
-uncommitted), so that logstore is checked against bytes and a decoder that are not its own.
+uncommitted). This checks logstore against independent bytes and an independent decoder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIME = 1_760_000_000_000
 
 
 def _librdkafka(t: Target, codec: str, **configs: Any) -> str:
-    """A batch of odd records by librdkafka."""
+    """Write a batch of unusual records with librdkafka."""
     topic = t.topic(**configs)
     who = producer(t.bootstrap, compression_type=codec, linger_ms=200)
     rows: list[tuple[bytes | None, bytes | None, Any]] = [
@@ -40,7 +40,7 @@ def _librdkafka(t: Target, codec: str, **configs: Any) -> str:
 
 
 def _java(t: Target, codec: str, transactional_id: str | None = None) -> str:
-    """Ten records by the Java client; with a transactional id half of them aborted."""
+    """Write ten records with the Java client. With a transactional id, half of them are aborted."""
     topic = t.topic()
     target = JAVA / "target"
     command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
@@ -51,7 +51,7 @@ def _java(t: Target, codec: str, transactional_id: str | None = None) -> str:
 
 
 def _interleaved(t: Target) -> str:
-    """Two transactional producers, one aborted, and an idempotent one between them."""
+    """Write with two transactional producers, one of which aborts, and an idempotent one between them."""
     topic = t.topic()
     aborted, committed = producer(t.bootstrap, t.name("t")), producer(t.bootstrap, t.name("t"))
     plain = producer(t.bootstrap, enable_idempotence=True)
@@ -68,7 +68,7 @@ def _interleaved(t: Target) -> str:
 
 
 def _compacted(t: Target) -> str:
-    """Keys written over and over, until the cleaner has left holes inside and between batches."""
+    """Overwrite keys until the cleaner has left holes inside and between batches."""
     topic = t.topic(
         cleanup_policy="compact",
         segment_ms=200,
@@ -92,7 +92,7 @@ def _compacted(t: Target) -> str:
 
 
 def _by_hand(t: Target) -> str:
-    """Batches with the bits that clients rarely set: LogAppendTime kept from the client, no time."""
+    """Write batches with bits that clients rarely set: LogAppendTime kept from the client, no time."""
     topic = t.topic()
     t.produce(topic, batch([b"its own append time"], attributes=LOG_APPEND_TIME))
     t.produce(topic, batch([b"no time"], base_timestamp=-1))
@@ -102,7 +102,7 @@ def _by_hand(t: Target) -> str:
 
 
 def _served(t: Target, topic: str) -> tuple[bytes, int]:
-    """All record sets up to the high watermark, which is the second value; a fetch ends with a segment."""
+    """Return all record sets up to the high watermark, and the high watermark. A fetch ends with a segment."""
     data, position = b"", 0
     while True:
         row = t.fetch(topic, position)
@@ -114,7 +114,7 @@ def _served(t: Target, topic: str) -> tuple[bytes, int]:
 
 
 def _decoded(t: Target, topic: str, end: int) -> list[list[Any]]:
-    """Every record as librdkafka reads it: offset, timestamp, key, value, headers (bytes in hex)."""
+    """Return every record as librdkafka reads it: offset, timestamp, key, value, headers (bytes in hex)."""
     who = consumer(t.bootstrap, UNCOMMITTED)
     who.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     rows: list[list[Any]] = []
@@ -136,7 +136,7 @@ def _hex(data: Any) -> str | None:
 
 
 def _controls(records: bytes) -> list[list[int]]:
-    """Control records: offset, type, coordinator epoch. They are uncompressed and of one shape."""
+    """Return control records: offset, type, coordinator epoch. They are uncompressed and of one shape."""
     found = []
     for seen in headers_of(records):
         if seen.is_control:
@@ -166,7 +166,7 @@ def _entry(t: Target, topic: str, what: str, records: bytes, high_watermark: int
 
 
 def capture(t: Target, path: pathlib.Path) -> None:
-    """Writes all record sets into a file."""
+    """Write all record sets into a file."""
     sets: dict[str, tuple[str, str]] = {}
     for codec in CODECS:
         sets[f"librdkafka_{codec}"] = (_librdkafka(t, codec), f"librdkafka's producer, {codec}")

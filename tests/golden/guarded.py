@@ -1,4 +1,4 @@
-"""A cluster with the users of acls.py, whose ACLs decide who may do what."""
+"""A cluster with the users and ACLs of acls.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _serve(folder: Path, port: asyncio.Queue[int], end: asyncio.Event) -> 
 
 @contextlib.contextmanager
 def guarded(folder: Path) -> Iterator[str]:
-    """Runs it in a thread; yields its bootstrap address."""
+    """Run it in a thread. Yield its bootstrap address."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -1,7 +1,7 @@
-"""Message sets that are right, odd or wrong, for Produce v0 to v2: what does Kafka answer, and what do we?
+"""Valid, unusual and invalid message sets for Produce v0 to v2, to compare our answers with Kafka's.
 
-`python -m tests.golden.legacy_cases DIR` asks an Apache Kafka 3.9, the last that serves these versions (its
-jars go to DIR), and keeps the error codes in legacy/answers_kafka_3_9.json.
+`python -m tests.golden.legacy_cases DIR` queries an Apache Kafka 3.9, the last that serves these versions (its jars go
+to DIR), and stores the error codes in legacy/answers_kafka_3_9.json.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _wrapped(codec: Codec, value: bytes) -> bytes:
 
 
 def _halved(codec: Codec) -> bytes:
-    """The inner set compressed in two parts, one behind the other."""
+    """Return the inner set compressed in two consecutive parts."""
     middle = len(_INNER) // 2
     return compress(codec, _INNER[:middle]) + compress(codec, _INNER[middle:])
 
@@ -96,7 +96,7 @@ CASES: dict[str, bytes] = {
 
 
 def is_compacted(name: str) -> bool:
-    """Whether the case is for a compacted topic."""
+    """Return whether the case is for a compacted topic."""
     return name.endswith("compacted")
 
 
@@ -115,7 +115,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 def _error_code(address: tuple[str, int], version: int, topic: str, message_set: bytes) -> int:
-    """What Produce of `version` answers for partition 0."""
+    """Return the error code of Produce `version` for partition 0."""
     frame = struct.pack(">hhih", 0, version, 1, -1) + struct.pack(">hii", -1, 5000, 1)
     frame += _string(topic) + struct.pack(">iii", 1, 0, len(message_set)) + message_set
     with socket.create_connection(address, 20) as connection:
@@ -128,7 +128,7 @@ def _error_code(address: tuple[str, int], version: int, topic: str, message_set:
 
 
 def _answer(address: tuple[str, int], version: int, topic: str, message_set: bytes) -> int:
-    """The code, once the new topic has its leader."""
+    """Return the code once the new topic has its leader."""
     deadline = time.monotonic() + 60
     while True:
         code = _error_code(address, version, topic, message_set)

@@ -1,6 +1,6 @@
-"""Old kafka-clients at work on message sets: the jars by Maven, driven by legacy/java/OldClient.java.
+"""Runs old kafka-clients on message sets: Maven fetches the jars, and legacy/java/OldClient.java drives them.
 
-Needs a JDK 17+ and, the first time, Maven. `directory` keeps jars and classes, a folder a version.
+Needs a JDK 17+ and, the first time, Maven. `directory` holds jars and classes, with a folder per version.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _class_path(directory: pathlib.Path, version: str) -> str:
 
 
 def answers(directory: pathlib.Path, version: str, lines: Sequence[str]) -> list[str]:
-    """What kafka-clients `version` answers to each line (see OldClient.java)."""
+    """Return the answer of kafka-clients `version` to each line (see OldClient.java)."""
     command = ["java", "-Xmx256m", "-cp", _class_path(directory, version), "OldClient"]
     asked = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(command, input=asked, stdout=subprocess.PIPE, text=True, check=True)
@@ -40,13 +40,13 @@ def answers(directory: pathlib.Path, version: str, lines: Sequence[str]) -> list
 
 
 def row_text(row: Row) -> str:
-    """A row as OldClient reads it."""
+    """Return a row as OldClient reads it."""
     offset, timestamp, key, value = row
     return f"{offset}:{timestamp}:{_hex(key)}:{_hex(value)}"
 
 
 def rows(text: str) -> list[Row]:
-    """The rows of an answer to "read"."""
+    """Return the rows of an answer to "read"."""
     split = [row.split(":") for row in text.split()]
     return [(int(o), int(t), _bytes(key), _bytes(value)) for o, t, key, value in split]
 

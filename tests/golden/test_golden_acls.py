@@ -1,4 +1,4 @@
-"""The steps of acls.py have the outcomes here that they had on Kafka 4.1, except where `EXPLAINED` says why not."""
+"""Tests that the steps of acls.py have the same outcomes as on Kafka 4.1, except for the reasons in `EXPLAINED`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_answers_are_those_of_kafka(found: dict[str, dict[str, Any]], name: 
 
 
 def test_every_explanation_is_needed(found: dict[str, dict[str, Any]]) -> None:
-    """And none of them lets a denial pass that Kafka does not make, or the reverse."""
+    """No explanation hides a denial that Kafka does not give, or the reverse."""
     differing = [
         (step, str(kept), str(found[name][step]))
         for name, steps in KAFKA.items()

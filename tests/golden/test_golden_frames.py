@@ -1,4 +1,4 @@
-"""lacuna.wire speaks what Kafka 4.1 spoke: captured frames decode, and encode to the same bytes (S24)."""
+"""Tests that lacuna.wire decodes frames captured from Kafka 4.1, and encodes them to the same bytes (S24)."""
 
 from __future__ import annotations
 

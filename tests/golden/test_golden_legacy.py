@@ -1,4 +1,6 @@
-"""lacuna.logstore.records.legacy reads and writes message sets as kafka-clients 0.9, 0.10 and 0.11 did (S22, S24)."""
+"""Tests that lacuna.logstore.records.legacy reads and writes message sets as kafka-clients 0.9, 0.10 and 0.11 did (S22,
+S24).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def _read(message_set: bytes) -> list[Row]:
 
 
 def _shape(message_set: bytes) -> list[tuple[int, int, int, int, bytes]]:
-    """Each entry with what is in it, without what a compressor is free to choose."""
+    """Return each entry with its content, except for what a compressor may choose freely."""
     return [
         (e.offset, e.magic, e.attributes, e.timestamp, _content(e))
         for e in read_entries(message_set)
@@ -121,7 +123,7 @@ def test_converts_as_a_broker_did() -> None:
 
 
 def test_the_capture_holds_what_it_is_for() -> None:
-    """Every client, magic and codec; both timestamp types; holes inside wrappers."""
+    """It contains every client, magic and codec, both timestamp types, and holes inside wrappers."""
     assert {s["client"] for s in SETS} == set(VERSIONS)
     codecs = ("none", "gzip", "snappy", "lz4")
     assert {(s["magic"], s["codec"]) for s in SETS} == {(m, c) for m in (0, 1) for c in codecs}

@@ -1,4 +1,4 @@
-"""Produced message sets get the error that Kafka 3.9 gives, or one that is named here (S23, S24)."""
+"""Tests that produced message sets get the error of Kafka 3.9, or one of the listed exceptions (S23, S24)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _code(name: str) -> int:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_answer(name: str) -> None:
-    """Kafka's code at Produce v0, v1 and v2, unless OTHERWISE says why not."""
+    """Kafka's code at Produce v0, v1 and v2, unless OTHERWISE explains a difference."""
     kafka = GOLDEN[name]
     assert len(set(kafka)) == 1, "Kafka looks at the version"
     expected, _ = OTHERWISE.get(name, (kafka[0], ""))

@@ -1,4 +1,4 @@
-"""lacuna.logstore.records decodes what a real Kafka 4.1 served: every header, record and marker (S17, S25)."""
+"""Tests that lacuna.logstore.records decodes a real Kafka 4.1's headers, records and markers (S17, S25)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_headers(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(INDEX))
 def test_records(name: str) -> None:
-    """S11, S19: offsets, timestamps, keys, values, headers as librdkafka decoded them."""
+    """S11, S19: offsets, timestamps, keys, values and headers match librdkafka's."""
     got = [
         [
             record.offset,

@@ -1,4 +1,4 @@
-"""aiokafka, in an event loop of the adapter's own."""
+"""The adapter for aiokafka, which runs its own event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _wait(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def _made(made: Any, config: dict[str, Any]) -> Any:
-    """A consumer or producer is made in the running loop."""
+    """Create a consumer or producer in the running event loop."""
     client = made(**config)
     await client.start()
     return client
@@ -131,7 +131,7 @@ async def _all(futures: Sequence[Any]) -> None:
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Always the same one."""
+    """A token provider that always returns the same token."""
 
     def __init__(self, token: str) -> None:
         self._token = token

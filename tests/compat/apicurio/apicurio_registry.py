@@ -1,4 +1,4 @@
-"""Apicurio Registry, which keeps its schemas in a topic and answers as Confluent's schema registry does."""
+"""Apicurio Registry, which stores schemas in a topic and speaks the API of Confluent Schema Registry."""
 
 from __future__ import annotations
 

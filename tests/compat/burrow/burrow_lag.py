@@ -1,4 +1,4 @@
-"""Burrow, which reads the offsets of groups from __consumer_offsets: the command `burrow` on the PATH."""
+"""Burrow, which reads group offsets from __consumer_offsets. Requires the command `burrow` on the PATH."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOT_FOUND = 404
 
 
 class Watched:
-    """What Burrow says of groups."""
+    """Reads the state of groups from Burrow."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""What a Python client must offer so that the scenarios can be run with it. Standard library alone."""
+"""The interface that a Python client's adapter implements to run the scenarios. Uses only the standard library."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Headers = Sequence[tuple[str, "bytes | None"]]
 
 
 class UnsupportedError(Exception):
-    """The client cannot do this; the message says why."""
+    """The client does not support this operation. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """A record that was read; None is null."""
+    """A record that the client read. None stands for null."""
 
     partition: int
     offset: int
@@ -26,7 +26,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Security:
-    """How a client authenticates over SASL_SSL: by SCRAM-SHA-512, or by OAUTHBEARER with the token."""
+    """How a client authenticates over SASL_SSL: with SCRAM-SHA-512, or with OAUTHBEARER and the token."""
 
     mechanism: str
     authorities: str
@@ -36,13 +36,13 @@ class Security:
 
     @property
     def is_oauth(self) -> bool:
-        """Whether it is by OAUTHBEARER."""
+        """Whether the mechanism is OAUTHBEARER."""
         return self.mechanism == "OAUTHBEARER"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a client is made. `legacy` speaks message sets; `options` are the adapter's own."""
+    """How to create a client. `legacy` speaks message sets, and `options` are specific to the adapter."""
 
     bootstrap: str
     name: str
@@ -52,73 +52,73 @@ class Settings:
 
 
 class Consumer(Protocol):
-    """One consumer, read_committed where the client has it, auto commit off, from the earliest offset."""
+    """A consumer with auto commit off that starts at the earliest offset, read_committed if the client supports it."""
 
     def assign(self, topic: str, partitions: Sequence[int], offset: int | None = None) -> None:
-        """Reads these partitions from `offset`, or from the earliest one."""
+        """Read these partitions from `offset`, or from the earliest offset."""
 
     def subscribe(self, topic: str) -> None:
-        """Joins the group."""
+        """Join the group."""
 
     def poll(self, seconds: float) -> list[Message]:
-        """What came in the meantime; empty where nothing did. Raises the client's error."""
+        """Return the records that have arrived, possibly none. Raises the client's error."""
 
     def has_ended(self, topic: str, partition: int, end: int) -> bool:
-        """Whether it has read up to `end`, as the client says; by its position where it says nothing else."""
+        """Return whether the client reports that it has read up to `end`. Falls back to its position."""
 
     def assigned(self) -> int:
-        """How many partitions it has."""
+        """Return the number of assigned partitions."""
 
     def position(self, topic: str, partition: int) -> int:
-        """Where it is, or -1 where it does not know yet."""
+        """Return the position, or -1 if it is not known yet."""
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """Earliest and latest offset."""
+        """Return the earliest and latest offset."""
 
     def commit(self, topic: str, partition: int, offset: int) -> None:
-        """Commits and waits."""
+        """Commit and wait."""
 
     def committed(self, topic: str, partition: int) -> int:
-        """The group's committed offset, or -1."""
+        """Return the group's committed offset, or -1."""
 
     def close(self) -> None:
-        """Leaves the group and ends."""
+        """Leave the group and close."""
 
 
 class Producer(Protocol):
-    """One producer, acks=all, idempotent where the client can be."""
+    """A producer with acks=all, idempotent if the client supports it."""
 
     def send(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> None:
-        """Hands a record over; `flush` waits for it."""
+        """Enqueue a record. `flush` waits for it."""
 
     def flush(self) -> None:
-        """Waits for all acknowledgements. Raises where one is an error."""
+        """Wait for all acknowledgements. Raises if any of them is an error."""
 
     def begin(self) -> None:
-        """Begins a transaction."""
+        """Begin a transaction."""
 
     def commit(self) -> None:
-        """Commits it."""
+        """Commit the transaction."""
 
     def abort(self) -> None:
-        """Aborts it."""
+        """Abort the transaction."""
 
     def send_offsets(
         self, consumer: Consumer, group: str, topic: str, partition: int, offset: int
     ) -> None:
-        """Adds a consumed offset to the transaction."""
+        """Add a consumed offset to the transaction."""
 
     def close(self) -> None:
-        """Ends it."""
+        pass
 
 
 class Client(Protocol):
-    """An adapter module's `Client(settings)`."""
+    """The `Client(settings)` of an adapter module."""
 
     def consumer(self, group: str) -> Consumer:
-        """A consumer with this group id."""
+        """Return a consumer with this group id."""
 
     def producer(self, codec: str = "none", transactional_id: str | None = None) -> Producer:
-        """A producer, its transactions initialised. Raises UnsupportedError."""
+        """Return a producer with initialised transactions. Raises UnsupportedError."""

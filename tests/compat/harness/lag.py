@@ -1,4 +1,4 @@
-"""The scenarios of a monitor of consumer groups: what it says of a group's lag, where transactions were aborted too."""
+"""The scenarios of a monitor that reports the lag of consumer groups, also over aborted transactions."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ FIRST, OPEN = 5, 3
 
 
 class Monitor(Protocol):
-    """What the scenarios ask of a monitor, anew each time."""
+    """The queries that the scenarios send to a monitor. Nothing is cached."""
 
     def lag(self, group: str, topic: str) -> int | None:
-        """The lag in partition 0; None as long as it knows nothing of the group there."""
+        """Return the lag in partition 0, or None while the monitor does not know the group there."""
         ...
 
     def members(self, group: str) -> int | None:
-        """How many members the group has; None as long as it does not know the group."""
+        """Return the number of members, or None while the monitor does not know the group."""
         ...
 
 
 class Lag:
-    """The scenarios on one cluster; each goes on where the one before has left it."""
+    """The scenarios on one cluster. Each one continues from the state that the previous one left."""
 
     def __init__(self, monitor: Monitor, bootstrap: str, prefix: str) -> None:
         self._monitor, self._bootstrap, self._prefix = monitor, bootstrap, prefix
         self._group = f"{prefix}-watched"
 
     def scenarios(self) -> dict[str, Callable[[], Said]]:
-        """By their names, in their order."""
+        """Return the scenarios by name, in their order."""
         return {
             "lag": self.lag,
             "aborted": self.aborted,
@@ -61,7 +61,9 @@ class Lag:
         )
 
     def _read(self, name: str, most: int | None = None) -> int:
-        """Reads a topic with read_committed to its end, or so many records of it, and commits; the offset committed."""
+        """Read a topic with read_committed to its end, or `count` records of it, and commit. Return the committed
+        offset.
+        """
         topic = f"{self._prefix}-{name}"
         consumer = self._consumer()
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
@@ -85,14 +87,14 @@ class Lag:
         return offset
 
     def _end(self, name: str) -> int:
-        """The high watermark."""
+        """Return the high watermark."""
         consumer = self._consumer()
         _, high = consumer.get_watermark_offsets(TopicPartition(f"{self._prefix}-{name}", 0), 30)
         consumer.close()
         return int(high)
 
     def _says(self, name: str, wanted: int) -> int:
-        """Waits until the monitor says this lag. Raises TimeoutError with what it says instead."""
+        """Wait until the monitor reports this lag. Raises TimeoutError with the reported one."""
         topic = f"{self._prefix}-{name}"
 
         def what() -> str:
@@ -102,13 +104,13 @@ class Lag:
         return wanted
 
     def lag(self) -> Said:
-        """In the middle of a topic the lag is what is left until its end."""
+        """In the middle of a topic, the lag is the distance to its end."""
         committed = self._read("mixed", FIRST)
         said = self._says("mixed", self._end("mixed") - committed)
         return {}, {"is behind": said > 0}
 
     def aborted(self) -> Said:
-        """Who has read everything has no lag, although what is at the end was aborted."""
+        """A group that has read everything has no lag, even if the last records were aborted."""
         for name in FEEDS:
             self._read(name)
         return {}, {name: self._says(name, 0) for name in FEEDS}
@@ -135,7 +137,7 @@ class Lag:
         return {}, found
 
     def members(self) -> Said:
-        """How many members the group has, while there is one and after it left."""
+        """The number of members is right while the group has one and after it leaves."""
         consumer = self._consumer()
         consumer.subscribe([f"{self._prefix}-mixed"])
         group, asked = self._group, self._monitor.members

@@ -1,4 +1,6 @@
-"""The program of a client in Python: `python -m tests.compat.harness.main --adapter FILE ... ` as the contract says."""
+"""The program of a Python client: `python -m tests.compat.harness.main --adapter FILE ... `, as the contract
+describes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ MECHANISMS = {"scram": "SCRAM-SHA-512", "oauthbearer": "OAUTHBEARER"}
 
 
 class Overdue(BaseException):
-    """Time is up; of no kind that a client or an adapter waits for and goes on."""
+    """The time is up. No client or adapter catches this exception."""
 
 
 def _alarm(signum: int, frame: object) -> None:
@@ -42,7 +44,7 @@ def _load(path: Path) -> Callable[[Settings], Client]:
 
 
 def _answer(name: str, scenario: Callable[[], Answer]) -> dict[str, Any]:
-    """Runs one scenario in its time."""
+    """Run one scenario within its time limit."""
     signal.setitimer(signal.ITIMER_REAL, SECONDS, AGAIN_SECONDS)
     try:
         records, facts = scenario()
@@ -58,7 +60,7 @@ def _answer(name: str, scenario: Callable[[], Answer]) -> dict[str, Any]:
 
 
 def _security(mechanism: str) -> Security:
-    """What the runner says of its secured listener."""
+    """Return the runner's settings for its secured listener."""
     names = ("COMPAT_CA", "COMPAT_USER", "COMPAT_PASSWORD", "COMPAT_TOKEN")
     return Security(mechanism, *(os.environ[name] for name in names))
 

@@ -1,4 +1,4 @@
-"""The scenarios of a schema registry that keeps its schemas in a topic of the cluster."""
+"""The scenarios of a schema registry that stores its schemas in a topic of the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFLICT = 409
 
 
 def record(name: str, *fields: dict[str, Any]) -> dict[str, str]:
-    """The body that registers an Avro record."""
+    """Return the body that registers an Avro record."""
     return {"schema": json.dumps({"type": "record", "name": name, "fields": list(fields)})}
 
 
@@ -31,14 +31,14 @@ EVOLVED = record(
 
 
 class Registry:
-    """The scenarios on one cluster; each goes on where the one before has left it."""
+    """The scenarios on one cluster. Each one continues from the state that the previous one left."""
 
     def __init__(self, server: Server, bootstrap: str, topic: str) -> None:
         self._server, self._topic = server, topic
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def scenarios(self) -> dict[str, Callable[[], Said]]:
-        """By their names, in their order."""
+        """Return the scenarios by name, in their order."""
         return {
             "schemas": self.schemas,
             "compatibility": self.compatibility,
@@ -52,7 +52,7 @@ class Registry:
         return int(answer["id"])
 
     def _kept(self) -> dict[str, Any]:
-        """All that it knows: for each subject the versions, with their ids and schemas."""
+        """Return everything that it stores: the versions of each subject, with their ids and schemas."""
         found: dict[str, Any] = {}
         for subject in sorted(self._server.ask("GET", "/subjects")):
             versions = self._server.ask("GET", f"/subjects/{subject}/versions")
@@ -62,7 +62,7 @@ class Registry:
         return found
 
     def schemas(self) -> Said:
-        """Two are registered; the same one again gets the same id; each is found by its id."""
+        """Two schemas are registered. Registering one again returns its id, and each is found by its id."""
         first, second = self._register(ORDERS, ORDER), self._register(PAYMENTS, PAYMENT)
         again = self._register(ORDERS, ORDER)
         by_id = self._server.ask("GET", f"/schemas/ids/{second}")["schema"]
@@ -70,7 +70,7 @@ class Registry:
         return {}, facts
 
     def compatibility(self) -> Said:
-        """A schema that cannot read what was written before is refused; one that can becomes version 2."""
+        """A schema that cannot read existing records is rejected. A compatible one becomes version 2."""
         self._server.ask("PUT", f"/config/{ORDERS}", {"compatibility": "BACKWARD"})
         try:
             self._register(ORDERS, BREAKING)
@@ -85,12 +85,12 @@ class Registry:
         return {}, {"breaking": answered, "latest": latest["version"], "kept": self._kept()}
 
     def deleted(self) -> Said:
-        """A subject is deleted and leaves the list."""
+        """A deleted subject leaves the list."""
         versions = self._server.ask("DELETE", f"/subjects/{PAYMENTS}")
         return {}, {"versions": versions, "kept": self._kept()}
 
     def kill(self) -> Said:
-        """Killed and started again, it reads everything from its topic, and no id is given twice."""
+        """After a kill and restart, it reads everything from its topic and assigns no id twice."""
         before = self._kept()
         self._server.kill()
         self._server.start()
@@ -101,7 +101,7 @@ class Registry:
         return {}, {"same": before == after, "new id": is_new, "kept": after, "config": config}
 
     def topic(self) -> Said:
-        """How it made its topic."""
+        """Report the settings with which it created its topic."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self._topic)
         config = self._admin.describe_configs([resource])[resource].result(30)
         partitions = self._admin.list_topics(self._topic, 30).topics[self._topic].partitions

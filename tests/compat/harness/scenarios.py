@@ -1,4 +1,4 @@
-"""The scenarios of the contract, once for all clients in Python."""
+"""The scenarios of the contract, shared by all Python clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = tuple[Records, dict[str, Any]]
 
 
 def line(message: Message) -> str:
-    """A record as the contract prints it."""
+    """Return a record as the contract prints it."""
     text = f"{_text(message.key)}={_text(message.value)}"
     if message.headers:
         text += "|" + ",".join(f"{name}:{_text(value)}" for name, value in message.headers)
@@ -51,12 +51,12 @@ class Run:
         self._legacy = legacy
 
     def topic(self, name: str) -> str:
-        """A topic's name with the prefix."""
+        """Return a topic's name with the prefix."""
         return f"{self.prefix}-{name}"
 
     @contextmanager
     def consumer(self, group: str, client: Client | None = None) -> Iterator[Consumer]:
-        """A consumer that is closed."""
+        """Yield a consumer, and close it afterwards."""
         made = (client or self.client).consumer(self.topic(group))
         try:
             yield made
@@ -67,7 +67,7 @@ class Run:
     def producer(
         self, codec: str = "none", transactional_id: str | None = None
     ) -> Iterator[Producer]:
-        """A producer that is closed."""
+        """Yield a producer, and close it afterwards."""
         made = self.client.producer(codec, transactional_id)
         try:
             yield made
@@ -75,7 +75,7 @@ class Run:
             made.close()
 
     def read(self, name: str, partitions: Sequence[int], client: Client | None = None) -> Answer:
-        """Reads partitions from the start until the positions are the ends; the facts are the partitions there."""
+        """Read partitions from the start until the positions reach the ends. Return the facts about each partition."""
         topic = self.topic(name)
         with self.consumer("read", client) as consumer:
             ends = {p: consumer.bounds(topic, p)[1] for p in partitions}
@@ -87,7 +87,7 @@ class Run:
         return records, {"at_end": there}
 
     def produce(self) -> Answer:
-        """Each codec in turn, then reads it back."""
+        """Produce with each codec in turn, then read the records back."""
         used = []
         for codec in CODECS:
             try:
@@ -100,7 +100,7 @@ class Run:
         return records, {"codecs": used}
 
     def transactions(self) -> Answer:
-        """Commits and aborts; reads what was committed."""
+        """Commit and abort, then read the committed records."""
         aborted = 0
         topic = self.topic("transactions")
         with self.producer(transactional_id=topic) as producer:
@@ -119,7 +119,7 @@ class Run:
         return records, {"aborted": aborted}
 
     def holes(self) -> Answer:
-        """All feeds, from the start to the end."""
+        """Read all feeds from start to end."""
         records: Records = {}
         ended = []
         for name in FEEDS:
@@ -129,7 +129,7 @@ class Run:
         return records, {"at_end": ended}
 
     def holes_inside(self) -> Answer:
-        """The first record behind each tenth of the offsets."""
+        """Read the first record after each tenth of the offsets."""
         records: Records = {}
         for name in ("middle", "mixed"):
             with self.consumer("inside") as consumer:
@@ -137,7 +137,7 @@ class Run:
         return records, {}
 
     def commit(self) -> Answer:
-        """Five, commit, close; another one goes on."""
+        """Read five records, commit and close. Another consumer continues from there."""
         topic = self.topic("mixed")
         with self.consumer("commit") as consumer:
             ends = {0: consumer.bounds(topic, 0)[1]}
@@ -152,7 +152,7 @@ class Run:
         return {"mixed/0": [line(m) for m in first + rest]}, {"lag": lag}
 
     def group(self) -> Answer:
-        """Two members share, one leaves."""
+        """Two members share the partitions, then one leaves."""
         topic = self.topic("group")
         records: Records = {}
         with self.consumer("g") as one:
@@ -172,7 +172,7 @@ class Run:
         return records, {"assigned": assigned, "alone": alone}
 
     def eos(self) -> Answer:
-        """Consume, transform, produce; the second transaction is aborted and done again."""
+        """Consume, transform and produce. The second transaction aborts and is repeated."""
         topic, output, group = self.topic("input"), self.topic("output"), self.topic("eos")
         with (
             self.producer(transactional_id=group) as producer,
@@ -197,7 +197,7 @@ class Run:
         return records, {"committed": lag}
 
     def legacy(self) -> Answer:
-        """Message sets: reads what others wrote, and what it writes itself."""
+        """Read message sets that others wrote, and the client's own."""
         if self._legacy is None:
             raise UnsupportedError("this version does not use message sets, or not with this Kafka")
         old = self._legacy()
@@ -220,7 +220,7 @@ class Run:
 
 
 def until(consumer: Consumer, topic: str, ends: dict[int, int]) -> Iterator[Message]:
-    """What a consumer reads up to `ends`; or, where it never gets there, until nothing has come for a while."""
+    """Return what a consumer reads up to `ends`, or until no record has arrived for a while."""
     quiet = time.monotonic() + QUIET_SECONDS
     while not all(consumer.has_ended(topic, p, end) for p, end in ends.items()):
         for message in consumer.poll(0.1):
@@ -231,7 +231,7 @@ def until(consumer: Consumer, topic: str, ends: dict[int, int]) -> Iterator[Mess
 
 
 def _settled_lag(consumer: Consumer, topic: str, end: int) -> int:
-    """Kafka lets offsets of a transaction be seen some time after its commit was answered."""
+    """Wait for the lag, since Kafka shows a transaction's offsets only some time after it answers the commit."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while (lag := end - consumer.committed(topic, 0)) and time.monotonic() < deadline:
         consumer.poll(0.1)
@@ -250,7 +250,7 @@ def _firsts(consumer: Consumer, topic: str) -> list[str]:
 
 
 def _take(consumer: Consumer, topic: str, records: Records) -> None:
-    """One poll; commits behind what came, so that the next owner goes on there."""
+    """Poll once. Commits after the records, so that the next owner continues there."""
     behind: dict[int, int] = {}
     for message in consumer.poll(0.05):
         records.setdefault(f"group/{message.partition}", []).append(line(message))

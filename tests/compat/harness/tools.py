@@ -1,4 +1,4 @@
-"""What the programs of tools share: a server as a process, waiting for what it does, and printing the lines."""
+"""Helpers for the programs of tools: running a server process, polling it, and printing lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Said = tuple[dict[str, list[str]], dict[str, Any]]
 
 
 class Refused(Exception):
-    """The server's answer is an error; its text is the message, `code` the HTTP status."""
+    """The server answered with an error. The message is its text, and `code` is the HTTP status."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -29,14 +29,14 @@ class Refused(Exception):
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
 
 
 def until(done: Callable[[], bool], what: Callable[[], str], seconds: float = SECONDS) -> None:
-    """Raises TimeoutError. A server tells nobody when it is done, so it is asked again and again."""
+    """Poll until a condition holds, because servers send no notification. Raises TimeoutError."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
@@ -45,10 +45,10 @@ def until(done: Callable[[], bool], what: Callable[[], str], seconds: float = SE
 
 
 class Server:
-    """A process with an HTTP interface: `start`, `kill`, `start` again; `ask` speaks to it.
+    """A process with an HTTP interface. It can be started, killed and started again, and `ask` sends requests to it.
 
-    `base` is what all paths begin with; it is ready once it answers GET `ready` with a text that has `says` in it.
-    What it prints goes to stderr.
+    `base` is the prefix of all paths. The server is ready once the response to GET `ready` contains `says`. Its output
+    goes to stderr.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Raises TimeoutError if it does not answer, RuntimeError if it ended."""
+        """Start the process. Raises TimeoutError if it does not answer, and RuntimeError if it ends."""
         process = subprocess.Popen(
             self._command, env=self._environment, stdout=sys.stderr, stdin=subprocess.DEVNULL
         )
@@ -82,14 +82,14 @@ class Server:
         until(is_ready, lambda: f"{self._command[0]} does not answer", START_SECONDS)
 
     def kill(self) -> None:
-        """As by kill -9."""
+        """Kill the process with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def text(self, method: str, path: str, body: Any = None) -> str:
-        """The text of the answer. Raises Refused and OSError."""
+        """Return the text of the answer. Raises Refused and OSError."""
         request = urllib.request.Request(
             f"{self._base}{path}",
             None if body is None else json.dumps(body).encode(),
@@ -103,13 +103,13 @@ class Server:
             raise Refused(error.code, error.read().decode()) from error
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of the answer; None if it is empty. Raises Refused and OSError."""
+        """Return the JSON of the answer, or None if it is empty. Raises Refused and OSError."""
         said = self.text(method, path, body)
         return json.loads(said) if said else None
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser of what the runner passes to each program."""
+    """Return a parser for the arguments that the runner passes to each program."""
     made = argparse.ArgumentParser(description=description)
     for name in ("--bootstrap", "--workload", "--prefix"):
         made.add_argument(name, required=True)
@@ -117,7 +117,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def tell(scenarios: Mapping[str, Callable[[], Said]]) -> None:
-    """Runs the scenarios, by their names, in their order, and prints a line for each."""
+    """Run the scenarios in their order, and print a line for each."""
     for name, scenario in scenarios.items():
         sys.stdout.write(json.dumps({"scenario": name, **_verdict(scenario)}) + "\n")
         sys.stdout.flush()

@@ -1,1 +1,1 @@
-"""kafka-clients in the client matrix, and what becomes of them when an agent dies."""
+"""kafka-clients in the client matrix, and its behaviour when an agent dies."""

@@ -1,7 +1,7 @@
-"""Compiles the program and brings every kafka-clients of client.toml, all in one run of Maven.
+"""Compiles the program and downloads every kafka-clients version of client.toml in one run of Maven.
 
-Leaves `target/classes` and, for each version, `target/versions/VERSION/target/libs`; does nothing where they are newer
-than what they are made from. Rows call it one after the other or at once: a lock lets one of them work.
+Writes `target/classes` and, for each version, `target/versions/VERSION/target/libs`. Does nothing if they are newer
+than their sources. Rows may call it concurrently, because a lock serializes the builds.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ AGGREGATE = """\
 
 
 def versions() -> list[str]:
-    """Each kafka-clients of client.toml once; a row's version is "VERSION" or "VERSION (how)"."""
+    """Return each kafka-clients version of client.toml once. A row's version is "VERSION" or "VERSION (how)"."""
     rows = tomllib.loads((HERE / "client.toml").read_text())["versions"]
     return list(dict.fromkeys(row["version"].split()[0] for row in rows))
 
 
 def is_fresh() -> bool:
-    """Whether the last run saw the sources as they are."""
+    """Return whether the sources are unchanged since the last run."""
     sources = [HERE / "pom.xml", HERE / "client.toml", *(HERE / "src").rglob("*.java")]
     return DONE.exists() and all(path.stat().st_mtime < DONE.stat().st_mtime for path in sources)
 
 
 def write_modules(wanted: Iterable[str]) -> Path:
-    """A copy of pom.xml for each version and one that holds them together; the latter's path."""
+    """Write a copy of pom.xml for each version, and a parent of all of them. Return the parent's path."""
     pom = (HERE / "pom.xml").read_text()
     modules = ["../.."]
     for version in wanted:

@@ -1,4 +1,6 @@
-"""kafka-clients of several ages over a long aborted tail, and while one of two agents is killed (S3, S5, S10, S16)."""
+"""Tests several kafka-clients versions over a long aborted tail, and while one of two agents is killed (S3, S5, S10,
+S16).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ Java = subprocess.Popen[str]
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """A control plane and two agents on one folder; the program is built."""
+    """Builds the program, and runs a control plane and two agents on one folder."""
     assert build() == 0
     folder = tmp_path_factory.mktemp("outage")
     with Deployment(folder / "data", 2, [f"--objects={folder / 'objects'}"]) as running:
@@ -43,7 +45,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 
 def java(version: str, main: str, bootstrap: str, count: int, log: Path) -> Java:
-    """A class with a `main` of ours against this kafka-clients; it prints to stdout."""
+    """Start one of our Java classes with this kafka-clients version. It prints to stdout."""
     libs = f"target/versions/{version}/target/libs/*"
     command = ["java", "@jvm.options", "-cp", f"target/classes:{libs}", f"lacuna.compat.{main}"]
     prefix = f"{main}-{version}"
@@ -58,7 +60,7 @@ def java(version: str, main: str, bootstrap: str, count: int, log: Path) -> Java
 
 
 def last_line(process: Java, log: Path) -> dict[str, Any]:
-    """What it tells at its end; nothing is an error that shows its stderr."""
+    """Return the last line of its output. Raises an error with its stderr if there is none."""
     said, _ = process.communicate(timeout=JAVA_SECONDS)
     assert process.returncode == 0, log.read_text()[-4000:]
     told: dict[str, Any] = json.loads(said.splitlines()[-1])
@@ -67,7 +69,7 @@ def last_line(process: Java, log: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_lag_over_an_aborted_tail(version: str, deployment: Deployment, tmp_path: Path) -> None:
-    """S16: the position passes 10,000 aborted records at once, and everybody who asks is told so."""
+    """S16: the position passes 10,000 aborted records at once, and every lag query returns 0."""
     log = tmp_path / "java.err"
     process = java(version, "Tail", deployment.bootstrap, ABORTED, log)
     try:
@@ -86,13 +88,13 @@ def test_no_lag_over_an_aborted_tail(version: str, deployment: Deployment, tmp_p
 
 
 def await_progress(process: Java) -> bool:
-    """Reads its output until it has done so many transactions; False where it ended before."""
+    """Read its output until it reports this many transactions. Return False if it ended before."""
     assert process.stdout is not None
     return any(line == f"at {KILL_AT}\n" for line in process.stdout)
 
 
 def test_transactions_survive_the_kill_of_an_agent(deployment: Deployment, tmp_path: Path) -> None:
-    """S3, S5, S10: a writer and an exactly-once copier of each version lose nothing and repeat nothing."""
+    """S3, S5, S10: a writer and an exactly-once copier of each version lose and repeat nothing."""
     logs = {version: tmp_path / f"{version}.err" for version in VERSIONS}
     running = {
         version: java(version, "Failover", deployment.bootstrap, TRANSACTIONS, log)

@@ -1,4 +1,4 @@
-"""Kafka Connect's distributed worker: exactly-once sources, a sink, MirrorMaker 2, killed in the middle."""
+"""Tests Kafka Connect's distributed worker with exactly-once sources, a sink, MirrorMaker 2, and kills in mid-copy."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LINES = 100
 
 
 def text(value: bytes | None) -> str:
-    """A key or value of a record as the matrix prints it."""
+    """Return a key or value as the matrix prints it."""
     return "~" if value is None else value.decode()
 
 
 class Committed:
-    """One partition 0 as read_committed consumers see it, read as it grows."""
+    """A partition 0 as read_committed consumers see it, read as it grows."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -39,7 +39,7 @@ class Committed:
         self.lines: list[str] = []
 
     def read_to_end(self) -> list[str]:
-        """All lines up to where the partition ends now; none where there is no such topic yet."""
+        """Return all lines up to the current end of the partition, or none if the topic does not exist yet."""
         while True:
             message = self._consumer.poll(10)
             error = message.error() if message else None
@@ -53,7 +53,7 @@ class Committed:
             self.lines.append(line + (f"|{headers}" if headers else ""))
 
     def await_lines(self, count: int) -> list[str]:
-        """At least so many lines. Raises TimeoutError."""
+        """Wait for at least this many lines. Raises TimeoutError."""
         until(
             lambda: len(self.read_to_end()) >= count,
             lambda: f"{len(self.lines)} lines, not {count}",
@@ -62,7 +62,7 @@ class Committed:
 
 
 class Connect:
-    """The scenarios on one cluster; each goes on where the one before has left it."""
+    """The scenarios on one cluster. Each one continues from the state that the previous one left."""
 
     def __init__(self, worker: Worker, bootstrap: str, prefix: str, folder: Path) -> None:
         self._worker, self._bootstrap, self._prefix = worker, bootstrap, prefix
@@ -98,7 +98,7 @@ class Connect:
             file.writelines(f"{name}{number}\n" for number in range(LINES))
 
     def file_source(self) -> Said:
-        """Lines of a file become records, exactly once."""
+        """A source turns lines of a file into records, exactly once."""
         self._append("a")
         self._run(
             "file-source",
@@ -111,7 +111,7 @@ class Connect:
         return {"from-file/0": list(self._from_file.await_lines(LINES))}, {}
 
     def file_sink(self) -> Said:
-        """The committed records of a topic become lines."""
+        """A sink turns the committed records of a topic into lines."""
         self._run(
             "file-sink",
             **{
@@ -131,7 +131,7 @@ class Connect:
         return {"sink": lines()}, {}
 
     def mirror(self) -> Said:
-        """MirrorMaker 2 copies what is committed of topics with holes, in transactions."""
+        """MirrorMaker 2 copies the committed records of topics with holes in transactions."""
         bytes_as_they_are = "org.apache.kafka.connect.converters.ByteArrayConverter"
         self._run(
             "mirror",
@@ -160,7 +160,7 @@ class Connect:
         return found, {}
 
     def kill(self) -> Said:
-        """Killed while it copies: nothing is lost, nothing comes twice."""
+        """A kill in mid-copy loses and duplicates nothing."""
         self._mirrored["input"].await_lines(50)
         self._producer.init_transactions()
         self._append("b")
@@ -190,7 +190,7 @@ class Connect:
             self._producer.abort_transaction()
 
     def offsets(self) -> Said:
-        """What a source has reached is in a compacted topic; a connector is stopped, reset, deleted."""
+        """A compacted topic stores the source's offsets. A connector is stopped, reset and deleted."""
         self._worker.ask("PUT", "/connectors/file-source/stop")
 
         def is_stopped() -> bool:
@@ -209,7 +209,7 @@ class Connect:
         return {}, {"before": said, "after": len(after)}
 
     def scenarios(self) -> dict[str, Callable[[], Said]]:
-        """By their names, in their order."""
+        """Return the scenarios by name, in their order."""
         return {
             "file source": self.file_source,
             "file sink": self.file_sink,

@@ -1,4 +1,4 @@
-"""A distributed worker of Kafka Connect as a process."""
+"""Runs a distributed worker of Kafka Connect as a process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ metadata.max.age.ms=5000
 
 
 class Worker(Server):
-    """Its REST interface answers once it has joined its group."""
+    """A worker whose REST interface answers once it has joined its group."""
 
     def __init__(self, bootstrap: str, prefix: str, classpath: str, folder: Path) -> None:
         port = free_port()

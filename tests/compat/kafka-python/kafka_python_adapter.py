@@ -1,4 +1,4 @@
-"""kafka-python, 1.4 to 3."""
+"""The adapter for kafka-python 1.4 to 3."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ REJOIN_SECONDS = 60.0
 
 
 def _offset(offset: int) -> Any:
-    """OffsetAndMetadata has got a leader epoch over time."""
+    """Return an OffsetAndMetadata. Later versions of kafka-python require a leader epoch in it."""
     return OffsetAndMetadata(offset, "", *((-1,) if len(OffsetAndMetadata._fields) > 2 else ()))
 
 
 class Consumer:
-    """Works in a thread of its own: before 2.1 a poll blocks as long as other members of the group have not joined."""
+    """A consumer in its own thread, because before 2.1 a poll blocks until all members have joined."""
 
     def __init__(self, config: dict[str, Any], group: str) -> None:
         self._thread = ThreadPoolExecutor(1)

@@ -1,4 +1,4 @@
-"""Karapace as a schema registry: the one that is installed beside the command `karapace`."""
+"""Karapace as a schema registry, from the installation of the command `karapace`."""
 
 from __future__ import annotations
 

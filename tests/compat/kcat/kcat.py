@@ -1,4 +1,4 @@
-"""kcat: each scenario by its command line, as the contract says."""
+"""Runs each scenario of the contract with a kcat command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMITTED = ("-X", "isolation.level=read_committed")
 
 
 class KcatError(Exception):
-    """kcat ended with an error; the message is its last line."""
+    """kcat ended with an error. The message is its last line."""
 
 
 class Kcat:
@@ -30,7 +30,7 @@ class Kcat:
         self.prefix = prefix
 
     def run(self, *arguments: str, said: str = "") -> str:
-        """Its output. Raises KcatError and TimeoutExpired."""
+        """Run kcat and return its output. Raises KcatError and TimeoutExpired."""
         command = ["kcat", "-b", self._bootstrap, "-X", "client.id=kcat", *arguments]
         done = subprocess.run(
             command, input=said, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -43,13 +43,13 @@ class Kcat:
     def read(
         self, name: str, partition: int, offset: str = "beginning", count: int = 0
     ) -> list[str]:
-        """The records of a partition from an offset to its end, as lines; JSON keeps null and empty apart."""
+        """Return the records of a partition from an offset to its end, as lines. JSON distinguishes null from empty."""
         arguments = ["-C", "-q", "-J", "-e", "-t", f"{self.prefix}-{name}", "-p", str(partition)]
         arguments += ["-o", offset, *(["-c", str(count)] if count else []), *_COMMITTED]
         return [_line(json.loads(text)) for text in self.run(*arguments).splitlines()]
 
     def offset(self, name: str, timestamp: int) -> int:
-        """An offset by timestamp, -2 the earliest and -1 the latest."""
+        """Return the offset for a timestamp. -2 is the earliest and -1 the latest."""
         said = self.run("-Q", "-t", f"{self.prefix}-{name}:0:{timestamp}")
         found = re.search(r"offset (\d+)", said)
         if found is None:
@@ -68,7 +68,7 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def produce(kcat: Kcat, records: Sequence[dict[str, Any]]) -> Answer:
-    """One kcat for each record and codec would take long: those without headers go together."""
+    """Produce records without headers together, because one kcat for each record and codec takes too long."""
     for codec in CODECS:
         for partition in range(3):
             mine = [r for n, r in enumerate(records) if n % 3 == partition]
@@ -104,13 +104,13 @@ def _produce(kcat: Kcat, partition: int, codec: str, records: Sequence[dict[str,
 
 
 def holes(kcat: Kcat) -> Answer:
-    """kcat ends at the end of a partition (-e), so it has reached it where it ends at all."""
+    """Read to the end of the partition. With -e, kcat exits only there."""
     found = {f"{name}/0": kcat.read(name, 0) for name in FEEDS}
     return found, {"at_end": list(FEEDS)}
 
 
 def holes_inside(kcat: Kcat) -> Answer:
-    """One record from each tenth of the offsets."""
+    """Read one record from each tenth of the offsets."""
     found: dict[str, list[str]] = {}
     for name in ("middle", "mixed"):
         earliest, latest = kcat.offset(name, -2), kcat.offset(name, -1)
@@ -123,7 +123,7 @@ def holes_inside(kcat: Kcat) -> Answer:
 
 
 def group(kcat: Kcat) -> Answer:
-    """A balanced consumer (-G) reads all partitions to their ends, and another one of the group nothing more."""
+    """A balanced consumer (-G) reads all partitions to their ends, and the next one of the group reads nothing."""
     name, topic = f"{kcat.prefix}-g", f"{kcat.prefix}-group"
     arguments = ["-q", "-J", "-e", "-X", "auto.offset.reset=earliest", "-G", name, topic]
     found: dict[str, list[str]] = {}
@@ -135,7 +135,7 @@ def group(kcat: Kcat) -> Answer:
 
 
 def metadata(kcat: Kcat) -> Answer:
-    """-L -J: the topics of this run and their partitions."""
+    """Read this run's topics and their partitions with -L -J."""
     said = json.loads(kcat.run("-L", "-J"))
     ours = [topic for topic in said["topics"] if topic["topic"].startswith(f"{kcat.prefix}-")]
     counts = {t["topic"].removeprefix(f"{kcat.prefix}-"): len(t["partitions"]) for t in ours}

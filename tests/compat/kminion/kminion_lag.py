@@ -1,4 +1,4 @@
-"""kminion, which exports the lag of consumer groups to Prometheus: the command `kminion` on the PATH."""
+"""kminion, which exports the lag of consumer groups to Prometheus. Requires the command `kminion` on the PATH."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ exporter:
 
 
 class Exported:
-    """What kminion exports; it asks the cluster at each scrape."""
+    """Reads kminion's metrics. kminion queries the cluster at each scrape."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -1,7 +1,7 @@
-"""librdkafka in any version, from the shared library that a wheel of confluent-kafka brings.
+"""The adapter for any version of librdkafka, using the shared library from a wheel of confluent-kafka.
 
-Options: `library`, a pattern of its file (else the installed confluent-kafka's); `legacy`, the broker version that it
-is told to speak to; any other is a setting of the consumers (`group.protocol=consumer`).
+Options: `library` is a pattern for its file (default: the installed confluent-kafka's library), and `legacy` is the
+broker version to speak to. Any other option is a consumer setting (`group.protocol=consumer`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""librdkafka's C interface as far as the scenarios need it, the same for all versions since 0.11."""
+"""The part of librdkafka's C interface that the scenarios need. It is the same in all versions since 0.11."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NativeError(Exception):
 
 
 class UnknownSettingError(Exception):
-    """This version of librdkafka does not know a setting, or not this value of it."""
+    """This version of librdkafka rejects a setting or its value."""
 
 
 class _Message(Structure):
@@ -75,19 +75,19 @@ _RESULTS = {
 
 
 class Library:
-    """The functions of one librdkafka; `call` raises what they return."""
+    """The functions of one librdkafka. `call` raises the errors that they return."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
 
     def function(self, name: str) -> Any:
-        """rd_kafka_NAME. Raises AttributeError where this version has none."""
+        """Return rd_kafka_NAME. Raises AttributeError if this version lacks it."""
         found = getattr(self._library, f"rd_kafka_{name}")
         found.restype = _RESULTS.get(name, c_int)
         return found
 
     def has(self, name: str) -> bool:
-        """Whether this version has rd_kafka_NAME."""
+        """Return whether this version has rd_kafka_NAME."""
         return hasattr(self._library, f"rd_kafka_{name}")
 
     def check(self, code: int) -> None:
@@ -104,7 +104,7 @@ class Library:
 
 
 class Handle:
-    """One rd_kafka_t."""
+    """An rd_kafka_t."""
 
     def __init__(self, library: Library, config: dict[str, str], *, is_consumer: bool) -> None:
         self.library = library
@@ -133,7 +133,7 @@ class Handle:
             self._failed.append(message.contents.err)
 
     def set_token(self, token: str) -> None:
-        """Has it authenticate by OAUTHBEARER with this token, for an hour."""
+        """Authenticate with OAUTHBEARER and this token, which is valid for an hour."""
         error = ctypes.create_string_buffer(512)
         end = c_int64(int((time.time() + 3600) * 1000))
         given = (token.encode(), end, b"", None, c_size_t(0), error, c_size_t(512))
@@ -141,11 +141,11 @@ class Handle:
             raise NativeError(error.value.decode())
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A function that returns an error code."""
+        """Call a function that returns an error code."""
         self.library.check(self.library.function(name)(self.pointer, *arguments))
 
     def call_transactional(self, name: str, *arguments: Any) -> None:
-        """A function that returns an rd_kafka_error_t."""
+        """Call a function that returns an rd_kafka_error_t."""
         self.library.check_error(self.library.function(name)(self.pointer, *arguments))
 
     def produce(
@@ -156,7 +156,7 @@ class Handle:
         value: bytes | None,
         headers: Any,
     ) -> None:
-        """Hands one record over; `flush` raises what became of it."""
+        """Enqueue one record. `flush` raises its delivery error."""
         arguments: list[Any] = [c_int(_TOPIC), c_char_p(topic.encode())]
         arguments += [c_int(_PARTITION), c_int32(partition), c_int(_MSGFLAGS), c_int(_COPY)]
         for kind, data in ((_VALUE, value), (_KEY, key)):
@@ -167,13 +167,13 @@ class Handle:
         self.call("producev", *arguments, c_int(_END))
 
     def flush(self) -> None:
-        """Waits for all records."""
+        """Wait for all records."""
         self.call("flush", c_int(_MS))
         failed, self._failed = self._failed, []
         self.library.check(failed[0] if failed else 0)
 
     def partitions(self, topic: str, offsets: dict[int, int]) -> Any:
-        """A list of partitions, to be destroyed by `free`."""
+        """Return a list of partitions. The caller destroys it with `free`."""
         made = self.library.function("topic_partition_list_new")(c_int(4))
         for partition, offset in offsets.items():
             add = self.library.function("topic_partition_list_add")
@@ -181,13 +181,13 @@ class Handle:
         return made
 
     def free(self, partitions: Any) -> None:
-        """Destroys a list."""
+        """Destroy a list."""
         destroy = self.library.function("topic_partition_list_destroy")
         destroy.restype = None
         destroy(partitions)
 
     def offsets(self, function: str, topic: str, partition: int, *more: Any) -> int:
-        """`committed` or `position` of a partition; -1 where there is none."""
+        """Return the `committed` offset or `position` of a partition, or -1 if there is none."""
         asked = self.partitions(topic, {partition: -1001})
         try:
             self.call(function, asked, *more)
@@ -196,7 +196,7 @@ class Handle:
             self.free(asked)
 
     def with_partitions(self, function: str, topic: str, offsets: dict[int, int]) -> None:
-        """`assign` or `commit` (which waits)."""
+        """Call `assign` or `commit`. The latter waits for the result."""
         asked = self.partitions(topic, offsets)
         try:
             self.call(function, asked, *((c_int(0),) if function == "commit" else ()))
@@ -204,7 +204,7 @@ class Handle:
             self.free(asked)
 
     def assigned(self) -> int:
-        """How many partitions there are."""
+        """Return the number of assigned partitions."""
         found = _LIST()
         self.call("assignment", byref(found))
         try:
@@ -213,14 +213,14 @@ class Handle:
             self.free(found)
 
     def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        """Earliest and latest offset."""
+        """Return the earliest and latest offset."""
         low, high = c_int64(), c_int64()
         wanted = (topic.encode(), c_int32(partition), byref(low), byref(high), c_int(_MS))
         self.call("query_watermark_offsets", *wanted)
         return low.value, high.value
 
     def close(self, *, is_consumer: bool) -> None:
-        """Leaves the group and ends."""
+        """Leave the group and close."""
         if is_consumer:
             self.call("consumer_close")
         destroy = self.library.function("destroy")
@@ -228,7 +228,7 @@ class Handle:
         destroy(self.pointer)
 
     def poll(self, milliseconds: int) -> tuple[Any, ...] | None:
-        """(partition, offset, key, value, headers) of a record, or None."""
+        """Return (partition, offset, key, value, headers) of a record, or None."""
         found = self.library.function("consumer_poll")(self.pointer, c_int(milliseconds))
         if not found:
             return None

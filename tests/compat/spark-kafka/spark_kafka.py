@@ -1,4 +1,4 @@
-"""Spark's own Kafka source, with read_committed: batches, splits and streams over holes; and its sink."""
+"""Tests Spark's own Kafka source with read_committed (batches, splits and streams over holes) and its sink."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Records = dict[str, list[str]]
 
 
 def text(value: bytes | None) -> str:
-    """A key or value of a record as the matrix prints it."""
+    """Return a key or value as the matrix prints it."""
     return "~" if value is None else bytes(value).decode()
 
 
 def line(row: Row) -> str:
-    """One record as the matrix prints it."""
+    """Return a record as the matrix prints it."""
     headers = ",".join(f"{header.key}:{text(header.value)}" for header in row.headers or ())
     return f"{text(row.key)}={text(row.value)}" + (f"|{headers}" if headers else "")
 
@@ -38,7 +38,7 @@ class Reading:
         )
 
     def options(self, names: Iterable[str]) -> dict[str, str]:
-        """Of the source, for some topics."""
+        """Return the options of the source for some topics."""
         return {
             "kafka.bootstrap.servers": self._bootstrap,
             "kafka.isolation.level": "read_committed",
@@ -49,12 +49,12 @@ class Reading:
         }
 
     def read(self, *names: str, **options: str) -> DataFrame:
-        """A batch query."""
+        """Run a batch query."""
         every = {**self.options(names), **options}
         return self._spark.read.format("kafka").options(**every).load()
 
     def records(self, frame: DataFrame) -> Records:
-        """By NAME/PARTITION, in the order of offsets."""
+        """Return the records by NAME/PARTITION in the order of offsets."""
         found: Records = {}
         for row in sorted(frame.collect(), key=lambda row: (row.topic, row.partition, row.offset)):
             name = f"{row.topic.removeprefix(self._prefix + '-')}/{row.partition}"
@@ -62,20 +62,20 @@ class Reading:
         return found
 
     def batch(self) -> Records:
-        """All feeds in one query."""
+        """Read all feeds in one query."""
         return self.records(self.read(*FEEDS))
 
     def splits(self) -> Records:
-        """Tasks whose ranges of offsets begin and end in holes."""
+        """Read with tasks whose offset ranges begin and end in holes."""
         return self.records(self.read("middle", "mixed", "end", minPartitions="12"))
 
     def by_timestamp(self) -> Records:
-        """From what ListOffsets says to a time before all records."""
+        """Read from the offset that ListOffsets returns to a time before all records."""
         first = json.dumps({f"{self._prefix}-mixed": {"0": 1}})
         return self.records(self.read("mixed", startingOffsetsByTimestamp=first))
 
     def _drain(self, checkpoint: str, *names: str, **options: str) -> Records:
-        """What a stream reads from its checkpoint to the end."""
+        """Return what a stream reads from its checkpoint to the end."""
         found: list[Records] = []
         every = {**self.options(names), **options}
         stream = self._spark.readStream.format("kafka").options(**every).load()
@@ -93,7 +93,7 @@ class Reading:
         return whole
 
     def stream(self) -> Records:
-        """Micro-batches whose ends lie in holes."""
+        """Read micro-batches that end in holes."""
         return self._drain("stream", "start", "middle", "end", "mixed", maxOffsetsPerTrigger="400")
 
     def _feed(self, value: str, kept: bool) -> None:
@@ -109,7 +109,7 @@ class Reading:
             self._producer.abort_transaction()
 
     def restart(self) -> Records:
-        """A stream that goes on from its checkpoint, once over nothing but aborted records."""
+        """Resume a stream from its checkpoint, including once over nothing but aborted records."""
         self._producer.init_transactions()
         found: Records = {"restart/0": []}
         for value, kept in (("first", True), ("aborted", False), ("last", True)):
@@ -119,7 +119,7 @@ class Reading:
         return found
 
     def sink(self) -> Records:
-        """What Spark writes, read by Spark."""
+        """Read with Spark what Spark wrote."""
         rows = [(f"k{number}".encode(), f"v{number}".encode()) for number in range(50)]
         frame = self._spark.createDataFrame(rows, "key binary, value binary").coalesce(1)
         topic = f"{self._prefix}-output"
@@ -129,7 +129,7 @@ class Reading:
         return self.records(self.read("output"))
 
     def scenarios(self) -> dict[str, Callable[[], Records]]:
-        """By their names, in their order."""
+        """Return the scenarios by name, in their order."""
         return {
             "batch": self.batch,
             "splits": self.splits,
@@ -141,7 +141,7 @@ class Reading:
 
 
 def session(jars: str) -> SparkSession:
-    """A small local one, with Spark's Kafka source."""
+    """Return a small local session with Spark's Kafka source."""
     builder = SparkSession.builder.master("local[2]").appName("spark-kafka")
     settings = {
         "spark.driver.extraClassPath": f"{jars}/*",

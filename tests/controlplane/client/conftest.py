@@ -18,7 +18,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 @pytest.fixture(params=["in-process", "grpc"])
 async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Connect]:
-    """Makes clients of the rig's runtime, by either transport; bounds by keyword.
+    """Create clients of the rig's runtime over either transport. Bounds are keyword arguments.
 
     A client gives up after `give_up_after` seconds once it has had a session.
     """

@@ -1,4 +1,4 @@
-"""What the wire adds: lost sessions, connecting again, batching, giving up."""
+"""Tests what the wire adds: lost sessions, reconnects, batches and deadlines."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -39,7 +39,7 @@ from tests.controlplane.runtime.rig import Rig
 
 
 class Wire:
-    """A rig behind a unix socket, which can be cut and come back."""
+    """A rig behind a unix socket that can be cut and restored."""
 
     def __init__(self, address: str) -> None:
         self.rig = Rig()
@@ -95,7 +95,7 @@ async def stale(client: GrpcClient) -> None:
 
 
 async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) -> None:
-    """Until that has what the client was answered, or is beyond it."""
+    """It waits until the journal contains or passes the client's last answer."""
     await wire.up()
     client = await wire.connected(give_up_after=0.2)
     await created(client, "a")
@@ -124,7 +124,7 @@ async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) 
 async def test_a_control_plane_of_a_later_contract_is_left(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until one that speaks with this version, as after the agent's own upgrade or another one's start."""
+    """The client leaves it until a control plane speaks its version, for example after an upgrade of the agent."""
     await wire.up()
     later = Contract(newest=3, oldest=2)
     with monkeypatch.context() as patched:
@@ -144,7 +144,7 @@ async def test_a_control_plane_of_a_later_contract_is_left(
 async def test_a_client_of_an_earlier_contract_is_told_so(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks at the contract of none."""
+    """An earlier client does not check the contract."""
     monkeypatch.setattr(contract, "OLDEST", 2)
     monkeypatch.setattr(contract, "NEWEST", 3)
     monkeypatch.setattr(session, "own_contract", lambda: Contract(newest=1, oldest=1))
@@ -189,7 +189,7 @@ async def test_a_client_that_comes_first_waits_for_the_control_plane(wire: Wire)
 
 
 async def test_after_a_restart_views_are_resynced_before_they_serve(wire: Wire) -> None:
-    """S3: the lost session may have missed anything."""
+    """S3: changes may be missing after the lost session."""
     await wire.up()
     client, other = await wire.connected(), await wire.connected()
     topic_id = await created(client)
@@ -241,7 +241,7 @@ async def test_a_session_that_can_send_nothing_more_ends_and_another_is_made(
 
 
 async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None:
-    """Whether a sent command took effect is not known; an unsent one did not."""
+    """The effect of a sent command is unknown. An unsent one had no effect."""
     await wire.up()
     client = await wire.connected()
     topic_id = await created(client)
@@ -259,7 +259,9 @@ async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None
 
 
 async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
-    """Who was hidden meanwhile must not do what clients have asked others for since; what was sent is on its way."""
+    """An agent that was hidden must not run requests that clients have since sent to others. Sent calls stay
+    in flight.
+    """
     await wire.up()
     client = await wire.connected()
     topic_id = await created(client)
@@ -278,7 +280,9 @@ async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
 async def test_nothing_is_sent_before_the_snapshot(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow journal delays it, and beats come first. An agent that it calls hidden gives up what waits (ADR 18)."""
+    """A slow journal delays the snapshot, and beats precede it. An agent that beats report as hidden drops its waiting
+    calls (ADR 18).
+    """
     await wire.up()
     heard: list[SessionResponse] = []
     submitted: list[str | None] = []
@@ -329,7 +333,7 @@ async def test_calls_do_not_wait_for_ever_for_a_journal(
 
 @asynccontextmanager
 async def stalled_journal(wire: Wire) -> AsyncIterator[None]:
-    """Runs the body while the journal works on a command."""
+    """Run the body while the journal is busy with a command."""
     creator, memory = wire.rig.client(), wire.rig.memory
     await creator.cluster.ready()
     memory.is_held = True
@@ -381,7 +385,7 @@ async def test_without_a_control_plane_for_long_calls_fail_at_once(wire: Wire) -
 
 
 async def test_pauses_grow_to_a_bound_and_begin_anew(wire: Wire) -> None:
-    """Half of each pause is fixed and half random, so that clients do not come back as one."""
+    """Half of each pause is fixed and half random, so that clients do not reconnect in step."""
     client = wire.client()
     client.start()
     while len(wire.pauses) < 10:
@@ -420,7 +424,7 @@ async def test_commands_that_gather_go_in_one_message(
 
 
 async def test_a_session_that_reads_too_slowly_is_cut_off_and_resyncs(wire: Wire) -> None:
-    """Its deltas are not kept without end."""
+    """Its queue of deltas is bounded."""
     await wire.up(ServiceSettings(stop_grace=0.0, max_outbox=3))
     client = await wire.connected()
     for partition in range(3):

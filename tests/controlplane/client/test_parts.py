@@ -1,4 +1,4 @@
-"""Long commands and long answers go in parts, and callers notice nothing of it."""
+"""Tests that long commands and answers are split into parts, invisibly to callers."""
 
 import asyncio
 from collections.abc import Callable

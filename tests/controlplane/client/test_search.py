@@ -1,4 +1,4 @@
-"""Finding the leader of several control planes (adr/0026)."""
+"""Tests how a client finds the leader among several control planes (adr/0026)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ from lacuna.controlplane.v1.control_pb2 import NotLeader, SessionRequest, Sessio
 
 
 class Door:
-    """A stream to a control plane, which says what the test has it say."""
+    """A stream to a control plane that sends scripted answers."""
 
     def __init__(self) -> None:
         self._said: asyncio.Queue[SessionResponse | BaseException] = asyncio.Queue()
@@ -41,7 +41,7 @@ class Door:
 
 
 class Street:
-    """The doors that a search has knocked at, the sessions that it has served, and why it had none."""
+    """The streams that a search opened, the sessions that it served, and its reasons for having none."""
 
     def __init__(self, *addresses: str, longest_silence: float = 60.0) -> None:
         self.doors: dict[str, Door] = {}
@@ -143,7 +143,7 @@ async def test_a_leader_that_only_a_standby_knows_is_asked(street: Street) -> No
 
 
 async def test_a_leader_has_one_session_whatever_it_is_called(street: Street) -> None:
-    """The names by which standbys know it need not be ours."""
+    """Standbys may know the leader by names that differ from ours."""
     standby, leader = await street.door("a"), await street.door("b")
     standby.stands_by("c")
     named = await street.door("c")

@@ -1,4 +1,4 @@
-"""The client of a session, whose control plane says what the test has it say."""
+"""Tests a session's client against a control plane that sends scripted answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -80,7 +80,7 @@ async def test_what_may_have_silenced_a_leader_is_not_sent_to_the_next_one(
 
 
 async def test_nothing_is_sent_before_the_cluster_is_current() -> None:
-    """A leader whose journal is slow begins with an empty message, so that it is not taken for dead."""
+    """A leader with a slow journal begins with an empty message to show that it is alive."""
     door = Door()
 
     @asynccontextmanager

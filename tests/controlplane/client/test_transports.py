@@ -1,4 +1,4 @@
-"""What a ControlClient promises, by either transport, on the same runtime."""
+"""Tests what a ControlClient promises over either transport on the same runtime."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ from tests.loop_iterations import iterations
 
 
 async def held(rig: Rig, count: int) -> None:
-    """Waits until `count` replies and deltas wait for the disk."""
+    """Wait until `count` replies and deltas wait for the disk."""
     while rig.plane.held_count < count:
         await asyncio.sleep(0)
 
@@ -42,7 +42,7 @@ async def test_a_session_begins_with_the_cluster(connect: Connect) -> None:
 
 
 async def test_the_reply_finds_the_views_up_to_date(client: ControlClient) -> None:
-    """S2, S3: one reads what one wrote."""
+    """S2, S3: a client reads its own writes."""
     topic_id = await created(client, "a", 2)
     assert client.cluster.topics_by_name["a"].topic_id == topic_id
     view = client.partition(topic_id, 1)
@@ -80,7 +80,7 @@ async def test_a_command_without_a_verb_is_refused(client: ControlClient) -> Non
 
 
 async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlClient) -> None:
-    """S2: nothing that was read can un-happen."""
+    """S2: nothing that a client has read can be undone."""
     topic_id = await created(client)
     view = client.partition(topic_id, 0)
     await view.ready()
@@ -101,7 +101,7 @@ async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlC
 
 
 async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlClient) -> None:
-    """S2 without exception (docs/adr/0006): a refusal, and a mere question behind it, wait too."""
+    """S2 without exception (docs/adr/0006): a rejection, and a query behind it, wait too."""
     added = TopicPartition(topic_id=await created(client))
     init = InitProducerId(
         transactional_id="x",
@@ -141,7 +141,7 @@ async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlCli
 
 
 async def test_a_parked_command_is_answered_by_a_later_one(connect: Connect) -> None:
-    """S26: a join waits for the others and holds nobody up."""
+    """S26: a join that waits for other members blocks no other command."""
     first, second = await connect(), await connect()
     joined = asyncio.ensure_future(first.call(join()))
     await iterations()
@@ -152,7 +152,7 @@ async def test_a_parked_command_is_answered_by_a_later_one(connect: Connect) -> 
 
 
 async def test_one_client_sees_what_another_does(connect: Connect) -> None:
-    """S3: each delta reaches every watcher, and listeners hear of it once."""
+    """S3: each delta reaches every watcher and notifies listeners once."""
     writer, watcher = await connect(), await connect()
     topic_id = await created(writer)
     view = watcher.partition(topic_id, 0)
@@ -304,7 +304,7 @@ async def test_a_call_that_was_cancelled_disturbs_nobody(connect: Connect) -> No
 
 
 async def test_a_failed_append_ends_every_call(rig: Rig, connect: Connect) -> None:
-    """It never answers what it may not keep."""
+    """It answers nothing that may be lost."""
     # Nobody leads afterwards, and what may be sent again waits for somebody until the client gives up.
     first, second = await connect(give_up_after=0.2), await connect(give_up_after=0.2)
     topic_id = await created(first)
@@ -342,7 +342,7 @@ async def test_a_closed_client_fails_its_calls(connect: Connect, rig: Rig) -> No
 
 
 async def test_who_waited_in_a_lost_session_is_forgotten(connect: Connect, rig: Rig) -> None:
-    """S26: no reply is kept for a member whose connection is gone."""
+    """S26: the control plane keeps no reply for a member whose connection is gone."""
     client, other = await connect(), await connect()
     joined = asyncio.ensure_future(client.call(join()))
     await iterations()

@@ -1,4 +1,4 @@
-"""How deltas change views, apart from any transport."""
+"""Tests how deltas change views, independently of any transport."""
 
 import struct
 
@@ -17,7 +17,7 @@ OTHER = bytes(15) + b"\2"
 
 
 def extents(*bounds: int) -> Extents:
-    """Extents between neighbouring bounds."""
+    """Return extents between neighbouring bounds."""
     count = len(bounds) - 1
     return Extents(
         lease_ids=[1] * count,
@@ -35,19 +35,19 @@ def extents(*bounds: int) -> Extents:
 
 
 def columns(*bounds: int) -> ExtentColumns:
-    """The same as a snapshot has them."""
+    """Return the same extents in a snapshot's form."""
     table = ExtentTable()
     table.append(extents(*bounds))
     return table.columns()
 
 
 def pairs(first: int, end: int) -> bytes:
-    """One range of aborted records."""
+    """Return one range of aborted records."""
     return struct.pack("<qq", first, end)
 
 
 class Sent:
-    """Subscriptions whose wishes are kept in lists."""
+    """Subscriptions that record their requests in lists."""
 
     def __init__(self, max_partitions: int = 10) -> None:
         self.wanted: list[PartitionKey] = []
@@ -65,7 +65,7 @@ class Sent:
 
 @pytest.fixture
 def sent() -> Sent:
-    """A view of four extents [0, 10), [10, 20), ... at version 1, the second and third dead."""
+    """Yields a view of four extents [0, 10), [10, 20), ... at version 1. The second and third are dead."""
     sent = Sent()
     sent.view()
     sent.tell(
@@ -150,7 +150,7 @@ def test_a_gap_makes_the_view_stale_until_a_snapshot(sent: Sent) -> None:
 
 
 def test_the_view_of_a_deleted_topic_leaves_once_it_is_not_in_use(sent: Sent) -> None:
-    """Without this it would stay for as long as there is room, in the control plane's memory too."""
+    """Otherwise it would occupy memory, in the control plane too, until room runs out."""
     view, called = sent.view(), list[None]()
     listener = lambda: called.append(None)  # noqa: E731 - one listener, added and removed
     view.add_listener(listener)
@@ -206,7 +206,7 @@ def test_the_cluster_view_follows_topics_and_agents() -> None:
 
 
 def test_a_topic_made_anew_under_its_name_has_another_id() -> None:
-    """S6, whichever way the two changes come."""
+    """S6: the two changes may arrive in either order."""
     cluster = Sent().subscriptions.cluster
     old, new = (Topic(topic_id=topic_id, name="a") for topic_id in (TOPIC, OTHER))
     cluster.apply(ClusterDelta(is_snapshot=True, version=1, topics=[old]))

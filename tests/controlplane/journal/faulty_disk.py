@@ -1,11 +1,11 @@
-"""A disk below SQLite that forgets what was not synced.
+"""A disk below SQLite that forgets everything that was not synced.
 
-Files are real, so SQLite works as it does; beside them is kept what a power cut would leave: of each
-file the bytes as they were at its last sync, of the directory the names as they were at its last
-sync. `cut_at` chooses the moments (counted in system calls) whose remains are kept.
+Files are real, so SQLite behaves as usual. The disk also records what a power cut would leave: the bytes of each file
+and the names in the directory, each as of its last sync. `cut_at` selects the moments, counted in system calls, whose
+remains it records.
 
-SQLite's unix layer syncs the directory at the first sync of a new journal or log file, and nowhere
-else (as `strace` shows); that cannot be seen from up here, so it is modelled.
+SQLite's unix layer syncs the directory only at the first sync of a new journal or log file (as `strace` shows). This
+layer cannot observe that, so it models it.
 """
 
 import os
@@ -24,8 +24,9 @@ Change = tuple[int, bytes | None]
 
 @dataclass
 class _File:
-    """`durable` is what the last sync left; `changes` are writes (position, bytes) and truncations
-    (size, None) since."""
+    """`durable` is the content at the last sync. `changes` are the writes (position, bytes) and truncations (size,
+    None) since then.
+    """
 
     durable: bytes = b""
     changes: list[Change] = field(default_factory=list)
@@ -34,13 +35,13 @@ class _File:
 
 @dataclass(frozen=True)
 class Remains:
-    """What a power cut leaves, and what had been acknowledged before it."""
+    """The state that a power cut leaves, and the records acknowledged before it."""
 
     acknowledged: int
     names: dict[str, tuple[bytes, tuple[Change, ...]]]
 
     def lay_out(self, directory: Path, rng: random.Random) -> None:
-        """Makes the files: of the changes that were not synced, any may have reached the disk."""
+        """Write the files. Any subset of the unsynced changes may have reached the disk."""
         for name, (durable, changes) in self.names.items():
             content = bytearray(durable)
             share = rng.choice((0.0, 0.5, 0.9))
@@ -51,8 +52,9 @@ class Remains:
 
 
 class FaultyDisk:
-    """`skips` names syncs that do nothing: "log", "database", "directory"; `pragmas` replaces
-    statements. `acknowledged` says how much was so far."""
+    """`skips` names syncs that do nothing: "log", "database" or "directory". `pragmas` replaces statements.
+    `acknowledged` is the number of acknowledged records.
+    """
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class FaultyDisk:
                 self._durable_names = dict(self._names)
 
     def _count(self) -> None:
-        """Before each system call: the power may be cut here."""
+        """Count a system call. The power may be cut before each one."""
         self.calls += 1
         if self.calls in self._cut_at:
             names = {

@@ -1,6 +1,6 @@
-"""Journals that are kept in tests/golden/journals, put where this version opens them.
+"""Places the journals of tests/golden/journals where this version opens them.
 
-`python -m tests.controlplane.journal.golden` writes their records again, in the formats of this version.
+`python -m tests.controlplane.journal.golden` rewrites their records in the formats of this version.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ LEASE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place for a journal, and ways to open what is there; `fill` puts the golden journal of its kind there.
+    """A place for a journal, with ways to open it. `fill` copies the golden journal of its kind there.
 
-    `journal` does not wait for an earlier leader's lease, `patient` does.
+    `journal` does not wait for an earlier leader's lease, and `patient` does.
     """
 
     journal: Callable[[], Journal]
@@ -70,7 +70,7 @@ class Place:
 
 
 def make_place(kind: str, request: pytest.FixtureRequest) -> Place:
-    """An empty place."""
+    """Return an empty place."""
     if kind == "sqlite":
         return file_place(request.getfixturevalue("tmp_path"))
     if kind == "bucket":
@@ -79,7 +79,7 @@ def make_place(kind: str, request: pytest.FixtureRequest) -> Place:
 
 
 def file_place(folder: Path) -> Place:
-    """A place for a journal in SQLite."""
+    """Return a place for a journal in SQLite."""
     path = str(folder / "journal.db")
 
     def fill() -> None:
@@ -121,7 +121,7 @@ def _bucket() -> Place:
 
 
 def _objects(name: str) -> dict[str, bytes]:
-    """The objects of a bucket by key; the file has them in base64."""
+    """Return the objects of a bucket by key. The file stores them in base64."""
     found = json.loads((GOLDEN / f"{name}.json").read_text())
     return {key: base64.b64decode(data) for key, data in found.items()}
 
@@ -151,7 +151,7 @@ def _postgresql(request: pytest.FixtureRequest) -> Place:
 
 
 async def replayed(journal: Journal) -> Replica:
-    """Everything in a journal, which is open meanwhile. Raises JournalError."""
+    """Return everything in an open journal. Raises JournalError."""
     opened = await journal.open(None)
     try:
         replica = Replica()

@@ -1,4 +1,4 @@
-"""What the journal in the bucket does beyond what every journal promises, with scripted faults and on S3."""
+"""Tests the journal in the bucket beyond the contract of all journals, with scripted faults and on S3."""
 
 import asyncio
 import json
@@ -98,7 +98,7 @@ def journal_of(bucket: ConditionalStore, address: str = "", lease: float = 0.0) 
 
 @contextmanager
 def impatient() -> Iterator[None]:
-    """The time for an answer is over once several attempts have failed."""
+    """Ends the time for an answer after several failed attempts."""
     pause = bucket_calls._Attempts.pause
 
     def give_up_after(attempts: bucket_calls._Attempts) -> float:
@@ -126,7 +126,7 @@ async def records_of(bucket: ConditionalStore) -> list[bytes]:
 
 
 async def written(bucket: ConditionalStore, count: int = 10) -> None:
-    """A journal of `count` appends of one record each, with numbers from 2 on."""
+    """Return a journal of `count` appends of one record each, numbered from 2."""
     journal = journal_of(bucket)
     opened = await journal.open(None)
     for position in range(1, count + 1):
@@ -135,7 +135,7 @@ async def written(bucket: ConditionalStore, count: int = 10) -> None:
 
 
 def appends_of(bucket: ConditionalStore) -> list[tuple[int, bool]]:
-    """The numbers of the appends that are there, and whether each is an opening."""
+    """Return the numbers of the existing appends, each with whether it is an opening."""
     listed = bucket.list("journal/appends/")
     return [(int(info.key.rpartition("/")[2], 16), info.size == OPENING_BYTES) for info in listed]
 
@@ -170,7 +170,7 @@ async def test_a_late_append_of_an_old_leader_is_refused(bucket: FaultyBucket) -
 
 
 async def test_an_append_that_arrives_before_the_opening_counts(bucket: FaultyBucket) -> None:
-    """The new leader has read to the end, and finds its number taken."""
+    """The new leader has read to the end, and then finds its number taken."""
     old, new = journal_of(bucket), journal_of(bucket)
     before = await old.open(None)
     bucket.fail("create", BucketFault.LATE, "journal/appends/")
@@ -197,7 +197,7 @@ async def test_an_append_that_arrives_before_the_opening_counts(bucket: FaultyBu
 
 
 async def test_of_openings_at_the_same_time_the_last_one_appends(bucket: FaultyBucket) -> None:
-    """The first round creates the journal, too."""
+    """The first round also creates the journal."""
     expected: list[bytes] = []
     for _ in range(5):
         journals = [journal_of(bucket) for _ in range(4)]
@@ -226,7 +226,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(bucket: FaultyB
 
 
 async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBucket) -> None:
-    """All appends that it knew are gone, but the opening of its successor is not."""
+    """All appends that it knew are deleted, but its successor's opening remains."""
     old, new = journal_of(bucket), journal_of(bucket)
     before = await old.open(None)
     await old.append([b"a"], before.fencing_token)
@@ -242,7 +242,7 @@ async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBu
 
 
 async def test_a_contender_that_slept_through_a_trim_does_not_lead(bucket: FaultyBucket) -> None:
-    """Its opening finds room where the journal no longer is; the manifest says so."""
+    """It could write its opening where the journal has been trimmed, but the manifest shows the trim."""
     first, sleeper, second = (journal_of(bucket) for _ in range(3))
     before = await first.open(None)
     asleep, woken = asyncio.Event(), asyncio.Event()
@@ -340,7 +340,7 @@ async def test_an_append_is_repeated_until_it_is_answered(
 async def test_an_append_that_is_never_answered_is_in_doubt(
     bucket: FaultyBucket, fault: BucketFault
 ) -> None:
-    """S2: the next opening finds it, or nobody ever does."""
+    """S2: either the next opening finds it, or it never appears."""
     journal = journal_of(bucket)
     opened = await journal.open(None)
     await journal.append([b"a"], opened.fencing_token)
@@ -500,7 +500,7 @@ async def test_a_reader_follows_the_leader(bucket: FaultyBucket) -> None:
 async def test_who_has_followed_the_leader_takes_over_without_reading_again(
     bucket: FaultyBucket,
 ) -> None:
-    """Beside these, it asks for the beginning of one append and for a list, both at once."""
+    """It reads only the beginning of one append and a listing, both at once."""
     killed = journal_of(bucket)
     opened = await killed.open(None)
     for position in range(1, 6):
@@ -551,7 +551,7 @@ async def test_a_reader_that_is_behind_is_told_to_load_the_snapshot(bucket: Faul
 
 
 async def test_a_read_asks_for_several_at_a_time(bucket: FaultyBucket) -> None:
-    """But for few that are not there."""
+    """It requests few that do not exist."""
     await written(bucket, 200)
     journal = journal_of(bucket)
     opened = await journal.open(None)
@@ -612,7 +612,7 @@ async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
 
 
 async def test_a_flipped_bit_of_the_manifest_is_not_written_on(bucket: FaultyBucket) -> None:
-    """Whoever takes over writes the manifest again, with what it has read."""
+    """A takeover rewrites the manifest from what it has read."""
     await written(bucket, 3)
     good = bucket.load(JOURNAL_MANIFEST_KEY).data
     noticed = 0
@@ -642,7 +642,7 @@ async def test_an_append_in_the_place_of_another(bucket: FaultyBucket) -> None:
 async def test_an_opening_of_a_contender_that_was_late(
     bucket: FaultyBucket, is_trimmed: bool
 ) -> None:
-    """It lies among appends that are being deleted: no damage. Elsewhere it would be."""
+    """An opening among appends that are being deleted is no damage. Anywhere else it is."""
     await written(bucket)
     reader = journal_of(bucket).reader()
     async for batch in reader.read(0):
@@ -684,7 +684,7 @@ async def test_a_manifest_that_is_not_ours(
 
 
 class Careless(FaultyBucket):
-    """Ignores conditions, as some services do."""
+    """A store that ignores conditions, as some services do."""
 
     def __init__(self, ignored: str) -> None:
         super().__init__()
@@ -721,7 +721,7 @@ async def test_the_bucket_is_probed_once(bucket: FaultyBucket) -> None:
 
 
 async def test_a_refusal_that_passes_costs_nothing(bucket: FaultyBucket) -> None:
-    """One 403, while credentials were rotated, ended the process of the leader."""
+    """A single 403 during a rotation of credentials used to end the leader's process."""
     journal = journal_of(bucket)
     opened = await journal.open(None)
     refusals = [StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")]
@@ -800,7 +800,7 @@ async def test_a_trim_that_was_interrupted_is_finished_by_the_next(bucket: Fault
 
 
 async def test_the_last_append_is_kept(bucket: FaultyBucket) -> None:
-    """So that its loss is noticed, even if a snapshot has what it did."""
+    """Keeping it reveals its loss, even if a snapshot covers it."""
     journal = journal_of(bucket)
     opened = await journal.open(None)
     await journal.append([b"a"], opened.fencing_token)
@@ -902,7 +902,7 @@ async def test_a_snapshot_that_was_not_finished_does_not_count(bucket: FaultyBuc
 
 
 async def test_a_snapshot_that_is_deleted_while_it_is_loaded(bucket: FaultyBucket) -> None:
-    """Newer ones have been stored then, and are loaded instead."""
+    """Newer snapshots exist by then, and are loaded instead."""
     snapshots = BucketSnapshots(bucket, BUCKET)
     await snapshots.store(Snapshot(4, (b"state 4",)), "c")
     old = [info.key for info in bucket.list()]
@@ -921,7 +921,7 @@ async def test_a_snapshot_that_is_deleted_while_it_is_loaded(bucket: FaultyBucke
 
 
 async def test_a_snapshot_says_of_which_cluster_it_is(bucket: FaultyBucket) -> None:
-    """Nobody loads, deletes or writes anything where another cluster's are."""
+    """No control plane loads, deletes or writes anything among another cluster's snapshots."""
     ours, theirs = BucketSnapshots(bucket, BUCKET), BucketSnapshots(bucket, POSTGRESQL)
     for position in (4, 8):
         await ours.store(Snapshot(position, (b"ours",)), "ours")
@@ -976,7 +976,9 @@ async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
 
 
 async def test_a_snapshot_may_take_longer_than_a_lease() -> None:
-    """Few parts are asked for at a time, so none waits for a thread, and the time of each is no part of a lease."""
+    """Few parts are requested at a time, so none waits for a thread, and loading them does not count against
+    a lease.
+    """
     reading, most, turn = 0, 0, threading.Lock()
 
     class Slow(MemoryStore):
@@ -1025,7 +1027,7 @@ async def test_a_takeover_on_s3(s3: ConditionalStore) -> None:
 async def test_kill_9_loses_nothing_that_was_acknowledged(
     moto_endpoint: str, s3: ConditionalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S2: three times on the same journal, at random moments."""
+    """S2: the leader is killed three times on the same journal, at random moments."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     assert isinstance(s3, S3Store)

@@ -1,7 +1,7 @@
-"""Several leaders of a journal in the bucket, in random interleavings on virtual time.
+"""Tests several leaders of a journal in the bucket, in random interleavings on virtual time.
 
-Control planes open the journal, append, renew, make snapshots, leave, are paused for longer than their lease, and are
-killed. Requests fail, lose their answers, and arrive late. Whatever was acknowledged is in the journal once, at its
+Control planes open the journal, append, renew, take snapshots, leave, pause for longer than their lease, and are
+killed. Requests fail, lose their answers, and arrive late. Every acknowledged record is in the journal once, at its
 position, and every reader sees the same.
 """
 
@@ -28,7 +28,7 @@ PLANES = 3
 
 
 class Wrong(AssertionError):
-    """What must never happen."""
+    """A violated invariant."""
 
 
 class Race:
@@ -101,7 +101,7 @@ class Race:
         )
 
     def disturb(self, number: int, process: Process) -> None:
-        """Pauses a control plane, or kills it and starts another."""
+        """Pause a control plane, or kill it and start another."""
         if self._is_over:
             return
         if self.random.random() < 0.3:
@@ -165,7 +165,7 @@ class Race:
                 raise Wrong(f"two records were acknowledged at position {position}")
 
     def compare(self, log: list[bytes]) -> None:
-        """Everybody reads the same, and all that was acknowledged is in it."""
+        """All readers see the same journal, and it contains every acknowledged record."""
         for position, record in enumerate(log, 1):
             if self.seen.setdefault(position, record) != record:
                 raise Wrong(f"position {position} was read differently")

@@ -1,4 +1,4 @@
-"""A journal is copied to another place: whole, checked, and led by nobody on the way."""
+"""Tests that copying a journal copies all of it, verifies it, and lets no control plane lead it meanwhile."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def place(kind: str, request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Place:
-    """A journal in SQLite, to be copied."""
+    """A journal in SQLite to copy."""
     made = make_place("sqlite", request)
     made.fill()
     return made
@@ -122,7 +122,7 @@ async def test_a_copy_has_everything_and_goes_on(
 async def test_the_digest_is_that_of_the_content_alone(
     request: pytest.FixtureRequest, golden: Place, to: str
 ) -> None:
-    """There and back again, to another file."""
+    """A copy to another place and back has the same digest."""
     target = make_place(to, request)
     one = await copy_journal(golden.source(), target.target())
     other = await copy_journal(target.source(), SqliteTarget(golden.path + ".second"))
@@ -192,7 +192,7 @@ async def test_a_journal_that_is_led_is_not_copied(place: Place, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_nobody_begins_to_lead_what_is_copied(place: Place, tmp_path: Path) -> None:
-    """Not even after the time of a lease."""
+    """No control plane leads it, even after the length of a lease."""
     place.fill()
     tried: list[str] = []
 
@@ -224,7 +224,7 @@ async def test_a_copy_of_what_another_took_over_is_not_finished(
 
 
 class Killed(BaseException):
-    """The end of the process, as far as its files, connections and requests show."""
+    """Stands for the end of the process: it closes no files, connections or requests."""
 
 
 def kill(*_: object) -> None:
@@ -305,7 +305,7 @@ async def test_of_two_copies_to_one_place_one_is_finished(
 
 
 async def test_what_does_not_read_back_as_it_was_is_not_finished(golden: Place) -> None:
-    """Bytes that are whole by their checksum, of another state."""
+    """The bytes have a valid checksum but hold another state."""
     target = SqliteTarget(golden.path + ".copy")
 
     class Forgetful(Steps):
@@ -333,7 +333,7 @@ async def test_a_bucket_of_another_cluster_is_no_target(
 async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
     golden: Place, request: pytest.FixtureRequest
 ) -> None:
-    """As where an old file is copied to a bucket from which only the newer journal's appends were moved away."""
+    """This happens when an old file is copied to a bucket from which only a newer journal's appends were removed."""
     bucket = make_place("bucket", request)
     async with golden.source() as source:
         cluster_id = source.opened.cluster_id
@@ -354,7 +354,7 @@ async def test_a_file_beside_a_lost_journal_is_not_copied_over(tmp_path: Path, n
 
 @pytest.mark.parametrize("kind", ["postgresql"])
 async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden: Place) -> None:
-    """The one in the database goes once the bucket has enough."""
+    """The database drops its snapshot once the bucket has enough."""
     await copy_journal(golden.source(), place.target())
     in_database = PostgresqlSnapshots(place.url)
     bucket = BucketSnapshots(MemoryStore(), POSTGRESQL)

@@ -1,4 +1,4 @@
-"""A journal in a bucket whose objects are encrypted: what is changed there, or read without the keys, is refused."""
+"""Tests that a bucket journal with encrypted objects rejects changed objects and reads without keys."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Upgrades: journals of earlier versions are read, and those of later ones refused in one line.
+"""Tests upgrades: earlier journals are read, and later ones are rejected with a one-line message.
 
-tests/golden/journals has one history: two committed transactions and an aborted one, an idempotent producer, a group,
-and a transaction that is open.
+tests/golden/journals contains one history: two committed transactions, an aborted one, an idempotent producer, a group,
+and an open transaction.
 """
 
 import pytest
@@ -29,7 +29,7 @@ def old(kind: str, request: pytest.FixtureRequest) -> Place:
 
 
 def raise_formats(patch: pytest.MonkeyPatch) -> None:
-    """Makes all that this version writes a format later."""
+    """Raise every format that this version writes by one."""
     patch.setattr(sqlite, "FORMAT_VERSION", 2)
     patch.setattr(tables, "FORMAT_VERSION", 2)
     patch.setattr(bucket_manifest, "_FORMAT_VERSION", 2)
@@ -38,7 +38,7 @@ def raise_formats(patch: pytest.MonkeyPatch) -> None:
 
 
 def facts(state: machine.State) -> dict[str, object]:
-    """What the history was, as a client would be told."""
+    """Return the history as a client sees it."""
     topics = {topic.name: topic.partitions[0] for topic in state.topics.values()}
     first = state.transactional_ids["first"]
     return {
@@ -65,7 +65,7 @@ async def test_what_an_earlier_version_wrote_is_read(old: Place) -> None:
 async def test_a_journal_that_a_later_version_leads_is_refused(
     old: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The later version reads what is there; once it has led, there is no way back but the backup."""
+    """The later version reads the journal. Once it has led, only a restored backup goes back."""
     with monkeypatch.context() as patched:
         raise_formats(patched)
         await replayed(old.journal())

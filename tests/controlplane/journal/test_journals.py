@@ -1,4 +1,4 @@
-"""What every journal promises: SQLite, PostgreSQL, a bucket, and memory."""
+"""Tests the contract of every journal: SQLite, PostgreSQL, a bucket, and memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ from tests.doubles.keys import some_keys
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A journal that can be opened again, as after the end of its process. `many` appends take several reads."""
+    """A journal that can be opened again, as after a restart. Its appends need several reads if `many` is set."""
 
     journal: Callable[[], Journal]
     many: int = 600
 
 
 class RenewingJournal(BucketJournal):
-    """Renews as the runtime does: whoever opens a journal in a bucket listens for the length of a lease."""
+    """Renews as the runtime does, because opening a journal in a bucket takes the length of a lease."""
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         opened = await super().open(cluster_id)

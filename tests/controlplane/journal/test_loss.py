@@ -1,4 +1,4 @@
-"""A journal that lost something acknowledged is refused; one whose last commit was cut short is not."""
+"""Tests that a journal is rejected if it lost an acknowledged record, but not if its last commit was cut short."""
 
 import random
 import shutil
@@ -28,7 +28,7 @@ FRAME = 24 + PAGE
 
 
 def record(position: int) -> bytes:
-    """Some take more than a page."""
+    """Return a record. Some take more than a page."""
     return b"%d " % position * (position * 53 % 40 + 1)
 
 
@@ -40,7 +40,7 @@ def small_pages(path: str, checkpoint_pages: int = 1000) -> Connection:
 
 
 async def killed(folder: Path, checkpoint_pages: int = 1000) -> Path:
-    """The files of a journal whose process was killed after `APPENDS` acknowledged appends."""
+    """Return the files of a journal whose process was killed after `APPENDS` acknowledged appends."""
     (folder / "live").mkdir()
     live = folder / "live" / "journal.db"
     journal = SqliteJournal(
@@ -57,7 +57,7 @@ async def killed(folder: Path, checkpoint_pages: int = 1000) -> Path:
 
 
 def read_all(path: Path) -> list[bytes]:
-    """What a start finds, where nothing refuses it."""
+    """Return everything that a start finds, unless it is rejected."""
     with errors_of(str(path)):
         gather(str(path)).check()
         connection = connect_read_only(str(path))
@@ -68,7 +68,7 @@ def read_all(path: Path) -> list[bytes]:
 
 
 def outcome(path: Path) -> str:
-    """ "whole", "refused", or what is wrong."""
+    """Return "whole", "refused", or a description of the error."""
     try:
         found = read_all(path)
     except JournalError:
@@ -86,7 +86,7 @@ every = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.sl
 def flipped(
     path: Path, target: Path, step: int, judge: Callable[[Path], str] = outcome
 ) -> dict[str, list[int]]:
-    """The outcome with every `step`th byte of `target` changed in turn, by one bit, and the bytes of each."""
+    """Return the outcome and the bytes after flipping one bit in every `step`th byte of `target` in turn."""
     content = target.read_bytes()
     rng = random.Random(5)
     found: dict[str, list[int]] = {}
@@ -127,7 +127,7 @@ async def test_no_byte_of_the_database_can_change_and_lose_something(
 async def test_no_byte_of_the_snapshots_can_change_and_lose_something(
     tmp_path: Path, step: int
 ) -> None:
-    """What they stand for is no longer in the journal."""
+    """The journal no longer contains the records that they cover."""
     (tmp_path / "live").mkdir()
     live = tmp_path / "live" / "journal.db"
     journal = SqliteJournal(str(live), lambda: "made", connect=small_pages)
@@ -146,7 +146,7 @@ async def test_no_byte_of_the_snapshots_can_change_and_lose_something(
 
 
 def from_snapshot(path: Path) -> str:
-    """As `outcome`, of a journal whose first records only snapshots have."""
+    """Like `outcome`, for a journal whose first records exist only in snapshots."""
     try:
         snapshot = newest_snapshot(path)
         position = snapshot.position if snapshot is not None else 0
@@ -248,7 +248,7 @@ async def log_of(tmp_path: Path) -> bytes:
 
 
 def commits(wal: bytes) -> list[int]:
-    """Where the frames with a commit mark begin."""
+    """Return the positions at which the frames with a commit mark begin."""
     return [at for at in range(32, len(wal), FRAME) if wal[at + 4 : at + 8] != bytes(4)]
 
 
@@ -266,7 +266,7 @@ async def test_a_bad_frame_before_a_later_commit_is_damage(tmp_path: Path) -> No
 
 
 async def test_a_last_commit_that_was_never_finished_is_no_damage(tmp_path: Path) -> None:
-    """Of its frames the disk has any part, of each the beginning, the end or nothing."""
+    """The disk has any subset of its frames, and each frame wholly, partly or not at all."""
     wal = await log_of(tmp_path)
     rng = random.Random(3)
     begin = commits(wal)[-2] + FRAME
@@ -284,7 +284,7 @@ async def test_a_last_commit_that_was_never_finished_is_no_damage(tmp_path: Path
 async def test_what_a_longer_unfinished_commit_left_behind_a_shorter_one_is_no_damage(
     tmp_path: Path,
 ) -> None:
-    """Two power cuts: the frames of the first one's commit lie behind those of the second one's."""
+    """After two power cuts, frames of the first commit follow those of the second."""
     (tmp_path / "first").mkdir()
     path = await killed(tmp_path / "first")
     wal = Path(f"{path}-wal").read_bytes()
@@ -297,7 +297,7 @@ async def test_what_a_longer_unfinished_commit_left_behind_a_shorter_one_is_no_d
 
 
 async def appended_to(path: Path, records: list[bytes]) -> bytes:
-    """The log after one more append to a copy."""
+    """Return the log after one more append to a copy."""
     copy = path.parent.parent / "copy"
     shutil.copytree(path.parent, copy)
     journal = SqliteJournal(str(copy / path.name), lambda: "made", connect=small_pages)

@@ -1,4 +1,4 @@
-"""A journal whose file was deleted while it is open acknowledges nothing any more, and says so."""
+"""Tests that a journal whose file is deleted while open acknowledges nothing more, and reports it."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ def delete(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """As a restore of a backup does."""
+    """Replace the files, as restoring a backup does."""
     other = path.with_suffix(".other")
     other.write_bytes(path.read_bytes())
     os.replace(other, path)

@@ -1,4 +1,4 @@
-"""What the journal in PostgreSQL does beyond what every journal promises, on a real server."""
+"""Tests the journal in PostgreSQL beyond the contract of all journals, on a real server."""
 
 import asyncio
 import logging
@@ -81,7 +81,7 @@ def journal_of(database: str) -> PostgresqlJournal:
 
 
 async def written(database: str, count: int = 10) -> None:
-    """A journal of `count` appends of one record each."""
+    """Return a journal of `count` appends of one record each."""
     journal = journal_of(database)
     opened = await journal.open(None)
     for position in range(1, count + 1):
@@ -103,7 +103,7 @@ async def records_of(database: str) -> list[bytes]:
 
 
 async def hold_position(admin: Connection, position: int) -> asyncpg.transaction.Transaction:
-    """Begin a transaction for whose end the append of `position` has to wait, with the leader's lock in hand."""
+    """Begin a transaction that blocks the append at `position` while it holds the leader's lock."""
     transaction = admin.transaction()
     await transaction.start()
     await admin.execute("INSERT INTO lacuna.appends VALUES ($1, $1, 0, '')", position)
@@ -135,7 +135,7 @@ async def test_a_late_append_of_an_old_leader_inserts_nothing(
 async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
     database: str, admin: Connection, isolation: str
 ) -> None:
-    """Whatever the isolation level that the database has by default."""
+    """This holds for any default isolation level of the database."""
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'")
     journal = journal_of(database)
@@ -153,7 +153,7 @@ async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
 
 
 async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) -> None:
-    """The first round makes the tables, too."""
+    """The first round also creates the tables."""
     epochs: set[int] = set()
     for _ in range(5):
         journals = [journal_of(database) for _ in range(4)]
@@ -177,7 +177,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) 
 async def test_tables_that_another_one_has_just_made_are_no_strangers(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two that begin at the same time, one makes them after the other one has looked."""
+    """Of two concurrent openings, one creates the tables after the other one has looked."""
     is_there = postgresql_schema.is_there
     looks: list[Connection] = []
 
@@ -245,7 +245,7 @@ async def test_one_append_at_a_time(database: str) -> None:
 
 
 class Second:
-    """A second control plane on the journal, which sees the leader by a clock that the test sets."""
+    """A second control plane on the journal, with a clock that the test sets."""
 
     def __init__(self, database: str) -> None:
         self.clock = ManualClock()
@@ -291,7 +291,7 @@ async def test_a_leader_that_is_heard_of_is_not_taken_over(
 
 
 async def test_who_has_just_come_waits_for_a_lease(database: str) -> None:
-    """However long ago, by the database's clock, the leader has renewed."""
+    """It waits a whole lease, even if the leader last renewed long ago by the database's clock."""
     first, second = journal_of(database), Second(database)
     await first.open(None)
     with pytest.raises(JournalInUse):
@@ -303,7 +303,7 @@ async def test_who_has_just_come_waits_for_a_lease(database: str) -> None:
 
 
 async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connection) -> None:
-    """It waits for the row's lock, and judges then whether the leader was silent."""
+    """It waits for the row lock, and only then checks whether the leader is silent."""
     first, second = journal_of(database), Second(database)
     opened = await first.open(None)
     await second.sees()
@@ -323,7 +323,9 @@ async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connec
 
 
 async def test_renewals_leave_nothing_behind(database: str, admin: Connection) -> None:
-    """Beside an old transaction each left a version of the leader's row, and an append took 12 ms instead of 1."""
+    """Next to an old transaction, each renewal used to leave a version of the leader's row, and an append took 12 ms
+    instead of 1.
+    """
     journal = journal_of(database)
     opened = await journal.open(None)
     old = await asyncpg.connect(database)
@@ -457,7 +459,7 @@ async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
 
 
 def over_once_answered(line: Line) -> Callable[..., Awaitable[str]]:
-    """`Connection.execute`, whose time is over once the server has answered and nothing came through."""
+    """A `Connection.execute` that times out after the server has answered, without receiving the answer."""
     execute = asyncpg.Connection.execute
 
     async def answered(connection: Connection, *statement: Any, timeout: float) -> str:
@@ -541,7 +543,7 @@ async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
 
 
 async def test_kill_9_loses_nothing_that_was_acknowledged(database: str) -> None:
-    """S2: five times on the same journal, at random moments."""
+    """S2: the leader is killed five times on the same journal, at random moments."""
     rng = random.Random(5)
     acknowledged = 0
     for _ in range(5):
@@ -617,7 +619,7 @@ async def test_a_password_that_is_refused(
 async def test_a_user_who_may_make_no_schema(
     postgresql: PostgresqlServer, database: str, admin: Connection
 ) -> None:
-    """Until somebody makes it."""
+    """Opening fails until an administrator creates the schema."""
     name = database.partition("?")[0].rpartition("/")[2]
     await admin.execute(f"CREATE USER {name}_user PASSWORD '{PASSWORD}'")
     url = postgresql.url(name, user=f"{name}_user")
@@ -629,7 +631,7 @@ async def test_a_user_who_may_make_no_schema(
 
 
 async def test_a_replica_is_not_written_to(database: str, admin: Connection) -> None:
-    """A database that is read-only answers as a replica does."""
+    """A read-only database answers as a replica does."""
     await written(database, 1)
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
@@ -691,7 +693,7 @@ async def test_another_clusters_journal_is_not_taken_over(database: str, admin: 
 
 
 async def test_a_server_without_room_says_so(database: str, admin: Connection) -> None:
-    """And nothing of the append was written."""
+    """The failed append leaves nothing behind."""
     journal = journal_of(database)
     opened = await journal.open(None)
     await admin.execute(
@@ -764,7 +766,7 @@ async def test_a_weak_synchronous_commit_is_overridden_or_else_named(
 async def test_a_pooler_that_refuses_settings_is_called_one(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pgbouncer answers like this; it used to be called unreachable, for ever."""
+    """PgBouncer answers like this. The error used to say that the server was unreachable."""
     refusal = asyncpg.ProtocolViolationError(
         "unsupported startup parameter: default_transaction_isolation"
     )
@@ -778,7 +780,7 @@ async def test_a_pooler_that_refuses_settings_is_called_one(
 
 @pytest_asyncio.fixture
 async def without_standby(postgresql: PostgresqlServer) -> AsyncIterator[PostgresqlServer]:
-    """Another server, whose commits wait for a standby that does not come, once `waits` says so."""
+    """A second server. Once `waits` is called, its commits wait for a standby that never connects."""
     found = binaries()
     assert found is not None, "there is one server already"
     server = PostgresqlServer(found)
@@ -788,7 +790,7 @@ async def without_standby(postgresql: PostgresqlServer) -> AsyncIterator[Postgre
 
 
 async def waits(server: PostgresqlServer, url: str) -> Connection:
-    """Have commits wait for a standby; return a connection that waits for none."""
+    """Make commits wait for a standby. Return a connection that waits for none."""
     admin = await asyncpg.connect(
         url, server_settings={"synchronous_commit": "local", "application_name": "admin"}
     )
@@ -803,7 +805,7 @@ async def waits(server: PostgresqlServer, url: str) -> Connection:
 
 
 async def _has_waited(admin: Connection, probe: Connection) -> bool:
-    """Whether a commit waits for a standby. The server's processes take the setting one after the other."""
+    """Return whether a commit waits for a standby. The server's processes apply the setting one by one."""
     commit = asyncio.ensure_future(probe.execute("SELECT pg_logical_emit_message(true, '', '')"))
     while not commit.done():
         if await _cancels(admin, "probe"):
@@ -813,7 +815,7 @@ async def _has_waited(admin: Connection, probe: Connection) -> bool:
 
 
 async def _cancels(admin: Connection, application: str) -> bool:
-    """Cancel the wait of an application's connection; return whether one waited."""
+    """Cancel the wait of an application's connection. Return whether one waited."""
     return bool(
         await admin.fetchval(
             "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity "
@@ -824,7 +826,7 @@ async def _cancels(admin: Connection, application: str) -> bool:
 
 
 async def cancelled(admin: Connection) -> None:
-    """Cancel the wait of the journal's connection, as soon as it waits."""
+    """Cancel the wait of the journal's connection as soon as it waits."""
     async with asyncio.timeout(60):
         while not await _cancels(admin, "lacuna"):
             pass
@@ -833,7 +835,7 @@ async def cancelled(admin: Connection) -> None:
 async def test_a_write_that_no_standby_has_does_not_count(
     without_standby: PostgresqlServer,
 ) -> None:
-    """The server calls it a success and warns; a promotion of the standby lost the record."""
+    """The server reports success with a warning, and promoting the standby used to lose the record."""
     url = without_standby.make_database("waiting")
     journal = journal_of(url)
     opened = await journal.open(None)
@@ -864,7 +866,7 @@ async def test_a_write_that_no_standby_has_does_not_count(
 
 @contextmanager
 def replication(server: PostgresqlServer, folder: Path) -> Iterator[None]:
-    """Something that receives what the server writes, as a standby does."""
+    """Receives the server's writes, as a standby does."""
     receiver = subprocess.Popen(
         server.command("pg_receivewal", "-D", str(folder)),
         env=server.environment(),
@@ -894,7 +896,7 @@ def replication(server: PostgresqlServer, folder: Path) -> Iterator[None]:
 async def test_damage_is_found_and_named(
     database: str, admin: Connection, damage: str, message: str
 ) -> None:
-    """Four appends of one record, and one of three."""
+    """There are four appends of one record and one of three."""
     await written(database, 4)
     journal = journal_of(database)
     opened = await journal.open(None)
@@ -940,7 +942,7 @@ async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: s
 async def test_a_journal_whose_records_were_all_trimmed_goes_on(
     database: str, admin: Connection
 ) -> None:
-    """As one is that begins with a snapshot."""
+    """A journal that begins with a snapshot looks the same."""
     await written(database)
     await admin.execute("DELETE FROM lacuna.appends")
     await admin.execute("UPDATE lacuna.journal SET trimmed = 10")
@@ -953,7 +955,7 @@ async def test_a_journal_whose_records_were_all_trimmed_goes_on(
 
 
 async def test_an_old_leader_deletes_nothing(database: str) -> None:
-    """The new one may have loaded the snapshot before, and be about to read what follows it."""
+    """The new leader may already have loaded the snapshot and be about to read the records after it."""
     old, new = journal_of(database), journal_of(database)
     before = await old.open(None)
     for position in range(1, 11):

@@ -1,7 +1,7 @@
-"""A power cut at any moment: what was acknowledged is there, and nothing is half there (S2).
+"""Tests that a power cut at any moment keeps every acknowledged record and leaves no partial one (S2).
 
-And with each sync taken out in turn something is lost: the test finds it, so it would find it in
-the journal too.
+The test also omits each sync in turn and detects the resulting loss, which shows that it would detect such a bug in the
+journal.
 """
 
 import random
@@ -20,7 +20,7 @@ SNAPSHOTS = (15, 30, 45, 55)
 
 
 def record(position: int) -> bytes:
-    """Each another size, up to some pages."""
+    """Return a record. Sizes vary up to several pages."""
     return b"%d " % position * (position * 37 % 900 + 1)
 
 
@@ -29,7 +29,7 @@ def state(position: int) -> bytes:
 
 
 async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
-    """Two lives of one journal, with snapshots and trimming. An append may hold several records."""
+    """Run two lives of one journal, with snapshots and trims. An append may hold several records."""
     rng = random.Random(3)
     for life in (0, 1):
         journal = SqliteJournal(str(path / "control.db"), lambda: "made", connect=disk.connect)
@@ -46,9 +46,9 @@ async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
 
 
 async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random) -> str | None:
-    """What is wrong with a journal after a power cut, if anything is.
+    """Return what a journal lost in a power cut, or "".
 
-    The witness is not synced, and here all of it reached the disk before anything else.
+    The witness is not synced, and here all of it reached the disk first.
     """
     path.mkdir()
     remains.lay_out(path, rng)
@@ -82,7 +82,7 @@ async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random)
 async def losses(
     tmp_path: Path, skips: tuple[str, ...] = (), pragmas: dict[str, str] | None = None
 ) -> list[str]:
-    """What was lost at some of all the moments at which the power can be cut."""
+    """Return the losses over all moments at which the power can be cut."""
     (tmp_path / "count").mkdir()
     counting = FaultyDisk(lambda: 0, (), skips, pragmas)
     await work(tmp_path / "count", counting, [])

@@ -1,4 +1,4 @@
-"""A leader's lease is renewed beside its event loop, whatever that loop is busy with."""
+"""Tests that a thread renews a leader's lease even while its event loop is busy."""
 
 import asyncio
 import threading
@@ -78,7 +78,7 @@ def make_plane(
 
 @dataclass(slots=True)
 class Leading:
-    """A control plane that leads, and the task in which it does."""
+    """A control plane that leads, and the task that runs it."""
 
     node: Node
     running: "asyncio.Task[None]"
@@ -108,7 +108,7 @@ async def leading(make_journal: MakeJournal, clock: Clock) -> AsyncIterator[Lead
 
 
 def in_a_thread(watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `watch` in another thread, and block this one, with its event loop, until that has ended."""
+    """Run `watch` in another thread, and block this thread and its event loop until that ends."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -129,7 +129,7 @@ def lease_threads() -> list[threading.Thread]:
 
 
 async def epoch_of(reader: JournalReader, lease: float) -> int:
-    """Look as a standby does. The leader of this epoch has not been silent for a lease."""
+    """Look as a standby does. The leader of this epoch has renewed within the last lease."""
     leader = await reader.leader()
     assert leader is not None
     assert leader.silent < lease
@@ -137,7 +137,7 @@ async def epoch_of(reader: JournalReader, lease: float) -> int:
 
 
 async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
-    """For three leases of real renewals; a standby looks meanwhile."""
+    """A standby looks on during three leases of real renewals."""
     clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         plane = leader.node.plane
@@ -158,7 +158,7 @@ async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
 
 
 async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: MakeJournal) -> None:
-    """Before the loop hears of it: what it decided in between would be of a leader of the past."""
+    """It ends before the loop is notified, since decisions after that would come from a deposed leader."""
     clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         plane = leader.node.plane
@@ -214,7 +214,7 @@ class Counted:
 async def test_a_loop_that_hangs_is_given_up(
     lease: float, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log says where it hangs, at once: the loop may never go on."""
+    """The log names the blocked line at once, because the loop may never resume."""
     clock = LeaseClock()
     tenure, renewer = LeasedTenure(clock, lease), Counted()
     tenure.renewed(clock.passed_ms())
@@ -246,7 +246,7 @@ async def test_a_loop_that_goes_on_is_not_given_up() -> None:
 
 
 async def test_the_moment_of_the_request_counts() -> None:
-    """The answer may have waited."""
+    """The answer may have been delayed."""
     clock = LeaseClock()
     tenure = LeasedTenure(clock, LEASE)
 
@@ -285,7 +285,7 @@ def trimmed_to(mark: Mark, manifest: Manifest) -> Manifest:
 
 
 async def test_changes_of_the_manifest_from_two_loops_are_all_made() -> None:
-    """Each of a hundred renewals and of a hundred trims, and none takes the other for another leader."""
+    """All hundred renewals and hundred trims succeed, and neither loop mistakes the other for another leader."""
     journal = BucketJournal(MemoryStore(), lambda: "made")
     opened = await journal.open(None)
     held = journal._opened()

@@ -1,4 +1,4 @@
-"""A journal that lost what a standby had read of it, and went on with other records at the same positions."""
+"""Tests a journal that lost records which a standby had read, and has other records at the same positions."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from tests.controlplane.verbs.cluster import Cluster
 
 
 class Replaced:
-    """A journal that `lose` sets back, as a failover or a restore does, to what it was before `put`'s record."""
+    """A journal that `lose` resets to its state before `put`'s record, as a failover or a restore does."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -35,7 +35,7 @@ class Replaced:
         self._objects = {info.key: bytes(bucket.get_all(info.key)) for info in bucket.list()}
 
     async def lose(self, position: int) -> None:
-        """Everything after `position`, where it was kept."""
+        """Drop everything after `position`."""
         if self.place.url:
             connection = await asyncpg.connect(self.place.url)
             await connection.execute("DELETE FROM lacuna.appends WHERE last > $1", position)
@@ -60,7 +60,7 @@ def no_plane(*_: object) -> Runtime:
 async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
     request: pytest.FixtureRequest, kind: str, more: int
 ) -> None:
-    """However many records more there are then; without any, the next leader finds out."""
+    """It notices however many records follow. If none follow, the next leader notices."""
     old, new = Cluster(), Cluster()
     for cluster in (old, new):
         cluster.create("orders")

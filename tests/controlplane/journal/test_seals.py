@@ -1,4 +1,4 @@
-"""Snapshots that cover what the journal has lost, or that are of another journal in the same bucket."""
+"""Tests snapshots that cover records which the journal has lost, or that belong to another journal in the bucket."""
 
 import json
 import logging
@@ -55,7 +55,7 @@ def no_plane(*_: object) -> Runtime:
 
 
 class Kept:
-    """A journal in the database at `url`, or in the bucket if that is empty."""
+    """A journal in the database at `url`, or in the bucket if `url` is empty."""
 
     def __init__(self, kind: str, url: str = "", bucket: MemoryStore | None = None) -> None:
         self.url = url
@@ -83,7 +83,7 @@ class Kept:
         await journal.close()
 
     async def snapshot(self, patch: pytest.MonkeyPatch) -> int:
-        """Has a snapshot made as the snapshot process does, and trims; returns its position."""
+        """Create a snapshot as the snapshot process does, and trim. Return its position."""
         journal = self.journal()
         opened = await journal.open(None)
 
@@ -99,7 +99,7 @@ class Kept:
         return opened.position
 
     def keep(self) -> None:
-        """Notes what the journal is now; snapshots are not set back with it."""
+        """Save the current journal. Snapshots are not reset with it."""
         self._kept = {info.key: bytes(self.bucket.get_all(info.key)) for info in self._objects()}
 
     def _objects(self) -> list[ObjectInfo]:
@@ -110,7 +110,7 @@ class Kept:
         ]
 
     async def lose(self, position: int) -> None:
-        """Everything after `position`, where the journal was kept."""
+        """Drop everything after `position`, wherever the journal is stored."""
         if self.url:
             await self.execute("DELETE FROM lacuna.appends WHERE last > $1", position)
             return
@@ -126,7 +126,7 @@ class Kept:
             await connection.close()
 
     async def spoil(self, position: int) -> None:
-        """Damages the snapshot at a position."""
+        """Damage the snapshot at a position."""
         if isinstance(self.snapshots, PostgresqlSnapshots):
             await self.execute(
                 "UPDATE lacuna.snapshots SET crc = 1 WHERE part = 0 AND position = $1", position
@@ -138,7 +138,7 @@ class Kept:
                 self.bucket.replace(info.key, b"x", found.etag)
 
     async def followed(self) -> State:
-        """The state of a standby that starts."""
+        """Return the state of a standby that starts."""
         node = Node(no_plane, SystemClock(), nobody)
         reader = self.journal(LEASE).reader()
         try:
@@ -148,7 +148,7 @@ class Kept:
         return node._replica.state
 
     async def led(self) -> State:
-        """The state of a leader that starts without having followed."""
+        """Return the state of a leader that starts without having followed."""
         plane = Runtime(
             self.journal(),
             SystemClock(),
@@ -177,7 +177,7 @@ def kept(request: pytest.FixtureRequest) -> Kept:
 
 
 class Histories:
-    """Two that begin with the same records. `lost` and `now` follow in one of them each."""
+    """Two histories that begin with the same records. `lost` and `now` each follow in one of them."""
 
     def __init__(self) -> None:
         self.lost_cluster, self.cluster = Cluster(), Cluster()
@@ -198,7 +198,7 @@ def same(one: State, other: State) -> bool:
 
 
 async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """A journal with a snapshot that covers what it then lost, and an earlier one; returns their positions."""
+    """A journal whose snapshot covers records that it then lost, and an earlier snapshot. Returns their positions."""
     await kept.append(histories.common)
     first = await kept.snapshot(patch)
     kept.keep()
@@ -211,7 +211,7 @@ async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) 
 async def test_a_snapshot_of_what_was_lost_is_not_used(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The journal has grown past it since. Nor is it one of the two that are kept."""
+    """The journal has grown past it since. It is not one of the two kept snapshots either."""
     histories = Histories()
     first, second = await set_back(kept, histories, monkeypatch)
     await kept.append(histories.now)
@@ -263,7 +263,7 @@ async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_rep
 async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By who stands by and who leads; `--accept-loss` goes on with it."""
+    """Both a standby and a leader reject it. `--accept-loss` continues with it."""
     histories = Histories()
     _, second = await set_back(kept, histories, monkeypatch)
     message = f"snapshot at position {second} covers more than the journal has.*--accept-loss"
@@ -279,7 +279,7 @@ async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
 async def test_an_accepted_loss_goes_on_with_a_snapshot_that_fits(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And with the records that follow that one, not with those beside it."""
+    """It continues with the records that follow this snapshot, not with those beside it."""
     histories = Histories()
     await set_back(kept, histories, monkeypatch)
     await kept.append(histories.now)
@@ -344,7 +344,7 @@ async def copied(one: Kept, other: Kept) -> None:
 async def test_a_database_does_not_go_on_with_the_snapshots_of_another(
     two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One was copied to the other, and both were written to since."""
+    """One database was copied from the other, and both were written to since."""
     one, other = two
     histories = Histories()
     await one.append(histories.common)

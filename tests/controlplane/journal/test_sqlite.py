@@ -1,4 +1,4 @@
-"""The journal in SQLite: strangers, damage, trimming, the snapshot process, and kill -9."""
+"""Tests the journal in SQLite: foreign files, damage, trimming, the snapshot process, and kill -9."""
 
 import asyncio
 import os
@@ -88,7 +88,7 @@ def path(tmp_path: Path) -> str:
 
 
 async def written(path: str, count: int = 10) -> None:
-    """A journal of `count` appends of one record each."""
+    """Return a journal of `count` appends of one record each."""
     journal = SqliteJournal(path, lambda: "made")
     opened = await journal.open(None)
     for position in range(1, count + 1):
@@ -184,7 +184,7 @@ def test_lengths_that_do_not_fit_are_errors(blob: bytes) -> None:
 
 
 async def test_a_torn_tail_of_the_log_is_left_out(path: str, tmp_path: Path) -> None:
-    """What a power cut leaves of the last frames: whole appends only, whatever the cut."""
+    """A power cut that tears the last frames leaves only whole appends."""
     journal = SqliteJournal(path, lambda: "made")
     opened = await journal.open(None)
     sizes = []
@@ -320,7 +320,7 @@ async def test_a_snapshot_process_is_ended_with_its_parent(
     platform.machine() not in SETPRIORITY, reason="the number of setpriority is not known"
 )
 async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str) -> None:
-    """As in a sandbox: systemd's @resources, for one, includes the system call."""
+    """A sandbox may forbid the system call, as systemd's @resources does."""
     rig = await rig_on(path)
     before = await history(rig, 5)
     snapshot = await asyncio.create_subprocess_exec(
@@ -333,7 +333,7 @@ async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str)
 
 
 async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
-    """The same steps as `snapshotter.main`, where a debugger and coverage see them."""
+    """It runs the steps of `snapshotter.main` in this process, visible to a debugger and to coverage."""
     rig = await rig_on(path)
     before = await history(rig, 5)
     assert snapshotter.make_snapshot(path, 3) == 8
@@ -348,7 +348,7 @@ def test_the_snapshotter_says_what_is_wrong(path: str, capsys: pytest.CaptureFix
 
 
 async def test_kill_9_loses_nothing_that_was_acknowledged(path: str) -> None:
-    """S2: five times on the same journal, at random moments."""
+    """S2: the leader is killed five times on the same journal, at random moments."""
     rng = random.Random(5)
     acknowledged = 0
     for _ in range(5):
@@ -391,7 +391,7 @@ async def test_a_disk_that_is_full_is_an_error_that_says_so(path: str) -> None:
 
 
 async def test_a_disk_that_is_full_is_that_of_the_snapshots(path: str) -> None:
-    """The error names their file, not the journal's, which may be on another disk."""
+    """The error names the snapshots' file, because the journal may be on another disk."""
     database = SnapshotDatabase(snapshots_path(path), "made")
     database._connection.execute("PRAGMA max_page_count=20")
     said = r"\.snapshots cannot be read or written: database or disk is full"
@@ -401,7 +401,7 @@ async def test_a_disk_that_is_full_is_that_of_the_snapshots(path: str) -> None:
 
 
 class _Pace:
-    """A pace that says what it is told."""
+    """A pace that returns what the test sets."""
 
     def __init__(self) -> None:
         self.is_allowed = True
@@ -416,7 +416,7 @@ class _Pace:
 
 
 async def test_an_append_in_the_event_loop_is_durable_when_it_returns(path: str) -> None:
-    """S2; in the thread again as soon as the pace says so, in one order of positions."""
+    """S2: once the pace says so, appends go to the thread again, in one order of positions."""
     pace = _Pace()
     journal = SqliteJournal(path, lambda: "made", pace=pace)
     opened = await journal.open(None)

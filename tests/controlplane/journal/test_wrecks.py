@@ -1,4 +1,4 @@
-"""What is intact of a shared journal begins anew, in a later era, once an operator has accepted the loss."""
+"""Tests that the intact part of a shared journal starts a new era once an operator has accepted the loss."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -53,7 +53,7 @@ async def accepted(place: Place) -> AcceptedLoss:
 
 
 async def written(place: Place, count: int) -> None:
-    """Appends as many records of their own after the golden ones."""
+    """Append as many records of their own after the golden ones."""
     journal = place.journal()
     opened = await journal.open(None)
     for _ in range(count):
@@ -86,7 +86,7 @@ def flipped(place: Place, key: str) -> None:
 
 
 async def damage(place: Place, how: str) -> None:
-    """Loses or damages one of five appends at the end, whose other records are 23 to 27."""
+    """Lose or damage one of five appends at the end. The other records are 23 to 27."""
     await written(place, 5)
     if place.url:
         statement = {
@@ -144,7 +144,7 @@ async def test_what_is_intact_goes_on(place: Place, how: str, ends: int) -> None
 
 @pytest.mark.parametrize("kind", SHARED)
 async def test_a_whole_journal_begins_a_new_era_too(place: Place) -> None:
-    """As after a bucket or database that was restored as a whole."""
+    """This happens after a bucket or database was restored as a whole."""
     loss = await accepted(place)
     assert (loss.problems, loss.position) == ([], 22)
     assert (await replayed(place.journal())).position == ERA
@@ -152,7 +152,7 @@ async def test_a_whole_journal_begins_a_new_era_too(place: Place) -> None:
 
 @pytest.mark.parametrize("kind", SHARED)
 async def test_a_snapshot_beyond_the_end_is_gone_on_with(place: Place) -> None:
-    """A database that was restored from a dump, with snapshots in the bucket that are newer."""
+    """A database was restored from a dump, and the bucket has newer snapshots."""
     state = (await replayed(place.journal())).state
     snapshot = Snapshot(40, (machine.snapshot(state),))
     if place.url:
@@ -243,7 +243,7 @@ async def test_a_manifest_of_a_later_version_is_no_loss(place: Place) -> None:
 
 @pytest.mark.parametrize("kind", ["bucket"])
 async def test_an_earlier_leader_that_wakes_up_finds_its_number_taken(place: Place) -> None:
-    """Also where the appends after its own are gone, as in a bucket that was restored."""
+    """This also holds if the appends after its own are gone, as in a restored bucket."""
     sleeping = place.journal()
     opened = await sleeping.open(None)
     await accepted(place)
@@ -257,7 +257,7 @@ async def test_an_earlier_leader_that_wakes_up_finds_its_number_taken(place: Pla
 async def test_a_loss_whose_acceptance_was_interrupted_is_accepted_again(
     place: Place, step: str, position: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a database it is one transaction."""
+    """In a database, accepting a loss is one transaction."""
     await damage(place, "an append is missing")
     create = place.bucket.create
 

@@ -1,4 +1,4 @@
-"""Commands as short functions."""
+"""Short functions that build commands."""
 
 import itertools
 
@@ -30,7 +30,7 @@ def create_topic(name: str, partition_count: int = 1) -> Command:
 
 
 async def created(client: ControlClient, name: str = "a", partition_count: int = 1) -> bytes:
-    """Opens a lease, which `commit` uses if it is the cluster's first, and creates a topic; its id."""
+    """Open a lease, which `commit` uses if it is the cluster's first, and create a topic. Return its id."""
     await client.call(open_lease())
     reply = await client.call(create_topic(name, partition_count))
     return reply.topics_created.topics[0].topic_id
@@ -48,21 +48,21 @@ def segment_slice(
     base_sequence: int = -1,
     flags: int = 0,
 ) -> SegmentSlice:
-    """A slice of one batch."""
+    """Return a slice of one batch."""
     row = COMMITTED_BATCH.pack(0, 100, count, 1_700_000_000_000, *producer, base_sequence, flags)
     partition = TopicPartition(topic_id=key[0], partition=key[1])
     return SegmentSlice(partition=partition, batches=row)
 
 
 def commit(topic_id: bytes, *partitions: int) -> Command:
-    """A segment under the first lease with one record for each partition; for 0 where none is named."""
+    """Return a segment under the first lease with one record for each partition, by default for partition 0."""
     slices = [segment_slice((topic_id, partition)) for partition in partitions or (0,)]
     segment = SegmentId(lease_id=1, sequence=next(_sequences))
     return Command(commit_segment=CommitSegment(segment=segment, object_size=1000, slices=slices))
 
 
 def base_offset(reply: Reply) -> int:
-    """Of the first batch of a commit."""
+    """Return the base offset of a commit's first batch."""
     return reply.segment_committed.slices[0].base_offsets[0]
 
 
@@ -72,17 +72,17 @@ def read(topic_id: bytes, partition: int = 0) -> Command:
 
 
 def heartbeat() -> Command:
-    """Of a group that has no name: an answer and no record."""
+    """Return a heartbeat for a group without a name, which is answered without a record."""
     return Command(heartbeat=Heartbeat())
 
 
 def refused() -> Command:
-    """Of an agent that has no address."""
+    """Return the registration of an agent without an address, which is rejected."""
     return Command(register_agent=RegisterAgent())
 
 
 def join(group_id: str = "g") -> Command:
-    """Parked, as the first of its group waits for others, until somebody removes it."""
+    """Return a join that is parked until the member is removed, because the first of a group waits for others."""
     return Command(
         join_group=JoinGroup(
             group_id=group_id,
@@ -96,6 +96,6 @@ def join(group_id: str = "g") -> Command:
 
 
 def leave(group_id: str = "g") -> Command:
-    """Removes the member of `join`, whose command is answered then."""
+    """Return a command that removes the member of `join` and so answers the join."""
     members = [LeavingMember(group_instance_id="x")]
     return Command(leave_group=LeaveGroup(group_id=group_id, members=members))

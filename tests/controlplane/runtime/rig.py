@@ -1,4 +1,4 @@
-"""A runtime on a journal in memory, with its clock and its failures in hand."""
+"""A runtime on a journal in memory whose clock and failures a test controls."""
 
 import itertools
 from collections.abc import Awaitable, Callable
@@ -15,17 +15,17 @@ Connect = Callable[..., Awaitable[ControlClient]]
 
 
 def await_members(state: State) -> None:
-    """As Kafka does for 3 s, so that the first JoinGroup of a group is parked."""
+    """Kafka waits 3 s for members. The rig waits too, so that the first JoinGroup of a group is parked."""
     state.groups.settings = GroupSettings(group_initial_rebalance_delay_ms=3_000)
 
 
 def mistaken(*_: object) -> None:
-    """In place of something that decides."""
+    """Replaces a deciding function with one that fails."""
     raise RuntimeError("a mistake of ours")
 
 
 class Rig:
-    """`plane` is the runtime; call `start` again after `stop` for a restart on the same journal."""
+    """`plane` is the runtime. To restart it on the same journal, call `start` again after `stop`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Random commands through the runtime on a journal in SQLite: restarts, views, snapshots."""
+"""Tests random commands through the runtime on a journal in SQLite: restarts, views and snapshots."""
 
 import asyncio
 import itertools
@@ -68,7 +68,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 class Workload:
-    """Random commands that mostly succeed; the client may be another one after each restart."""
+    """Random commands that mostly succeed. The client may change after each restart."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -80,7 +80,7 @@ class Workload:
         self.names = itertools.count(1)
 
     async def step(self, client: InProcessClient) -> None:
-        """One command, or some that belong together."""
+        """Run one command, or several that belong together."""
         if not self.lease_id:
             reply = await client.call(Command(register_agent=RegisterAgent(host="a", port=1)))
             self.lease_id = reply.agent_registered.lease_id
@@ -214,7 +214,7 @@ class Workload:
         await client.call(Command(delete_records=DeleteRecords(partitions=[command])))
 
     async def merge(self, client: InProcessClient) -> None:
-        """All that is live in the planned partitions moves to one object, an extent each."""
+        """Move all live records of the planned partitions to one object, with one extent each."""
         plan = PlanMerge(
             lease_id=self.lease_id, max_bytes=1 << 30, small_bytes=1 << 20, min_extents=3
         )
@@ -238,7 +238,7 @@ class Workload:
         await client.call(Command(swap_extents=command))
 
     async def compact(self, client: InProcessClient) -> None:
-        """The same by a job, which opens a lease, names what it replaces by a digest, and pins what it reads."""
+        """Do the same as a job, which opens a lease, names the replaced extents by a digest, and pins what it reads."""
         opened = (await client.call(Command(open_lease=OpenLease(duration_ms=60_000)))).lease_opened
         pinned = (await client.call(Command(pin_reads=PinReads(duration_ms=60_000)))).reads_pinned
         topic_id, partition = self.rng.choice(self.keys)
@@ -257,7 +257,7 @@ class Workload:
 
 
 def contents(view: PartitionView) -> dict[str, object]:
-    """Everything in a view."""
+    """Return everything in a view."""
     columns: dict[str, object] = {name: list(getattr(view.extents, name)) for name in COLUMNS}
     return columns | {
         "dead": list(zip(view.dead.firsts, view.dead.ends, strict=True)),
@@ -269,7 +269,7 @@ def contents(view: PartitionView) -> dict[str, object]:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_restarts_give_the_identical_state(rig: Rig, tmp_path: Path, seed: int) -> None:
-    """At many points of a random history, with and without snapshots; the journal is SQLite's."""
+    """Restarts happen at many points of a random history, with and without snapshots."""
     rng = random.Random(seed)
     workload = Workload(rng)
     client = rig.client()
@@ -291,7 +291,7 @@ async def test_restarts_give_the_identical_state(rig: Rig, tmp_path: Path, seed:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_views_that_followed_deltas_equal_fresh_ones(rig: Rig, seed: int) -> None:
-    """S3: the sum of the deltas is the state, for every partition, also of deleted topics."""
+    """S3: the sum of the deltas is the state of every partition, also for deleted topics."""
     workload = Workload(random.Random(seed))
     client, watcher = rig.client(), rig.client()
     views: dict[tuple[bytes, int], PartitionView] = {}
@@ -355,7 +355,7 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
 
 
 async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: Path) -> None:
-    """The whole way: the runtime asks, the process makes, the journal is trimmed, a restart uses it."""
+    """The runtime requests a snapshot, the process writes it, the journal is trimmed, and a restart loads it."""
     path = str(tmp_path / "control.db")
     rig = await rig_on(tmp_path, RuntimeSettings(snapshot_records=40)).start()
     workload = Workload(random.Random(1))

@@ -1,4 +1,4 @@
-"""The single writer: order, group commit, bounds, time, restarts and ends."""
+"""Tests the single writer: order, group commit, bounds, time, restarts and shutdown."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -46,7 +46,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 async def appended(rig: Rig) -> list[list[bytes]]:
-    """The records of each append so far."""
+    """Return the records of each append so far."""
     return [batch.records async for batch in rig.memory.read(0)]
 
 
@@ -55,7 +55,7 @@ async def last_record(rig: Rig) -> JournalRecord:
 
 
 class Recorder:
-    """A session's client end that keeps what it is told, in order."""
+    """The client end of a session. It keeps everything that it receives, in order."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -77,7 +77,7 @@ class Recorder:
 
 
 async def test_each_leader_tells_its_sessions_a_secret_that_is_not_journaled(rig: Rig) -> None:
-    """It is for the agents among themselves."""
+    """Agents use the secret among themselves."""
     secrets = set()
     for _ in range(2):
         client, other = rig.client(), rig.client()
@@ -132,7 +132,7 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
 
 
 async def test_what_is_decided_in_one_iteration_shares_an_append(rig: Rig) -> None:
-    """Whichever sessions it came over."""
+    """This holds across sessions."""
     for name in ("a", "b"):
         rig.plane.open_session(Recorder()).submit([create_topic(name)])
     await iterations()
@@ -140,7 +140,7 @@ async def test_what_is_decided_in_one_iteration_shares_an_append(rig: Rig) -> No
 
 
 async def test_deltas_and_replies_of_a_session_keep_the_order_of_decisions(rig: Rig) -> None:
-    """S2, S3: a reply never overtakes the deltas of what it saw."""
+    """S2, S3: a reply never overtakes the deltas that it depends on."""
     topic_id = await created(rig.client())
     recorder = Recorder()
     session = rig.plane.open_session(recorder)
@@ -184,7 +184,7 @@ async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> No
 
 
 async def test_time_never_goes_back(rig: Rig) -> None:
-    """Also not behind what was journalled before a restart."""
+    """Nor does it fall behind the time journalled before a restart."""
     later = rig.clock.now_ms()
     await rig.client().call(create_topic("a"))
     rig.clock.set(-60_000)
@@ -213,13 +213,13 @@ DAY_MS = 86_400_000
 
 
 def register(rig: Rig, ahead_ms: int = 0, port: int = 9092) -> Command:
-    """An agent's, whose clock is ahead of the control plane's by so much."""
+    """Return the registration of an agent whose clock is ahead of the control plane's by this much."""
     agent = RegisterAgent(host="h", port=port, clock_ms=rig.clock.now_ms() + ahead_ms)
     return Command(register_agent=agent)
 
 
 async def test_a_clock_that_was_wrong_for_a_while_leaves_nothing_in_the_journal(rig: Rig) -> None:
-    """An agent knows better."""
+    """An agent has the right time."""
     right = rig.clock.now_ms()
     rig.clock.set(30 * DAY_MS)
     await rig.restart()
@@ -236,7 +236,9 @@ async def test_a_clock_that_was_wrong_for_a_while_leaves_nothing_in_the_journal(
 
 
 async def test_after_a_long_outage_leases_last_as_long_as_ever(rig: Rig) -> None:
-    """Also if the first agent is heard after the first tick: then the time leaps by the whole outage."""
+    """This also holds if the first agent is heard only after the first tick, when the time jumps by the whole
+    outage.
+    """
     client = rig.client()
     kept = (await client.call(open_lease(9_000))).lease_opened.lease_id
     rig.clock.set(30 * DAY_MS)
@@ -266,14 +268,14 @@ async def test_the_timer_ticks_when_the_clock_says_so(rig: Rig) -> None:
 
 
 async def run_for(rig: Rig, duration_ms: int) -> None:
-    """Lets time pass in which the process runs."""
+    """Let time pass in which the process runs."""
     for _ in range(duration_ms // rig.settings.tick_interval_ms):
         rig.clock.advance(rig.settings.tick_interval_ms)
         await iterations()
 
 
 async def test_what_waits_in_the_sockets_is_heard_before_anything_ends(rig: Rig) -> None:
-    """A lid was closed for a night, or SIGSTOP came."""
+    """The process was suspended, for example by SIGSTOP or a closed lid."""
     client = rig.client()
     lease_id = (await client.call(register(rig))).agent_registered.lease_id
     await run_for(rig, 5_000)
@@ -372,7 +374,7 @@ async def test_a_large_partition_is_shown_in_parts_that_leave_time_for_others(
 async def test_many_commands_and_subscriptions_leave_time_for_others(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each look at the clock finds 30 ms passed, so an iteration of the event loop does two things at most."""
+    """Each reading of the clock advances it by 30 ms, so an iteration of the event loop handles at most two items."""
     client = rig.client()
     topic_id = await created(client, "a", 3)
     recorder = Recorder()
@@ -459,7 +461,7 @@ async def test_a_mistake_of_ours_stops_the_process(
 
 
 async def test_a_journal_that_refuses_an_append_stops_the_process(rig: Rig) -> None:
-    """Fencing: another writer has taken the journal over meanwhile."""
+    """Fencing: another writer has taken over the journal."""
     client = rig.client()
     await client.cluster.ready()
     await iterations()
@@ -518,7 +520,7 @@ async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
 
 
 async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
-    """And nobody has heard of it (S2)."""
+    """No client has been answered about it (S2)."""
     client = rig.client()
     topic_id = await created(client)
     await client.call(commit(topic_id))
@@ -535,7 +537,7 @@ async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
 
 
 class Maker:
-    """Makes snapshots in this process; `failure` makes the next one fail."""
+    """Creates snapshots in this process. `failure` makes the next one fail."""
 
     def __init__(self) -> None:
         self.rig: Rig | None = None
@@ -631,7 +633,7 @@ async def test_two_do_not_share_a_journal(rig: Rig) -> None:
 
 
 async def test_a_record_that_does_not_follow_stops_the_start(rig: Rig) -> None:
-    """And the journal is given back, so that the message is the same the next time."""
+    """The journal is released, so the next start gives the same message."""
     opened_again = Rig(journal=rig.memory)
     await rig.plane.close()
     opened = await rig.memory.open(None)
@@ -643,7 +645,7 @@ async def test_a_record_that_does_not_follow_stops_the_start(rig: Rig) -> None:
 
 
 async def test_a_record_of_a_later_version_is_no_damage(rig: Rig) -> None:
-    """The message must not say that something can be given up to go on."""
+    """The message must not offer to give up data."""
     opened_again = Rig(journal=rig.memory)
     await rig.plane.close()
     opened = await rig.memory.open(None)
@@ -654,7 +656,7 @@ async def test_a_record_of_a_later_version_is_no_damage(rig: Rig) -> None:
 
 
 async def test_a_snapshot_that_is_ahead_of_its_journal_is_refused(rig: Rig) -> None:
-    """As after restoring one file of two from a backup: positions would be given twice."""
+    """A backup that restores only one of two files causes this. Positions would be assigned twice."""
     await iterations()
     await rig.memory.store_snapshot(Snapshot(9, (rig.plane.serialized_state(),)))
     with pytest.raises(JournalCorrupt, match="position 9 and the journal to 1; restore both"):
@@ -700,7 +702,7 @@ async def test_a_stop_ends_the_timer_too(rig: Rig, monkeypatch: pytest.MonkeyPat
 
 
 async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
-    """As by a crash; the journal has what it has, and a restart goes on from there."""
+    """An abort is like a crash: a restart continues with what the journal contains."""
     client = rig.client()
     topic_id = await created(client)
     rig.memory.is_held = True
@@ -720,7 +722,7 @@ async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
 async def test_the_machine_hears_over_which_session_a_command_came_and_when_it_ended(
     rig: Rig,
 ) -> None:
-    """Numbers are never used twice in one run, and what is volatile of it is told without a record."""
+    """Numbers are never reused within a run, and volatile events have no record."""
     one, other = rig.client(), rig.client()
     for port, client in enumerate((one, other), 1):
         await client.call(Command(register_agent=RegisterAgent(host="a", port=port)))

@@ -1,4 +1,4 @@
-"""An earlier leader that does not know that it was taken over, because somebody set a lease or a clock wrongly."""
+"""Tests an earlier leader that does not know that it was replaced, because a lease or a clock was set wrongly."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ FETCH = Command(offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g")]
 
 
 class Two:
-    """Leaders of one journal in a bucket, each of which is taken over at once by the next."""
+    """Leaders of one journal in a bucket. Each takes over from the previous one at once."""
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
@@ -30,7 +30,7 @@ class Two:
         self._ids = iter(range(1, 1000))
 
     async def lead(self) -> ControlClient:
-        """A client of another leader."""
+        """Return a client of another leader."""
         clock = ManualClock()
         tenure = LeasedTenure(clock, 60.0)
         tenure.renewed(clock.passed_ms())
@@ -59,7 +59,7 @@ async def two() -> AsyncIterator[Two]:
 
 
 class Producer:
-    """Of transactions under the first protocol, whose epoch stays the same."""
+    """A producer of transactions under the first protocol, whose epoch stays the same."""
 
     def __init__(self, topic_id: bytes) -> None:
         self._partition = TopicPartition(topic_id=topic_id)
@@ -97,7 +97,7 @@ class Producer:
 
 
 async def test_an_earlier_leader_does_not_take_a_commit_for_the_one_before(two: Two) -> None:
-    """It knows that the transaction before was committed, and that it has ended under the same epoch."""
+    """It knows that the previous transaction was committed and ended under the same epoch."""
     earlier = await two.lead()
     producer = Producer(await created(earlier))
     await producer.init(earlier)
@@ -112,7 +112,7 @@ async def test_an_earlier_leader_does_not_take_a_commit_for_the_one_before(two: 
 
 
 async def test_an_earlier_leader_lets_others_look(two: Two) -> None:
-    """It may do so for a lease, and its journal is asked for none of it."""
+    """It may do so for a lease, without any request to its journal."""
     earlier = await two.lead()
     topic_id = await created(earlier)
     await two.lead()
@@ -121,7 +121,7 @@ async def test_an_earlier_leader_lets_others_look(two: Two) -> None:
 
 
 async def test_reads_append_nothing_and_share_a_confirmation(two: Two) -> None:
-    """A consumer that asks for its offsets is not the cause of a PUT, nor of a snapshot."""
+    """A consumer that fetches its offsets causes neither a PUT nor a snapshot."""
     leader = await two.lead()
     await created(leader)
     position, puts, gets = leader.journal_position, two.store.metrics.puts, two.store.metrics.gets

@@ -1,4 +1,4 @@
-"""A client of HTTP/2 that sends what it likes: frames as bytes (RFC 9113), over a socket that blocks."""
+"""A client of HTTP/2 that sends arbitrary frames as bytes (RFC 9113) over a blocking socket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def headers_of(path: str) -> bytes:
-    """The headers of a call of gRPC, each as a literal that no table has."""
+    """Return the headers of a gRPC call, each as a literal outside all tables."""
     fields = {
         ":method": "POST",
         ":scheme": "http",
@@ -44,7 +44,7 @@ def headers_of(path: str) -> bytes:
 
 
 class Http2:
-    """One connection. It keeps to the server's windows, so that nothing but what is tested ends it."""
+    """One connection. It respects the server's windows, so that only the tested behaviour ends it."""
 
     def __init__(self, address: str, seconds: float = 60.0) -> None:
         host, _, port = address.rpartition(":")
@@ -58,7 +58,7 @@ class Http2:
             self.take()
 
     def shut(self) -> None:
-        """Ends the connection, also for whoever reads from it."""
+        """Close the connection, also for a thread that reads from it."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
@@ -68,7 +68,7 @@ class Http2:
         self.socket.sendall(frame(HEADERS, END_HEADERS, stream, headers_of(path)))
 
     def send(self, stream: int, data: bytes) -> None:
-        """Sends data as the windows allow."""
+        """Send data as the windows allow."""
         view = memoryview(data)
         while view:
             room = min(self._windows[0], self._windows[stream], self._max_frame, len(view))
@@ -81,7 +81,7 @@ class Http2:
             view = view[room:]
 
     def take(self) -> tuple[int, int]:
-        """Takes the next frame; returns its type and its stream. Raises ConnectionError at the end."""
+        """Take the next frame. Return its type and its stream. Raises ConnectionError at the end."""
         head = self._exactly(9)
         size, kind, flags, stream = (
             int.from_bytes(head[:3]),

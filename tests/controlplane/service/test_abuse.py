@@ -1,4 +1,4 @@
-"""Clients that abuse HTTP/2: others are served meanwhile, and neither CPU nor memory is theirs to take."""
+"""Tests that clients which abuse HTTP/2 cannot take the CPU or memory that serves others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SPARE: Final = 96 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A control plane in a process of its own."""
+    """A control plane in its own process."""
 
     address: str
     pid: int
@@ -65,7 +65,7 @@ class Plane:
         )
 
     def answers(self, times: int = 1) -> None:
-        """Returns once it has answered so many questions of somebody else."""
+        """Return once it has answered this many queries of another client."""
         with grpc.insecure_channel(self.address) as channel:
             ask: Any = channel.unary_unary(STATUS_METHOD)  # type: ignore[call-arg]
             for _ in range(times):
@@ -135,7 +135,7 @@ FLOODS: Final = {
 
 
 def flood(address: str, frames: Callable[[Http2], Iterator[bytes]]) -> None:
-    """Sends its frames, over one connection after the other where the server ends them."""
+    """Send the frames. Opens a new connection whenever the server closes one."""
     sent = 0
     while sent < FLOODS[frames]:
         connection = Http2(address)

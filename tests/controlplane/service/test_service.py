@@ -1,4 +1,4 @@
-"""The process: its address, health, ends and restarts."""
+"""Tests the process: its address, health, shutdown and restarts."""
 
 import asyncio
 import itertools
@@ -38,7 +38,7 @@ Serve = Callable[..., Awaitable[RunningControlPlane]]
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Serve]:
-    """Serves one journal; by keyword: address, settings."""
+    """Serve one journal. Keyword arguments: address, settings."""
     started: list[RunningControlPlane] = []
     ids = itertools.count(1)
 
@@ -61,7 +61,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Serve]:
 
 
 async def connected(address: str, give_up_after: float = 60) -> GrpcClient:
-    """A client that gives up after so many seconds, once it has had a session."""
+    """Return a client that gives up after this many seconds, once it has had a session."""
     client = GrpcClient(address, lambda: 0.5, SessionLimits(give_up_after=60))
     client.start()
     await client.cluster.ready()
@@ -126,7 +126,7 @@ async def test_an_address_in_use_is_an_error_and_gives_the_journal_back(start: S
 
 
 async def test_what_ends_the_runtime_is_told(start: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistake of ours ends the process, and clients hear that there is no answer."""
+    """An internal error ends the process, and clients learn that there is no answer."""
     running = await start()
     # A heartbeat may be sent again, and waits for another control plane until the client gives up.
     client = await connected(running.address, give_up_after=0.2)
@@ -160,7 +160,7 @@ async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None
 async def test_a_session_outlives_the_age_of_its_connection(
     start: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else calls whose outcome is not known would fail once in an hour."""
+    """Otherwise, calls with an unknown outcome would fail once an hour."""
     monkeypatch.setitem(listening._OPTIONS, "grpc.max_connection_age_ms", 50)
     running = await start()
     client = await connected(running.address)
@@ -198,7 +198,7 @@ async def test_an_abort_ends_streams_without_an_answer(start: Serve) -> None:
 
 
 async def test_many_partitions_are_shown_by_several_messages() -> None:
-    """So that neither end takes them all in one step, however slowly the client reads."""
+    """Neither end processes all of them in one step, even if the client reads slowly."""
     rig = await Rig().start()
     keys = [TopicPartition(topic_id=b"t" * 16, partition=each) for each in range(3 * MOST_TOLD)]
     messages: list[SessionResponse] = []

@@ -1,4 +1,4 @@
-"""TLS between control planes, agents and jobs: strangers, names, files that change, and roles."""
+"""Tests TLS between control planes, agents and jobs: strangers, names, changed files, and roles."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ECHO = "/test.Test/Echo"
 
 
 async def echo(call: Call) -> None:
-    """Sends back what comes, and to who sends nothing the subject of its certificate."""
+    """Send back what arrives. Without input, send the subject of the client's certificate."""
     came = await call.read_only(BytesValue)
     await call.write(came if came.value else BytesValue(value=call.subject.encode()))
 
@@ -231,7 +231,7 @@ async def client_of(
 
 
 async def test_roles(authority: Authority, tmp_path: Path) -> None:
-    """A job reads metadata, and learns no secret: not in the snapshot, and not when users change."""
+    """A job reads metadata but receives no secrets, neither in the snapshot nor when users change."""
     agent, job = authority.issue("agent"), authority.issue("job")
     principals = "User:CN=agent,O=tests"
     settings = ServiceSettings(tls=settings_of(agent, authority, principals), stop_grace=0.0)
@@ -286,7 +286,7 @@ async def test_roles(authority: Authority, tmp_path: Path) -> None:
 
 
 async def test_acls_decide_what_a_job_is_shown(authority: Authority, tmp_path: Path) -> None:
-    """A topic appears when it may be described, can be watched when it may be read, and both end with the ACLs."""
+    """A job sees topics that it may describe and watches topics that it may read, until the ACLs are removed."""
     agent, job = authority.issue("agent"), authority.issue("job")
     principals = "User:CN=agent,O=tests"
     settings = ServiceSettings(

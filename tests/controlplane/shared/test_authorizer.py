@@ -1,4 +1,4 @@
-"""Decisions by ACLs, compared with a plain reading of Kafka's rules."""
+"""Compares decisions by ACLs with a plain reading of Kafka's rules."""
 
 import sys
 from typing import Final
@@ -66,7 +66,7 @@ def may(asked: Authorizer, operation: int, name: str = "t", host: str = HOST) ->
 def naive(
     acls: list[AclEntry], who: str, host: str, operation: int, kind: int, name: str, default: bool
 ) -> bool:
-    """Kafka's rules, as its documentation has them."""
+    """Kafka's rules as its documentation states them."""
     found = [
         each
         for each in acls
@@ -112,7 +112,7 @@ ACLS: Final = st.builds(
 def test_decisions_are_those_of_a_plain_reading(
     acls: list[AclEntry], more: list[AclEntry], default: bool, name: str, operation: int
 ) -> None:
-    """Also after ACLs were added and removed."""
+    """This also holds after ACLs are added and removed."""
     security = Security()
     asked = Authorizer(security, allows_without_acls=default)
     for added, removed in ((acls, []), (more, acls[:3]), ([], more)):
@@ -125,7 +125,7 @@ def test_decisions_are_those_of_a_plain_reading(
 
 @given(acls=st.lists(ACLS, max_size=8), operation=st.sampled_from([*Operation][3:]))
 def test_what_is_allowed_somewhere(acls: list[AclEntry], operation: int) -> None:
-    """Only if a name can be found, of all that matter to these ACLs, for which the operation itself is allowed."""
+    """An operation is allowed somewhere only if these ACLs allow it for some name."""
     asked = authorizer(*acls)
     kept = [
         each
@@ -163,7 +163,7 @@ def test_what_is_allowed_somewhere(acls: list[AclEntry], operation: int) -> None
     ],
 )
 def test_an_idempotent_producer_needs_one_topic(acls: list[AclEntry], is_allowed: bool) -> None:
-    """KIP-679: what is denied by a prefix, or by the same name, does not count."""
+    """KIP-679: a topic does not count if a prefix or the same name denies it."""
     assert authorizer(*acls).allows_somewhere(ALICE, HOST, Operation.WRITE, TOPIC) is is_allowed
 
 
@@ -185,7 +185,7 @@ def test_a_denied_operation_does_not_deny_what_it_implies() -> None:
 
 @pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1"])
 def test_an_address_may_be_written_in_several_ways(host: str) -> None:
-    """Kafka writes ::1 in full, and an IPv4 client of an IPv6 listener comes as ::ffff:ADDRESS."""
+    """Kafka writes ::1 in full, and an IPv4 client of an IPv6 listener appears as ::ffff:ADDRESS."""
     asked = authorizer(acl(host=host), acl("u", host="127.0.0.1"))
     assert may(asked, Operation.READ, host="::1")
     assert may(asked, Operation.READ, "u", host="::ffff:127.0.0.1")
@@ -206,7 +206,7 @@ def test_changes_take_effect_at_once() -> None:
 
 
 def test_many_changes_at_once_are_not_lost() -> None:
-    """More than are remembered one by one."""
+    """The changes exceed the number that is remembered individually."""
     security = Security()
     asked = Authorizer(security)
     change(security, [acl(f"t{number}") for number in range(3000)])
@@ -258,7 +258,7 @@ def test_filters(wanted: AclFilter, names: set[str]) -> None:
 
 
 def test_long_names_are_not_remembered() -> None:
-    """Clients choose them, and what is remembered has a bound in decisions, not in bytes."""
+    """Clients choose names, and the cache is bounded by decisions rather than bytes."""
     asked = authorizer(acl("n", pattern=PREFIXED))
     for length, references in ((256, 1), (257, 0)):
         name = "n" * length

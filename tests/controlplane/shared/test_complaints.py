@@ -1,4 +1,4 @@
-"""Which messages are new, and what of them is kept: they may have text of whoever connects."""
+"""Tests which messages are new and which parts are kept, since they may contain text from any client."""
 
 from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.controlplane.shared.config_values import printable

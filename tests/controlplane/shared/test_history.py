@@ -1,4 +1,4 @@
-"""The history of a last stable offset, beside one that keeps every move."""
+"""Compares the history of a last stable offset with one that keeps every move."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ BEGIN_MS = 1_764_000_000_123
 
 @dataclass
 class Log:
-    """A partition's last stable offset, with its history and with all of its moves."""
+    """A partition's last stable offset, with its history and all its moves."""
 
     now_ms: int = BEGIN_MS
     stable: int = 0
@@ -31,7 +31,7 @@ class Log:
     offsets: list[int] = field(default_factory=lambda: [0])
 
     def change(self, after_ms: int, offsets: int = 1) -> None:
-        """Something changes in the partition, and so moves the last stable offset; by 0 if a transaction is open."""
+        """Change the partition, which moves the last stable offset, by 0 if a transaction is open."""
         self.now_ms += after_ms
         if self.now_ms >= self.history.settled_ms:
             self.history.note(self.stable, self.now_ms)
@@ -40,7 +40,7 @@ class Log:
         self.offsets.append(self.stable)
 
     def visible(self, at_ms: int) -> int:
-        """What was stable before that moment."""
+        """Return what was stable before that moment."""
         return self.offsets[bisect_left(self.moved_ms, at_ms)]
 
     def at(self, second: int) -> int:
@@ -122,7 +122,7 @@ def test_a_busy_partition_reaches_far_back_with_few_entries(spread: int) -> None
 
 
 def test_several_partitions_answer_for_one_time() -> None:
-    """One with many entries has dropped some; the other has all. Each transaction moves both at once."""
+    """A partition with many entries has dropped some, and another has all. Each transaction moves both at once."""
     busy, idle = Log(), Log()
     for number in range(3_000):
         busy.change(1_000)

@@ -1,4 +1,4 @@
-"""Deadlines against the plainest dictionary, and what a tick of many partitions looks at."""
+"""Compares deadlines with a plain dictionary, and counts what a tick of many partitions examines."""
 
 import pytest
 from hypothesis import given

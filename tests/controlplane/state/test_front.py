@@ -1,4 +1,4 @@
-"""No live record leaves the front of a log without the log start moving, whoever takes it."""
+"""Tests that removing live records from the front of a log always moves the log start."""
 
 from typing import Any
 
@@ -100,7 +100,7 @@ def test_a_log_start_that_is_no_extents_end_is_refused(log_start_offset: int) ->
 
 
 def test_s13_live_records_do_not_go_from_the_front_without_a_word() -> None:
-    """As a job of version 0.1 took expired ones."""
+    """A job of version 0.1 removed expired records like this."""
     cluster = _old_and_fresh()
     assert swap(cluster, _without_old(cluster)) == ["PLAN_STALE"]
     assert swap(cluster, _without_old(cluster, keeps_from=10, log_start_offset=10)) == ["NONE"]
@@ -130,7 +130,7 @@ def test_superseded_records_leave_the_log_start_and_expired_ones_move_it() -> No
 
 
 def test_aborted_records_go_from_the_front_and_the_log_start_stays() -> None:
-    """As in Kafka, where retention alone takes what had aborted."""
+    """In Kafka, too, only retention removes aborted records."""
     cluster = run("""
         topic a 1
         init x                                 -> 1/0
@@ -155,7 +155,7 @@ def test_aborted_records_go_from_the_front_and_the_log_start_stays() -> None:
 
 
 def _taken_silently(cluster: Cluster) -> None:
-    """What a journal of version 0.1 says of expired records that compaction took."""
+    """Return the record that a journal of version 0.1 has for expired records removed by compaction."""
     command = _without_old(cluster)
     (wanted,) = command.partitions
     record = ExtentsReplaced(

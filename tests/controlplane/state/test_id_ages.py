@@ -1,4 +1,4 @@
-"""How old producer ids are."""
+"""Tests the ages of producer ids."""
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.state.id_ages import IdAges
@@ -31,7 +31,9 @@ def test_no_more_hours_are_kept_than_matter() -> None:
 
 
 def test_who_was_forgotten_is_told_apart_from_who_is_new() -> None:
-    """S12: also after a restart; the error is for the agent, which waits for a new one's first batches."""
+    """S12: this holds after a restart too. The error is for the agent, which waits for the first batches of a new
+    producer.
+    """
     cluster = run("""
         topic a 2
         init -                                 -> 1/0

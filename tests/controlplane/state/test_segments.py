@@ -1,4 +1,4 @@
-"""The segment table against the plainest dictionaries."""
+"""Compares the segment table with plain dictionaries."""
 
 import pytest
 from hypothesis import given

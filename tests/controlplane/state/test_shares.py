@@ -1,4 +1,4 @@
-"""How agents share a quota."""
+"""Tests how agents share a quota."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ QUOTA = ("producer_byte_rate", (("user", "a"),))
 
 
 def rounds(demands: list[float], count: int = 8) -> list[float]:
-    """What each agent has in the end, if its clients want this part of the quota per second."""
+    """Return the final share of each agent if its clients want this part of the quota per second."""
     shares = Shares()
     given_now = [0.25] * len(demands)
     for number in range(count):

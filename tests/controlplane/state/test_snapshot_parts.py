@@ -1,4 +1,4 @@
-"""A snapshot is parts of bounded size, and they give the state that one message gives."""
+"""Tests that a snapshot has parts of bounded size, which give the same state as one message."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ from tests.controlplane.verbs.cluster import Cluster
 
 
 def filled() -> Cluster:
-    """A state with some of everything, of which nothing fits into one piece of two rows."""
+    """Return a state with some of everything, none of which fits into a piece of two rows."""
     cluster = Cluster()
     topic_id = cluster.create("a", 5)
     other_id = cluster.create("b", 2)

@@ -1,4 +1,4 @@
-"""What an operator is told of, by `--verbose`."""
+"""Tests what `--verbose` logs for an operator."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.controlplane.verbs.script import run
 
 
 class Told(Cluster):
-    """Keeps what it is told of each record, as the runtime logs it."""
+    """Keeps the log line of each record, as the runtime logs it."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,4 +1,4 @@
-"""A state machine with a journal in memory, and commands with short names."""
+"""A state machine with a journal in memory, and short names for commands."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ class Cluster:
             self.register(9092 + number)
 
     def register(self, port: int = 9092) -> int:
-        """A new lease, which `put` uses from now on."""
+        """Open a new lease, which `put` uses from now on."""
         command = RegisterAgent(host="agent", port=port)
         lease_id: int = self.do("register_agent", command).lease_id
         self.lease_id = lease_id
@@ -68,12 +68,12 @@ class Cluster:
         return decision.reply
 
     def do(self, verb: str, message: Any) -> Any:
-        """The result of a command, whatever its kind."""
+        """Return the result of a command of any kind."""
         reply = self.reply(verb, message)
         return getattr(reply, reply.WhichOneof("result"))
 
     def tick(self, after_ms: int = 0) -> list[str]:
-        """Moves the clock, ticks once, and names the records."""
+        """Advance the clock and tick once. Return the names of the records."""
         self.now_ms += after_ms
         decision = self.decide(machine.tick(self.state, self.context()))
         return [record.WhichOneof("event") for record in decision.records]
@@ -87,7 +87,7 @@ class Cluster:
         return topic_id
 
     def partition(self, text: str) -> TopicPartition:
-        """`name-0` as a message; of an unknown topic with an id that nobody has."""
+        """Return `name-0` as a message. An unknown topic gets an unused id."""
         name, _, index = text.rpartition("-")
         topic = self.state.topics_by_name.get(name)
         topic_id = b"?" * 16 if topic is None else topic.topic_id
@@ -122,7 +122,7 @@ class Cluster:
         timestamp: int | None = None,
         size: int = 100,
     ) -> int | str:
-        """Commits one batch in one segment; its base offset, or the name of its error."""
+        """Commit one batch in one segment. Return its base offset, or the name of its error."""
         given = SegmentSlice(partition=self.partition(text))
         add_batch(
             given,
@@ -140,12 +140,14 @@ class Cluster:
         return ErrorCode(code).name if code else verdicts.slices[0].base_offsets[0]
 
     def found(self, text: str) -> Any:
-        """The partition itself."""
+        """Return the partition itself."""
         wanted = self.partition(text)
         return self.state.partitions[wanted.topic_id, wanted.partition]
 
     def check(self) -> None:
-        """The journal replays to this state, a snapshot restores to it, and no log lacks its front."""
+        """Check that the journal replays to this state, that a snapshot restores it, and that no log lacks
+        its front.
+        """
         assert all(map(is_accounted_for, self.state.partitions.values()))
         now = machine.snapshot(self.state)
         replayed = machine.State()
@@ -156,7 +158,7 @@ class Cluster:
 
 
 class Unchecked(Cluster):
-    """Does not look at the whole state around each command, which a large one takes long for."""
+    """Skips the check of the whole state around each command, which is slow for a large state."""
 
     def reply(self, verb: str, message: Any) -> Any:
         decision = machine.handle(self.state, Command(**{verb: message}), self.context())
@@ -174,7 +176,7 @@ def add_batch(
     size: int = 100,
     gap: int = 0,
 ) -> None:
-    """Appends a batch to a slice, right behind the one before it, or `gap` bytes later."""
+    """Append a batch to a slice, directly or `gap` bytes behind the previous one."""
     end = 64
     if given.batches:
         *_, (position, last_size, *_) = COMMITTED_BATCH.iter_unpack(given.batches)

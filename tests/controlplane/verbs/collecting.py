@@ -1,4 +1,4 @@
-"""Collection as an agent does it."""
+"""Collects objects as an agent does."""
 
 from lacuna.controlplane.v1.log_pb2 import CollectionPlan, ConfirmCollection, PlanCollection
 from tests.controlplane.verbs.cluster import Cluster

@@ -1,4 +1,4 @@
-"""Compaction as a job does it: plan, rewrite what is live, swap."""
+"""Compacts as a job does: plan, rewrite the live records, swap."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.controlplane.verbs.cluster import Cluster
 
 
 def plan(cluster: Cluster, *texts: str, **wanted: Any) -> CompactionPlan:
-    """A plan for partitions such as `a-0`, by default of what is small below 1000 bytes."""
+    """Return a plan for partitions such as `a-0`, by default for extents below 1000 bytes."""
     partitions = [cluster.partition(text) for text in texts]
     given: dict[str, Any] = {"small_bytes": 1000} | wanted
     command = PlanCompaction(partitions=partitions, **given)
@@ -27,7 +27,7 @@ def plan(cluster: Cluster, *texts: str, **wanted: Any) -> CompactionPlan:
 
 
 def live_of(found: CompactionRange) -> list[tuple[int, int, int, int]]:
-    """(base offset, next offset, size, max timestamp) of the extents that were not aborted."""
+    """Return (base offset, next offset, size, max timestamp) of the extents that were not aborted."""
     table, dead = ExtentTable.from_columns(found.extents), DeadRanges.from_pairs(found.dead)
     rows = zip(
         table.base_offsets, table.next_offsets, table.sizes, table.max_timestamps, strict=True
@@ -43,7 +43,7 @@ def rewritten(
     keeps_from: int = 0,
     **marks: Any,
 ) -> SwapPartition:
-    """What is live from `keeps_from` and the beginning of the segment on, as one extent, or each by itself."""
+    """Return what is live from `keeps_from` and the beginning of the segment, as one extent or separately."""
     swap = ExtentSwap(first_offset=found.first_offset, end_offset=found.end_offset)
     live = [row for row in live_of(found) if row[0] >= keeps_from]
     if live and joins:
@@ -72,7 +72,7 @@ def rewritten(
 def swap_of(
     cluster: Cluster, *ranges: CompactionRange, joins: bool = True, **marks: Any
 ) -> SwapExtents:
-    """The swap of these ranges, each with a segment of its own where anything is left of it."""
+    """Return the swap of these ranges, each with its own segment unless nothing is left of it."""
     command = SwapExtents()
     for found in ranges:
         cluster.sequence += 1
@@ -84,7 +84,7 @@ def swap_of(
 
 
 def swap(cluster: Cluster, command: SwapExtents) -> list[str]:
-    """What becomes of a swap, a name for each partition."""
+    """Return the outcome of a swap as a name for each partition."""
     answer = cluster.do("swap_extents", command)
     assert answer.error_code == ErrorCode.NONE, answer
     return [ErrorCode(code).name for code in answer.error_codes]

@@ -41,7 +41,7 @@ from tests.controlplane.verbs.cluster import (
 
 
 def run(table: str, cluster: Cluster | None = None) -> Cluster:
-    """Runs a table line by line, then checks that the journal replays to the same state."""
+    """Run a table line by line, then check that the journal replays to the same state."""
     cluster = cluster or Cluster()
     for number, line in enumerate(table.splitlines(), start=1):
         text = line.partition("#")[0].strip()

@@ -1,4 +1,4 @@
-"""Agents and leases, and what ClusterDelta tells of them."""
+"""Tests agents and leases, and their entries in ClusterDelta."""
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""What a read_committed consumer could see at a past time: ReadAsOf, and the histories behind it."""
+"""Tests what a read_committed consumer could see at a past time: ReadAsOf, and the histories behind it."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def test_a_transaction_that_was_open_is_not_seen_in_any_partition() -> None:
 
 
 def test_a_committed_transaction_waits_behind_an_open_one_where_that_began() -> None:
-    """As for Kafka's consumers: no vector of last stable offsets shows it whole meanwhile."""
+    """As for Kafka's consumers, no vector of last stable offsets shows it completely until then."""
     past = Past()
     past.begin("a-1")  # by `t`, which stays open
     past.become("transfer")

@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeMerges: what agents tell, and what was rewritten."""
+"""Tests DescribeCluster and DescribeMerges: the reports of agents, and the rewritten objects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DeleteRecords, retention, collection: what is gone leaves nothing behind."""
+"""Tests that DeleteRecords, retention and collection leave nothing behind."""
 
 import pytest
 
@@ -100,7 +100,7 @@ def test_retention_ms_takes_whole_extents_below_the_lso() -> None:
 
 
 def test_ages_are_looked_at_once_in_five_minutes() -> None:
-    """A replay with the timestamps of long ago can be read before it is deleted, as from Kafka."""
+    """Old records that are replayed can be read before they are deleted, as in Kafka."""
     run("""
         topic a 1 retention.ms=500000
         clock +0                               ->
@@ -118,7 +118,7 @@ def test_ages_are_looked_at_once_in_five_minutes() -> None:
 
 
 def test_ages_are_looked_at_as_often_as_retention_ms_says() -> None:
-    """Who shortens it need not wait for five minutes."""
+    """A shorter retention takes effect without a wait of five minutes."""
     cluster = run("""
         topic a 1 retention.ms=500000
         clock +0                               ->
@@ -131,7 +131,7 @@ def test_ages_are_looked_at_as_often_as_retention_ms_says() -> None:
 
 
 def test_a_partition_is_as_old_as_the_tick_before_it() -> None:
-    """Time that passed since then is retention's time, whether or not a tick has seen the partition."""
+    """Time since then counts for retention, whether or not a tick has seen the partition."""
     run("""
         clock +0                               ->
         topic a 1 retention.ms=1000
@@ -154,7 +154,7 @@ def test_retention_goes_on_at_once_with_a_partition_of_many_extents(
 
 
 def test_retention_takes_records_without_a_timestamp_by_the_time_of_their_commit() -> None:
-    """As Kafka does by the time of the file; and then what follows them."""
+    """Kafka uses the time of the file in this case. Later records follow."""
     cluster = run("topic a 1 retention.ms=10000\nclock +0 ->")
     cluster.put("a-0", timestamp=-1)
     cluster.now_ms += 5_000

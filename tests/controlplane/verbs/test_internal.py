@@ -1,4 +1,4 @@
-"""The internal topics: which offsets their records take, and what reading them gives (ADR 43)."""
+"""Tests the internal topics: the offsets of their records, and what a reader receives (ADR 43)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Groups(Cluster):
         )
 
     def joins_classic(self) -> None:
-        """One member, which is stable afterwards."""
+        """Join one member, which is stable afterwards."""
         join = JoinGroup(
             group_id="g",
             protocol_type="consumer",
@@ -139,7 +139,7 @@ class Groups(Cluster):
     def reads(
         self, name: str, offset: int = 0, max_bytes: int = ENOUGH, number: int = OFFSETS_NUMBER
     ) -> InternalPartitionRead:
-        """The partition with the records of a group or, by `number`, of a transactional id."""
+        """Return the partition with the records of a group or, by `number`, of a transactional id."""
         position = InternalPosition(
             topic=number, partition=partition_of(name), offset=offset, max_bytes=max_bytes
         )
@@ -156,7 +156,7 @@ class Groups(Cluster):
 
 
 def shown(entry: InternalEntry) -> str:
-    """`0 g a-1 = 5`: an entry's offset, key and the main part of its value; a tombstone has none."""
+    """Return `0 g a-1 = 5`: an entry's offset, key and the main part of its value, which a tombstone lacks."""
     key = entry.key
     where = f"{key.topic}-{key.partition}" if key.topic else ""
     name = " ".join(word for word in (key.name, Kind(key.kind).name, key.member_id, where) if word)
@@ -333,7 +333,7 @@ def test_a_partition_that_does_not_exist_cannot_be_read() -> None:
 
 
 def changes_something(groups: Groups, chance: random.Random) -> None:
-    """A random change of one of three groups."""
+    """Change one of three groups at random."""
     group_id = f"g{chance.randrange(3)}"
     match chance.randrange(6):
         case 0:
@@ -351,7 +351,7 @@ def changes_something(groups: Groups, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_readers_see_is_the_same_however_they_begin(seed: int) -> None:
-    """A list that followed every change, one that is made now, and pages of one entry."""
+    """The readers are a list that followed every change, a fresh list, and pages of one entry."""
     chance = random.Random(seed)
     groups = Groups()
     groups.initializes("t")
@@ -430,7 +430,7 @@ def test_a_new_session_hears_which_topics_there_are() -> None:
 
 
 def test_offsets_of_an_internal_topic_can_be_committed() -> None:
-    """By a tool that reads it as a member of a group."""
+    """A tool may read the topic as a member of a group."""
     groups = Groups()
     topic_id, partition = internal_key("g")
     named = TopicPartition(topic_id=topic_id, partition=partition)

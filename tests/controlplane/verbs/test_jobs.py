@@ -1,4 +1,4 @@
-"""Leases and read pins of jobs: they write and read, and serve no client."""
+"""Tests leases and read pins of jobs, which write and read but serve no client."""
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_a_job_commits_segments_and_what_it_left_behind_is_swept() -> None:
 
 
 def test_what_is_written_under_a_lease_after_its_sweep_is_swept_later() -> None:
-    """By an agent that was suspended; its PUT may come after the list of the objects and before the confirmation."""
+    """A suspended agent's PUT may arrive between the listing of the objects and the confirmation."""
     cluster = Cluster()
     cluster.create("a")
     lease_id = open_lease(cluster, HOUR_MS).lease_id
@@ -172,7 +172,7 @@ def test_a_pin_does_not_become_shorter() -> None:
 
 
 def test_a_pin_holds_until_the_tick_that_ends_it() -> None:
-    """A renewal that has come in time, and waited in a socket, is decided before that tick."""
+    """A renewal that arrived in time but waited in a socket is decided before that tick."""
     cluster = run("topic a 1\nput a-0 x1")
     pin_id, _ = pin(cluster, HOUR_MS)
     run("delete-records a-0 1 -> 1", cluster)

@@ -1,4 +1,4 @@
-"""S14: after compaction metadata does not know how many transactions aborted."""
+"""Tests that after compaction, the metadata does not depend on the number of aborted transactions (S14)."""
 
 import pytest
 
@@ -20,7 +20,7 @@ SPARE_BYTES = 200
 
 
 class Quick(Unchecked):
-    """Keeps no journal either."""
+    """Keeps no journal."""
 
     def decide(self, decision: Decision) -> Decision:
         for record in decision.records:
@@ -40,7 +40,7 @@ def _cluster() -> Quick:
 
 
 def _transact(cluster: Quick, rounds: int, first: int, *, committed: bool) -> None:
-    """As many transactions of each producer, of ten records, all producers of a round in one segment."""
+    """Run this many transactions of ten records for each producer, with one segment per round of all producers."""
     for number in range(first, first + rounds):
         given = SegmentSlice(partition=cluster.partition("a-0"))
         for producer_id in range(1, PRODUCERS + 1):
@@ -55,7 +55,7 @@ def _transact(cluster: Quick, rounds: int, first: int, *, committed: bool) -> No
 
 
 def _compact(cluster: Quick) -> int:
-    """Until nothing is worth it; how many extents are gone. Then what was replaced is collected."""
+    """Compact until nothing is worth it, then collect the replaced objects. Return the number of removed extents."""
     gone = 0
     while ranges := plan(cluster, "a-0", small_bytes=1 << 20).ranges:
         before = len(cluster.found("a-0").extents)
@@ -73,7 +73,7 @@ def _compact(cluster: Quick) -> int:
 
 
 def _sizes(cluster: Quick) -> dict[str, int]:
-    """Bytes of the whole state and of the parts that could know of aborted transactions."""
+    """Return the bytes of the whole state and of the parts that could contain aborted transactions."""
     data = machine.snapshot(cluster.state)
     message = StateSnapshot.FromString(data)
     return {

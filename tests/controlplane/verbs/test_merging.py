@@ -1,4 +1,4 @@
-"""Merging: plans, swaps, and metadata that does not grow (S14, S18)."""
+"""Tests merges: plans, swaps, and metadata that does not grow (S14, S18)."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ def _plan(cluster: Cluster, **limits: int) -> list[MergePlanPartition]:
 
 
 def merged(planned: MergePlanPartition, segment: SegmentId) -> SwapPartition:
-    """What a merge of a plan gives: one extent over what is not dead, in a new object."""
+    """Return the result of merging a plan: one extent over everything that is not dead, in a new object."""
     dead = list(zip(planned.dead_first_offsets, planned.dead_end_offsets, strict=True))
     old = planned.extents
     live = [
@@ -84,7 +84,7 @@ def _done(cluster: Cluster, command: SwapExtents) -> list[str]:
 
 
 def merge(cluster: Cluster, **limits: int) -> None:
-    """Plans, merges and swaps once."""
+    """Plan, merge and swap once."""
     assert set(_done(cluster, _swap(cluster, *_plan(cluster, **limits)))) == {"NONE"}
 
 
@@ -330,7 +330,7 @@ def test_a_malformed_swap_is_refused_whole(case: Malformed) -> None:
 
 
 def test_new_extents_without_a_segment_to_lie_in_are_malformed() -> None:
-    """Replayed, nothing could ever release them."""
+    """After a replay, nothing could ever release them."""
     cluster = run(MIXED)
     command = _swap(cluster, *_plan(cluster))
     command.ClearField("segments")
@@ -374,14 +374,14 @@ def test_metadata_does_not_grow_with_aborted_transactions_nor_with_flushes() -> 
 
 
 def run_quiet(cluster: Cluster, *lines: str) -> None:
-    """Lines without the check at the end, which replays the whole journal."""
+    """Run lines without the final check, which replays the whole journal."""
     for line in lines:
         verb, *words = line.split()
         VERBS[verb](cluster, *words)
 
 
 def test_what_became_stable_a_moment_ago_is_left_alone() -> None:
-    """S14: a read_uncommitted consumer sees aborted records for at least the age that a merge asks for."""
+    """S14: a read_uncommitted consumer sees aborted records for at least the age that a merge requests."""
     cluster = run("""
         topic a 1
         put a-0 x10
@@ -402,7 +402,7 @@ def test_what_became_stable_a_moment_ago_is_left_alone() -> None:
 
 
 def test_what_is_old_enough_waits_for_no_more_than_a_quarter_of_its_age() -> None:
-    """So aborted records leave about when they may, and not as much later again."""
+    """So aborted records leave soon after their age, rather than after twice the age."""
     cluster = run("topic a 1")
     assert _plan(cluster, min_age_ms=1000) == []
     cluster.now_ms += 10

@@ -1,4 +1,4 @@
-"""Agents whose session broke: hidden soon, with their lease untouched, and shown again as they come back."""
+"""Tests agents whose session broke: hidden soon with an intact lease, and shown again when they return."""
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -21,13 +21,13 @@ from tests.controlplane.verbs.cluster import Cluster
 
 
 class Sessions:
-    """A cluster whose agents come over numbered sessions. Agent n has port n, lease n and node n."""
+    """A cluster whose agents connect over numbered sessions. Agent n has port n, lease n and node n."""
 
     def __init__(self, cluster: Cluster | None = None) -> None:
         self.cluster = cluster or Cluster(agents=0)
 
     def register(self, session: int, port: int) -> int:
-        """The lease."""
+        """Return the lease."""
         reply = self._handle(session, register_agent=RegisterAgent(host="a", port=port))
         lease_id: int = reply.agent_registered.lease_id
         return lease_id
@@ -38,7 +38,7 @@ class Sessions:
         return code
 
     def leave(self, session: int, lease_id: int) -> None:
-        """Its agent is about to stop."""
+        """The agent announces that it is about to stop."""
         lease = RenewLease(lease_id=lease_id, is_leaving=True)
         assert self._handle(session, renew_lease=lease).lease_renewed.error_code == ErrorCode.NONE
 
@@ -56,26 +56,26 @@ class Sessions:
         machine.end_session(self.cluster.state, session, self.cluster.now_ms)
 
     def pass_ms(self, after_ms: int) -> None:
-        """Time passes, and no record comes of it."""
+        """Let time pass, without any record."""
         before = machine.snapshot(self.cluster.state)
         assert self.cluster.tick(after_ms) == []
         assert machine.snapshot(self.cluster.state) == before, "what is hidden is in no snapshot"
 
     def shown(self) -> list[int]:
-        """The nodes that a new session is told of."""
+        """Return the nodes that a new session receives."""
         return [agent.node_id for agent in self.cluster.state.cluster_snapshot().agents]
 
     def hidden(self) -> list[int]:
-        """The nodes that it is told of beside them."""
+        """Return the hidden nodes that it also receives."""
         snapshot = self.cluster.state.cluster_snapshot()
         return [agent.node_id for agent in snapshot.hidden_agents]
 
     def leaving(self) -> list[int]:
-        """The nodes of these that still answer what they have read."""
+        """Return the hidden nodes that still answer requests that they have read."""
         return list(self.cluster.state.cluster_snapshot().leaving_node_ids)
 
     def told(self) -> list[tuple[list[int], list[int]]]:
-        """Nodes and hidden leases of each delta since the last call."""
+        """Return the nodes and hidden leases of each delta since the last call."""
         changes = self.cluster.state.take_changes()
         return [
             ([agent.node_id for agent in change.agents], list(change.hidden_lease_ids))
@@ -92,7 +92,7 @@ def two_agents() -> Sessions:
 
 
 def test_an_agent_whose_session_broke_is_hidden_and_keeps_its_lease() -> None:
-    """S2, S12: what it had under way is still committed."""
+    """S2, S12: its requests in flight still commit."""
     sessions = two_agents()
     sessions.cluster.create("t")
     sessions.told()
@@ -112,7 +112,7 @@ def test_an_agent_whose_session_broke_is_hidden_and_keeps_its_lease() -> None:
 
 
 def test_an_agent_that_leaves_is_hidden_at_once_and_keeps_its_lease() -> None:
-    """S2, S12: what its clients have asked before they were sent to others is still committed."""
+    """S2, S12: requests that clients sent before they moved to other agents still commit."""
     sessions = two_agents()
     sessions.cluster.create("t")
     sessions.told()
@@ -155,7 +155,7 @@ def test_a_session_that_comes_back_in_time_is_not_missed() -> None:
 
 
 def test_the_old_session_may_be_missed_after_the_new_one_came() -> None:
-    """The control plane hears late that a connection broke; the agent has long another."""
+    """The control plane may notice a broken connection long after the agent has opened another one."""
     sessions = two_agents()
     sessions.renew(20, 1)
     sessions.end(11)
@@ -193,7 +193,7 @@ def test_the_lease_of_a_hidden_agent_ends_as_every_other() -> None:
 
 
 def test_an_agent_that_has_gone_is_a_broker_for_as_long_as_librdkafka_remembers_it() -> None:
-    """librdkafka waits for ever for a group's coordinator that was no broker for a moment."""
+    """librdkafka waits indefinitely for a group's coordinator that disappeared from the brokers for a moment."""
     sessions = two_agents()
     sessions.cluster.tick()
     sessions.cluster.tick(LEASE_DURATION_MS - 1)
@@ -212,7 +212,7 @@ def test_an_agent_that_has_gone_is_a_broker_for_as_long_as_librdkafka_remembers_
 
 
 def test_of_many_agents_that_have_gone_the_last_are_brokers() -> None:
-    """A cluster that is scaled down does not list them all; who comes back keeps the node id."""
+    """A cluster that is scaled down does not list all of them. A returning agent keeps its node id."""
     sessions = Sessions()
     ports = range(1, MOST_MISSED + 5)
     for port in ports:

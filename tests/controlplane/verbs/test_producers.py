@@ -1,4 +1,4 @@
-"""S10: idempotence windows, as tables."""
+"""Tests idempotence windows with tables (S10)."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.log_pb2 import SegmentSlice

@@ -1,4 +1,4 @@
-"""The loops over slices: both forms decide and replay alike, and write what protobuf would write."""
+"""Tests that both forms of the loops over slices decide and replay alike, and write the same bytes as protobuf."""
 
 import random
 from contextlib import suppress
@@ -28,12 +28,12 @@ Joined = dict[int, dict[PartitionKey, TopicPartition]]
 
 @pytest.fixture(scope="session", params=FORMS)
 def slices(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.controlplane.verbs.slices`, interpreted and compiled."""
+    """Returns `lacuna.controlplane.verbs.slices`, interpreted and compiled."""
     return interpreted(SLICES) if request.param == "interpreted" else compiled(SLICES)
 
 
 class Checked:
-    """One form as `commits` calls it; what it returns is compared with what protobuf writes, and kept."""
+    """One form as `commits` calls it. Compares its results with protobuf's, and keeps them."""
 
     def __init__(self, form: ModuleType) -> None:
         self.form = form
@@ -58,7 +58,7 @@ class Checked:
 
 
 def _drive(form: ModuleType, seed: int, patch: pytest.MonkeyPatch) -> tuple[Checked, bytes]:
-    """Commits what a seed gives, most of it valid; returns what was returned, and the state at the end."""
+    """Commit what a seed gives, most of it valid. Return the results and the final state."""
     checked = Checked(form)
     patch.setattr(commits, "decide_slices", checked.decide_slices)
     patch.setattr(commits, "replay_slices", checked.replay_slices)
@@ -168,7 +168,7 @@ def test_fields_of_later_versions_are_passed_over(slices: ModuleType) -> None:
 
 
 def _committing(cluster: Cluster, data: bytes) -> SegmentCommitted:
-    """What becomes of these bytes of a CommitSegment, in another segment; nothing if it is refused."""
+    """Return the result of these bytes as a CommitSegment in another segment, or nothing if it is rejected."""
     cluster.sequence += 1
     command = CommitSegment.FromString(data)
     command.segment.lease_id, command.segment.sequence = cluster.lease_id, cluster.sequence
@@ -195,7 +195,7 @@ def test_what_protobuf_does_not_know_stops_nothing(unknown: bytes) -> None:
 
 
 def test_a_partition_of_another_kind_is_the_first_and_is_journalled_so() -> None:
-    """As protobuf reads it: a partition number that is four bytes is no partition number."""
+    """As in protobuf, a partition number encoded as four bytes is ignored."""
     cluster = Cluster()
     cluster.create("a", 4)
     odd = SegmentSlice(partition=cluster.partition("a-3"))
@@ -218,7 +218,7 @@ def test_a_partition_of_another_kind_is_the_first_and_is_journalled_so() -> None
     edits=st.lists(st.tuples(st.integers(0, 400), st.binary(min_size=1, max_size=6)), max_size=3)
 )
 def test_no_bytes_of_a_commit_stop_the_control_plane(edits: list[tuple[int, bytes]]) -> None:
-    """What protobuf takes is decided and replayed, or refused."""
+    """A commit that protobuf accepts is either decided and replayed, or rejected."""
     cluster = Cluster()
     cluster.create("a", 2)
     slices = []
@@ -240,5 +240,5 @@ def test_no_bytes_of_a_commit_stop_the_control_plane(edits: list[tuple[int, byte
 
 
 def _in_commit(given: bytes) -> bytes:
-    """CommitSegment.slices with one slice of fewer than 128 bytes."""
+    """Return CommitSegment.slices with one slice of fewer than 128 bytes."""
     return bytes((3 << 3 | 2, len(given))) + given

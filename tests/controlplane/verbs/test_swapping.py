@@ -1,4 +1,4 @@
-"""Swaps of jobs: a digest as the fence, several segments, retries, and the journals of before."""
+"""Tests swaps of jobs: a digest as the fence, several segments, retries, and earlier journals."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def test_two_partitions_in_two_segments_fenced_by_digests() -> None:
 
 
 def test_extents_of_one_partition_in_several_segments() -> None:
-    """A skewed partition is split between tasks, each of which writes segments of its own."""
+    """A skewed partition is split between tasks, each of which writes its own segments."""
     cluster = run("topic a 1\n" + "put a-0 x10\n" * 4)
     (found,) = plan(cluster, "a-0").ranges
     command = swap_of(cluster, found)
@@ -132,7 +132,7 @@ def test_a_swap_for_nothing_where_others_lie_by_now_is_stale() -> None:
 
 
 def test_a_retry_is_answered_after_the_lease_has_ended() -> None:
-    """It changes nothing, and a driver that lost the reply is to know."""
+    """It changes nothing, and a driver that lost the reply needs the answer."""
     cluster = run(TWO)
     other = cluster.register()
     cluster.lease_id = 1

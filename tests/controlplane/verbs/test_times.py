@@ -1,4 +1,4 @@
-"""A time that is in doubt, and one that an operator sets (ADR 53)."""
+"""Tests a time that is in doubt, and one that an operator sets (ADR 53)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,7 +26,7 @@ SPANS = {"duration_ms", "transaction_timeout_ms", "session_timeout_ms", "rebalan
 
 
 def aged() -> Cluster:
-    """Records, idempotence windows, ids, offsets and an object that all are to go by age."""
+    """Create records, idempotence windows, ids, offsets and an object that all expire by age."""
     cluster = run("""
         topic a 1 retention.ms=1000
         topic b 1
@@ -48,7 +48,7 @@ def commit_offset(cluster: Cluster, partition: str) -> None:
 
 
 def due(cluster: Cluster) -> tuple[list[str], int]:
-    """What a tick removes by age, and how many objects are planned to be deleted."""
+    """Return what a tick removes by age, and the number of objects planned for deletion."""
     events = cluster.tick()
     lease_id = cluster.register()
     command = PlanCollection(lease_id=lease_id, max_segments=10)
@@ -81,7 +81,7 @@ def test_it_is_deleted_once_the_time_is_not_in_doubt_any_more() -> None:
 
 
 def late() -> Cluster:
-    """A state in which everything has happened 30 days in the future."""
+    """Return a state in which everything happened 30 days in the future."""
     cluster = Cluster(agents=0)
     cluster.now_ms += 30 * DAY_MS
     cluster.register()
@@ -107,7 +107,7 @@ def late() -> Cluster:
 
 
 def times(message: Message) -> dict[str, int]:
-    """The latest of each kind of time in a message."""
+    """Return the latest time of each kind in a message."""
     found: dict[str, int] = {}
     for field, value in message.ListFields():
         values = value if field.is_repeated else [value]
@@ -156,7 +156,7 @@ def test_a_time_that_is_set_forwards_moves_nothing_else() -> None:
 
 
 def test_a_pause_is_added_to_what_ends_by_silence() -> None:
-    """A lease, a transaction, the session of a member, a pin: each lasts as much longer, and then ends."""
+    """A lease, a transaction, a member's session and a pin each last longer by the pause, and then end."""
     cluster = run("""
         topic a 1
         init x timeout=60000                   -> 1/0

@@ -1,4 +1,4 @@
-"""Topics and their configs."""
+"""Tests topics and their configs."""
 
 import pytest
 
@@ -129,7 +129,7 @@ def test_many_partitions_are_deleted_by_several_commands(monkeypatch: pytest.Mon
 
 
 def test_very_many_offsets_that_go_get_no_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor are they listed any more to those who read __consumer_offsets."""
+    """Readers of __consumer_offsets no longer see them either."""
     monkeypatch.setattr(offsets, "MOST_BURIED", 3)
     cluster = Cluster()
     topic_ids = [cluster.create(name, 4) for name in "ab"]
@@ -207,7 +207,7 @@ def test_create_partitions(
 
 
 def test_one_command_makes_ten_thousand_partitions_at_most() -> None:
-    """As in Kafka: a request of some kilobytes cannot fill the memory of the control plane."""
+    """As in Kafka, a request of a few kilobytes cannot fill the control plane's memory."""
     cluster = Unchecked()
     cluster.create("old")
     names = [f"t{number}" for number in range(4)]
@@ -358,7 +358,7 @@ def test_values_are_stored_as_they_are_shown() -> None:
 
 
 def test_configs_that_contradict_each_other_are_refused() -> None:
-    """Also where one of them was there before."""
+    """This also holds if one of them was set before."""
     sentence = (
         "INVALID_CONFIG conflict topic config setting min.compaction.lag.ms (100) > "
         "max.compaction.lag.ms (10)"
@@ -448,7 +448,7 @@ def test_alter_topic_configs_is_all_or_nothing() -> None:
 
 
 def test_alter_topic_configs_may_replace_all() -> None:
-    """What is not named is at its default again (AlterConfigs)."""
+    """Configs that are not named return to their defaults (AlterConfigs)."""
     cluster = Cluster()
     cluster.create("a", retention_ms="7")
     change = ConfigChange(name="retention.bytes", value="9")

@@ -1,4 +1,4 @@
-"""S4, S5, S8, S9, S21: transactions, as tables."""
+"""Tests transactions with tables (S4, S5, S8, S9, S21)."""
 
 import pytest
 
@@ -205,7 +205,7 @@ def test_s5_tv2_after_the_coordinators_own_abort_a_commit_is_fenced() -> None:
 
 
 def _with_epoch(epoch: int) -> Cluster:
-    """A cluster whose producer 1 of `x` stands at an epoch, through the journal."""
+    """Return a cluster whose producer 1 of `x` has this epoch, through the journal."""
     cluster = run("topic a 2\ninit x -> 1/0")
     ended = TransactionEnded(
         producer_id=1, committed=False, next_producer_id=1, next_producer_epoch=epoch
@@ -260,7 +260,7 @@ def test_s8_epoch_exhaustion_gives_a_new_producer_id() -> None:
 
 
 def test_s8_after_the_rollover_the_old_producer_is_fenced_until_the_next_epoch() -> None:
-    """As in Kafka, measured."""
+    """Kafka was measured to do the same."""
     run(
         """
         put a-0 x1 1/32766@0 tv2               -> 0
@@ -307,7 +307,7 @@ def test_s8_no_producer_acts_in_the_coordinators_last_epoch() -> None:
 
 
 def test_s8_after_the_coordinators_last_epoch_a_producer_goes_on_with_a_new_id() -> None:
-    """By KIP-360 and by the abort that it sends again; 32767 reaches no client."""
+    """KIP-360 and a repeated abort both lead to it. No client sees epoch 32767."""
     run(
         BEYOND
         + """
@@ -422,7 +422,7 @@ def test_s8_transactional_ids_that_nobody_uses_expire() -> None:
 
 
 def test_s9_a_partition_joins_before_its_batch_is_refused() -> None:
-    """As in Kafka, measured; a batch that its producer may not send joins nothing."""
+    """Kafka was measured to do the same. A batch that its producer may not send adds no partition."""
     cluster = run(
         BEGUN_TV2
         + """
@@ -460,7 +460,7 @@ def test_s9_a_transaction_of_which_all_was_refused_can_be_committed() -> None:
 
 
 def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
-    """And its accepted ones, of this producer and of another, are in the right transactions."""
+    """Its accepted batches, of this producer and of another, belong to the right transactions."""
     cluster = run("topic a 3\ninit x\ninit y")
     slices = [SegmentSlice(partition=cluster.partition(f"a-{index}")) for index in range(3)]
     flags = TRANSACTIONAL | ADDS_PARTITION
@@ -485,7 +485,7 @@ def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
 
 
 def test_s21_a_transaction_names_the_partitions_of_the_groups_whose_offsets_it_commits() -> None:
-    """Of __consumer_offsets, as in Kafka, until it ends."""
+    """It names partitions of __consumer_offsets until it ends, as in Kafka."""
     cluster = run(BEGUN_TV1 + "offsets x 1/0 g  -> NONE\noffsets x 1/0 h  -> NONE")
     command = DescribeTransactions(transactional_ids=["x"])
     (described,) = cluster.do("describe_transactions", command).transactions
@@ -531,7 +531,7 @@ def test_s21_describe_producers_shows_where_the_transaction_began() -> None:
 
 
 def test_s21_s9_a_new_epoch_at_the_end_forgets_the_sequence() -> None:
-    """As the markers of Kafka do that carry the next epoch: TV2, a timeout, an heir; with a new id, too."""
+    """Kafka's markers with the next epoch do the same: under TV2, at a timeout, with a successor, and with a new id."""
     cluster = run("""
         topic a 1
         init x                                 -> 1/0
@@ -625,7 +625,7 @@ def test_transitions_are_data_and_an_illegal_one_is_our_own_mistake() -> None:
 
 
 def test_an_agent_that_slept_past_its_lease_ends_no_transaction() -> None:
-    """S4, S5: under TV1 a delayed EndTxn looks like a right one; whose lease has ended is no coordinator."""
+    """S4, S5: under TV1 a delayed EndTxn looks valid, but an agent with an expired lease is no coordinator."""
     cluster = run("""
         topic a 1
         init x

@@ -1,4 +1,4 @@
-"""S3: versioned deltas, and what a watcher's replica becomes by applying them."""
+"""Tests versioned deltas and a watcher's replica that applies them (S3)."""
 
 import struct
 from unittest import mock
@@ -18,7 +18,7 @@ from tests.controlplane.verbs.test_merging import _plan, merge
 
 
 class Replica:
-    """What an agent does with deltas, in the plainest way."""
+    """Applies deltas as an agent does, in the plainest way."""
 
     def __init__(self, snapshot: PartitionDelta) -> None:
         assert snapshot.is_snapshot

@@ -1,4 +1,4 @@
-"""How many idempotence windows there may be (docs/limits.md), and which are dropped first."""
+"""Tests the bound on idempotence windows (docs/limits.md) and the order in which they are dropped."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Messages of every API of Kafka 4.1 and 3.9, as Kafka wrote them: bytes, and the values that they stand for."""
+"""Messages of every API of Kafka 4.1 and 3.9 as Kafka wrote them, as bytes and as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILE = DIRECTORY / "messages.jsonl"
 
 
 class Sample(NamedTuple):
-    """A message of one version: which header it has, its bytes without that, and Kafka's JSON of it."""
+    """A message of one version: its header, its bytes without the header, and Kafka's JSON of it."""
 
     version: int
     header_version: int
@@ -21,7 +21,7 @@ class Sample(NamedTuple):
 
 
 def _lines() -> dict[int, tuple[str, list[str]]]:
-    """The name of each API and the lines of its messages; where an API was renamed, of the newest name."""
+    """Return the name of each API and the lines of its messages. A renamed API has its newest name."""
     found: dict[int, tuple[str, list[str]]] = {}
     lines: list[str] = []
     for line in FILE.read_text("utf-8").splitlines():
@@ -48,10 +48,10 @@ def _samples(api_key: int, kind: str) -> list[Sample]:
 
 
 def requests(api_key: int) -> list[Sample]:
-    """All requests of an API."""
+    """Return all requests of an API."""
     return _samples(api_key, "request")
 
 
 def responses(api_key: int) -> list[Sample]:
-    """All responses of an API."""
+    """Return all responses of an API."""
     return _samples(api_key, "response")

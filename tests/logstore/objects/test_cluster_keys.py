@@ -38,13 +38,13 @@ def test_keys_in_toml_and_in_json() -> None:
         (f"current = {KEY}", "FILE is neither TOML nor JSON"),
         (f'[keys]\nk1 = "{KEY}"', "FILE: current must be the id of one of its keys, k1"),
         (f'current = "k2"\n[keys]\nk1 = "{KEY}"', "current must be the id of one of its keys, k1"),
-        (f'current = "k1"\n[keys]\nk1 = "{KEY[:-4]}"', "key 'k1' is not 32 bytes in base64: make one with `openssl"),
+        (f'current = "k1"\n[keys]\nk1 = "{KEY[:-4]}"', "key 'k1' is not 32 bytes in base64: create one with `openssl"),
         (f'current = "k1"\n[keys]\nk1 = "*{KEY[1:]}"', "key 'k1' is not 32 bytes in base64"),
         ('current = "k1"\n[keys]\nk1 = 7', "key 'k1' is not 32 bytes in base64"),
-        (f'current = "a/b"\n[keys]\n"a/b" = "{KEY}"', "'a/b' is not the id of a key"),
+        (f'current = "a/b"\n[keys]\n"a/b" = "{KEY}"', "'a/b' is not a valid key id"),
         (f'current = []\n[keys]\nk1 = "{KEY}"', "current must be the id of one of its keys"),
         (f'current = "k1"\nplaintext = "no"\n[keys]\nk1 = "{KEY}"', 'plaintext must be "read" or "refuse"'),
-        (f'curent = "k1"\n[keys]\nk1 = "{KEY}"', "there is no 'curent'"),
+        (f'curent = "k1"\n[keys]\nk1 = "{KEY}"', "has an unknown entry 'curent'"),
     ],
 )  # fmt: skip
 def test_what_are_no_keys(text: str, message: str) -> None:
@@ -58,7 +58,7 @@ def test_a_file_is_read_again_once_it_has_changed(
 ) -> None:
     path = write_keys(tmp_path / "keys", ["k1"])
     file = KeyFile(str(path))
-    with pytest.raises(KeyMissingError, match=f"with key 'k2', and {path} has only k1"):
+    with pytest.raises(KeyMissingError, match=f"with key 'k2', but {path} has only k1"):
         file.key("k2")
     write_keys(path, ["k2", "k1"])
     assert file.now().current == "k2"

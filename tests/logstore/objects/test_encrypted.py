@@ -174,7 +174,7 @@ def test_an_object_under_another_name_is_damaged() -> None:
         store.put(key, [key.encode()])
     restored(store, "two", bytes(store.inner.get_all("one")))
     with pytest.raises(
-        DamagedObjectError, match="'two' is damaged at position 0: it is not what was written"
+        DamagedObjectError, match="'two' is damaged at position 0: it differs from what was written"
     ):
         store.get("two", 0, 3)
 
@@ -204,7 +204,9 @@ def test_only_sizes_that_are_stored_have_a_size() -> None:
         if stored in sizes:
             assert size_of("k", stored) == sizes[stored]
         else:
-            with pytest.raises(DamagedObjectError, match=f"is stored as {stored} bytes"):
+            with pytest.raises(
+                DamagedObjectError, match=f"no encrypted object can have {stored} stored bytes"
+            ):
                 size_of("k", stored)
 
 
@@ -219,7 +221,7 @@ def test_a_new_key_is_for_new_objects_and_old_ones_keep_theirs() -> None:
     keys.keys = some_keys("new").keys
     assert store.get_all("after") == b"2"
     with pytest.raises(
-        KeyMissingError, match=r"with key 'old', and the test has only new: put that key back"
+        KeyMissingError, match=r"with key 'old', but the test has only new: restore that key"
     ):
         store.get("before", 0, 1)
 

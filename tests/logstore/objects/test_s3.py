@@ -233,7 +233,7 @@ def test_a_server_that_ignores_ranges_is_found_out(scripted: S3Store, script: Sc
         (error(404, "NoSuchBucket"), StoreMisconfiguredError, "create it, or name another"),
         (error(404, "NoSuchKey"), ObjectNotFoundError, "'k' does not exist"),
         (error(400, "Whatever"), StoreMisconfiguredError, "rejects the request"),
-        (error(403, "RequestTimeTooSkewed"), StoreMisconfiguredError, "set the clock"),
+        (error(403, "RequestTimeTooSkewed"), StoreMisconfiguredError, "set the machine's clock"),
         (error(416, "InvalidRange"), ShortReadError, "holds only 0 of the 5 bytes"),
     ],
 )

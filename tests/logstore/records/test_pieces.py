@@ -77,7 +77,7 @@ def test_a_bad_piece_is_an_error_of_its_own_and_the_others_are_there(pieces: Mod
     assert "CRC-32C" in str(walked.errors[1])
     assert "do not end at its last offset" in str(walked.errors[2])
     assert [walked.base_offsets[walked.firsts[i]] for i in (0, 3)] == [100, 200]
-    with pytest.raises(ValueError, match="piece 0 does not lie"):
+    with pytest.raises(ValueError, match="piece 0 lies outside the buffer"):
         pieces.walk_pieces(data, array("q", (0, 2**40)), *[array("q", (0,))] * 3, True)
     with pytest.raises(ValueError, match="different lengths"):
         pieces.walk_pieces(data, array("q", (0,)), *[array("q", (0,))] * 3, True)

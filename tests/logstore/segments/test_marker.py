@@ -39,7 +39,9 @@ def test_another_clusters_prefix_is_refused() -> None:
 
 
 def test_a_wiped_prefix_is_refused_by_a_journal_that_expects_data() -> None:
-    with pytest.raises(ForeignStoreError, match=r"has no cluster.json: it is empty or was wiped"):
+    with pytest.raises(
+        ForeignStoreError, match=r"has no cluster.json, so it is empty or was wiped"
+    ):
         check_marker(read_marker(MemoryStore()), "ours")
 
 

@@ -1,4 +1,4 @@
-"""How far a reader is behind, compared with walking along the fates of all offsets."""
+"""Compares the lag of a reader with a walk along the fates of all offsets."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The loops that each fetch makes over extents, in both forms, against what plain lists say."""
+"""Tests the loops that each fetch runs over extents, in both forms, against plain lists."""
 
 from array import array
 from types import ModuleType
@@ -60,7 +60,7 @@ def test_live_extents_are_chosen_until_they_reach_the_limit(
 def test_s18_however_many_extents_are_dead_they_are_bisected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A run of a hundred thousand dead extents, between two live ones."""
+    """A hundred thousand dead extents lie between two live ones."""
     module, count, looked = interpreted(CHOOSING), 100_000, 0
 
     class Counting:

@@ -1,4 +1,4 @@
-"""The reading of a log against a naive one, extent by extent and offset by offset."""
+"""Compares reading a log with a naive reader, extent by extent and offset by offset."""
 
 from array import array
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ LIVE, DEAD, HOLE, DEAD_HOLE = "live", "dead", "hole", "dead hole"
 
 
 def table_of(spans: list[tuple[int, int]]) -> ExtentTable:
-    """Extents with those offsets."""
+    """Return extents with these offsets."""
     extents = ExtentTable()
     for base_offset, next_offset in spans:
         row = dict.fromkeys(COLUMNS, 0) | {"base_offsets": base_offset, "next_offsets": next_offset}
@@ -43,7 +43,7 @@ def table_of(spans: list[tuple[int, int]]) -> ExtentTable:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[ExtentTable, DeadRanges, int]:
-    """Extents, dead ranges (of extents, and some of none) and the end offset."""
+    """Draws extents, dead ranges (with and without extents) and the end offset."""
     spans, dead, offset = [], DeadRanges(), draw(st.integers(0, 3))
     for kind in draw(st.lists(st.sampled_from([LIVE, DEAD, DEAD, HOLE, DEAD_HOLE]), max_size=25)):
         end = offset + draw(st.integers(1, 4))
@@ -56,7 +56,7 @@ def logs(draw: st.DrawFn) -> tuple[ExtentTable, DeadRanges, int]:
 
 
 def dead_offsets(dead: DeadRanges) -> set[int]:
-    """Every offset that a range covers."""
+    """Return every offset that a range covers."""
     pairs = zip(dead.firsts, dead.ends, strict=True)
     return {offset for first, end in pairs for offset in range(first, end)}
 
@@ -130,7 +130,7 @@ def test_fates_cover_every_offset_once(
 
 
 class Counting(list[int]):
-    """A column that counts how often something of it is looked at."""
+    """A column that counts accesses."""
 
     looks = 0
 
@@ -152,7 +152,7 @@ def test_a_dead_range_is_jumped_however_many_extents_are_in_it(aborted: int) -> 
 
 @st.composite
 def pieces(draw: st.DrawFn) -> list[Piece]:
-    """Pieces of few objects, with and without gaps between them."""
+    """Draws pieces of few objects, with and without gaps between them."""
     found, positions = [], {1: 0, 2: 0}
     for offset in range(draw(st.integers(0, 20))):
         sequence = draw(st.sampled_from([1, 1, 2]))
@@ -164,7 +164,7 @@ def pieces(draw: st.DrawFn) -> list[Piece]:
 
 
 def naive_groups(found: list[Piece], gap: int, most: int) -> Iterator[list[int]]:
-    """By the rule, pair by pair."""
+    """Group by the rule, pair by pair."""
     group: list[int] = []
     for index, piece in enumerate(found):
         if group:

@@ -1,13 +1,13 @@
-"""A player of text scripts: one command a line and what comes of it, over the pure machine.
+"""Plays text scripts over the pure machine. Each line is a command and its expected result.
 
     join a                     -> a: MEMBER_ID_REQUIRED
     join a                     -> a: gen=1 range leader=a of a
     sync a a=A                 -> a: synced A
     after 11s                  ->
 
-Members go by their clients' names. A command that is answered later says `waits`; what others are
-told because of it follows behind ` | `, on lines of its own if need be. After each line the durable
-state is compared with a replay of the whole journal, and with a snapshot written and read.
+Members are named after their clients. `waits` marks a command that is answered later. Messages to other members follow
+behind ` | `, on separate lines if necessary. After each line the durable state is compared with a replay of the whole
+journal, and with a snapshot written and read.
 """
 
 import re
@@ -44,34 +44,34 @@ UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_ms(text: str) -> int:
-    """`10s`, `5min`, `250ms`."""
+    """Parse `10s`, `5min` or `250ms`."""
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     return int(digits) * UNITS_MS[text[len(digits) :]]
 
 
 def partition_of(text: str) -> TopicPartition:
-    """`t-0`: partition 0 of the topic whose id is sixteen times `t`."""
+    """Parse `t-0`: partition 0 of the topic whose id is sixteen times `t`."""
     topic, _, partition = text.rpartition("-")
     return TopicPartition(topic_id=topic.encode() * 16, partition=int(partition))
 
 
 def name_of(partition: TopicPartition) -> str:
-    """The reverse of partition_of."""
+    """Invert partition_of."""
     return f"{partition.topic_id.decode()[0]}-{partition.partition}"
 
 
 def error_name(code: int) -> str:
-    """NONE is `ok`."""
+    """Return the name of an error. NONE is `ok`."""
     return ErrorCode(code).name if code else "ok"
 
 
 def durable(groups: Groups) -> bytes:
-    """All that must outlive the process."""
+    """Return everything that must outlive the process."""
     return b"".join(piece.SerializeToString(deterministic=True) for piece in groups.pieces())
 
 
 def loaded(snapshot: bytes, settings: GroupSettings | None = None) -> Groups:
-    """The groups that `durable` serialized."""
+    """Return the groups that `durable` serialized."""
     groups = Groups(settings=settings or GroupSettings())
     groups.load(GroupsSnapshot.FromString(snapshot))
     return groups
@@ -88,7 +88,7 @@ class Committer(TypedDict):
 
 @dataclass
 class Bench:
-    """A state with groups and nothing else but partitions, its journal so far, and who waits for what."""
+    """A state with only groups and partitions, its journal so far, and the waiting clients."""
 
     settings: GroupSettings = field(default_factory=GroupSettings)
     group_id: str = "g"
@@ -113,7 +113,7 @@ class Bench:
         return self.state.groups
 
     def add_partitions(self) -> None:
-        """All of them: one that stands for each."""
+        """Add all partitions: one partition stands for each."""
         self.state.partitions = dict.fromkeys(PARTITIONS, Partition(PARTITIONS[0], History(0)))
 
     def context(self) -> Context:
@@ -127,7 +127,7 @@ class Bench:
         return self.next_id.to_bytes(16, "big")
 
     def delete_partitions(self, topic_id: bytes) -> None:
-        """Those of a topic."""
+        """Delete a topic's partitions."""
         kept = self.state.partitions
         self.state.partitions = {key: kept[key] for key in kept if key[0] != topic_id}
 
@@ -139,7 +139,7 @@ class Bench:
         self.check()
 
     def check(self) -> None:
-        """Durable state is what the journal says, and what a snapshot brings back."""
+        """Check that the durable state equals the journal's and the snapshot's."""
         snapshot = durable(self.groups)
         assert durable(loaded(snapshot)) == snapshot
         assert durable(self.replayed()) == snapshot
@@ -149,7 +149,7 @@ class Bench:
             assert (group.metadata_size, group.speakers) == (sum(map(size_of, said)), spoken)
 
     def check_every_prefix(self) -> None:
-        """A snapshot of any moment and the journal behind it give the state, too."""
+        """Check that a snapshot at any moment and the journal after it give the state."""
         final = durable(self.groups)
         state, restored = State(), State()
         state.topics = restored.topics = self.state.topics  # tombstones have their names
@@ -161,7 +161,7 @@ class Bench:
             event(state)
 
     def replayed(self) -> Groups:
-        """A new process's state."""
+        """Return a new process's state."""
         state = State()
         state.groups = Groups(settings=self.settings)
         state.topics = self.state.topics  # tombstones have their names
@@ -170,13 +170,13 @@ class Bench:
         return state.groups
 
     def outcome(self, change: Callable[[State], None]) -> None:
-        """A record of the rest of the machine that groups take part in."""
+        """Apply a record from another part of the machine that involves groups."""
         self.journal.append(change)
         change(self.state)
         self.check()
 
     def send(self, name: str, command: Command) -> tuple[Reply | None, list[tuple[int, Reply]]]:
-        """One command, decided and replayed."""
+        """Decide one command and replay it."""
         context = self.context()
         if command.HasField("txn_offset_commit"):
             turn = Turn(self.state, context)
@@ -189,7 +189,7 @@ class Bench:
         return decision.reply, decision.completions
 
     def run(self, line: str) -> str:
-        """One line without its expectation; what came of it, as text."""
+        """Run one line without its expectation. Return the result as text."""
         verb, *words = line.split()
         return str(getattr(self, f"do_{verb}")(*words)).strip()
 
@@ -314,7 +314,7 @@ class Bench:
         return ",".join(error_name(code) for code in left.error_codes)
 
     def do_forget(self, name: str) -> str:
-        """The client of a waiting member is gone."""
+        """The client of a waiting member has disconnected."""
         for token in [token for token, waiting in self.waiting.items() if waiting == name]:
             self.groups.forget_token(token)
             del self.waiting[token]
@@ -323,7 +323,7 @@ class Bench:
     # --- offsets -----------------------------------------------------------------------------
 
     def offsets(self, words: tuple[str, ...]) -> list[g.CommittedOffset]:
-        """`t-0@12` or `t-0@12/metadata` or `t-0@12/*4097` for so many characters."""
+        """Parse `t-0@12` or `t-0@12/metadata`, or `t-0@12/*4097` for that many characters."""
         offsets = []
         for word in words:
             if "@" not in word:
@@ -387,7 +387,7 @@ class Bench:
         return ""
 
     def do_fetch(self, *words: str) -> str:
-        """`fetch t-0 t-1 [stable]`, or `fetch all [stable]`."""
+        """Run `fetch t-0 t-1 [stable]` or `fetch all [stable]`."""
         wanted = [word for word in words if word not in ("all", "stable")]
         group = g.OffsetFetchGroup(
             group_id=self.group_id,
@@ -456,7 +456,7 @@ class Bench:
     # --- time --------------------------------------------------------------------------------
 
     def do_after(self, duration: str) -> str:
-        """Time passes, and the machine looks at its deadlines once."""
+        """Let time pass. The machine checks its deadlines once."""
         self.now_ms += parse_ms(duration)
         decision = machine.tick(self.state, Context(now_ms=self.now_ms, new_id=self.new_id))
         assert decision.reply is None
@@ -464,13 +464,13 @@ class Bench:
         return " | ".join(self.show_completions(decision.completions))
 
     def do_restart(self) -> str:
-        """A new process reads the journal; whoever waited has lost its connection."""
+        """Start a new process from the journal. All waiting clients have lost their connections."""
         self.state.groups = self.replayed()
         self.waiting.clear()
         return ""
 
     def do_reconnect(self) -> str:
-        """The agent has a new session; what was on its way in the earlier one is lost."""
+        """Open a new session for the agent. Messages in flight in the earlier session are lost."""
         self.session += 1
         return ""
 

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups, and what the machine refuses from its own callers."""
+"""Tests DescribeGroups, ListGroups and DeleteGroups, and what the machine rejects from its own callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients can leave in the control plane with groups and names is bounded (docs/limits.md)."""
+"""Tests that the groups and names that clients leave in the control plane are bounded (docs/limits.md)."""
 
 from typing import Any
 from unittest import mock
@@ -49,7 +49,7 @@ STEPS = st.lists(
 
 
 class Clients:
-    """Clients of a cluster whose groups may keep a MiB."""
+    """Clients of a cluster whose groups may occupy a MiB."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()

@@ -1,4 +1,4 @@
-"""Configs of single groups: what may be set, what it does, and that it is kept (KIP-848, S26)."""
+"""Tests the configs of groups: valid values, their effects, and that they are stored (KIP-848, S26)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def alter(
     validate_only: bool = False,
     replaces_all: bool = False,
 ) -> tuple[str, str]:
-    """Name of the error and its message."""
+    """Return the name of the error and its message."""
     command = AlterGroupConfigs(
         group_id=group_id,
         changes=[ConfigChange(name=n, operation=o, value=v) for n, o, v in changes],
@@ -42,7 +42,7 @@ def alter(
 
 
 def described(bench: ConsumerBench, *group_ids: str) -> dict[str, dict[str, str]]:
-    """What was set, by group; of all groups where none is named."""
+    """Return the configs that are set, by group. Without names, return those of all groups."""
     command = DescribeGroupConfigs(group_ids=group_ids, all_groups=not group_ids)
     reply, _ = bench.send("", Command(describe_group_configs=command))
     assert reply is not None

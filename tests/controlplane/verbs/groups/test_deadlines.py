@@ -1,4 +1,4 @@
-"""Sessions, rebalance timeouts and retention: what time alone ends, and what outlives a restart."""
+"""Tests sessions, rebalance timeouts and retention: what time alone ends, and what outlives a restart."""
 
 from __future__ import annotations
 

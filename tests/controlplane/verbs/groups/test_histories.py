@@ -1,11 +1,11 @@
-"""Random histories of a group: members join, sync, beat, leave, vanish; time passes; processes restart.
+"""Tests random histories of a group: members join, sync, beat, leave and vanish, time passes, and processes restart.
 
-Whatever happens (S26):
+In every history (S26):
 - a parked request is answered at most once, and never left behind once time has passed;
 - every answer of one generation names one leader, and only that leader sees the members;
 - within one process the generation never goes back, and each new one is higher;
-- what a member gets assigned was meant for it, by that generation's leader;
-- the durable state is what a replay of the journal gives, at every prefix (checked by the bench).
+- each member's assignment comes from that generation's leader and is meant for this member;
+- the durable state equals a replay of the journal, at every prefix (checked by the bench).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROTOCOLS = st.sampled_from(["range", "range,sticky", "sticky,range", "range:x"]
 
 
 def who(member_id: str) -> str:
-    """The client, whichever of its ids it is: a static member changes them."""
+    """Return the client of any of its ids. A static member changes ids."""
     return member_id.partition("-")[0]
 
 
@@ -83,7 +83,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(names=st.sets(CLIENT, min_size=1), who_syncs=st.sampled_from(["all", "followers", ""]))
     def gather(self, names: set[str], who_syncs: str) -> None:
-        """Several join, as often as it takes; then most histories have a group worth disturbing."""
+        """Let several members join, so that most histories have a group worth disturbing."""
         for name in sorted(names) * 3:
             if name not in self.bench.waiting.values():
                 self.bench.run(f"join {name}")
@@ -105,7 +105,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=CLIENT)
     def sync(self, name: str) -> None:
-        """Every member is assigned its own id, so that a wrong hand-out shows."""
+        """Assign every member its own id, so that a wrong assignment shows."""
         members = [
             g.MemberAssignment(member_id=member_id, assignment=member_id.encode())
             for member_id in self.bench.member_ids.values()
@@ -170,7 +170,7 @@ class Histories(RuleBasedStateMachine):
         self.forget_ended()
 
     def forget_ended(self) -> None:
-        """A group that is gone begins at generation 1 again."""
+        """A deleted group starts at generation 1 again."""
         if not self.bench.groups.exists("g"):
             self.last_generation = 0
 
@@ -201,7 +201,7 @@ class Histories(RuleBasedStateMachine):
         assert set(self.bench.waiting) == self.bench.groups.live.parked
 
     def teardown(self) -> None:
-        """With nobody coming back, every wait ends."""
+        """With no member returning, every wait ends."""
         self.bench.check_every_prefix()
         for _ in range(8):
             self.bench.run("after 8d")

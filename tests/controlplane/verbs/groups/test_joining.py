@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: classic membership as in Kafka 4.1 (S26)."""
+"""Tests JoinGroup, SyncGroup, Heartbeat and LeaveGroup: classic membership as in Kafka 4.1 (S26)."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def test_one_who_went_away_while_waiting_is_not_answered(play: Play) -> None:
 
 
 def test_what_a_member_says_of_itself_has_a_bound(play: Play) -> None:
-    """By 64 bytes a protocol, its name and its metadata; one that joins again may be refused, too."""
+    """A protocol counts 64 bytes plus its name and metadata. A rejoining member may be rejected, too."""
     play(
         """
     join a old protocols=range:1234567 -> a: INVALID_REQUEST

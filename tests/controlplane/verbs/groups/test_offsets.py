@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch: who may commit, and what a reader sees (S4, S6, S26)."""
+"""Tests OffsetCommit, TxnOffsetCommit and OffsetFetch: who may commit, and what a reader sees (S4, S6, S26)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_standalone_commit_makes_a_simple_group(play: Play) -> None:
     ],
 )
 def test_a_fenced_member_cannot_commit(play: Play, line: str, expected: str) -> None:
-    """KIP-447: neither plainly nor in a transaction."""
+    """KIP-447: it can commit neither plainly nor in a transaction."""
     bench = play(TWO_STABLE)
     before = len(bench.journal)
     assert bench.run(line) == expected
@@ -108,7 +108,7 @@ def test_metadata_is_bounded(play: Play) -> None:
 
 
 def test_commits_to_what_does_not_exist_are_refused_each(play: Play) -> None:
-    """S6: a commit for a deleted id is refused."""
+    """S6: a commit for a deleted id is rejected."""
     play("""
     commit x t-0@1 t-100@1           -> x: ok,UNKNOWN_TOPIC_OR_PARTITION
     delete_topic t                   ->
@@ -118,7 +118,7 @@ def test_commits_to_what_does_not_exist_are_refused_each(play: Play) -> None:
 
 
 def test_a_deleted_topic_takes_its_offsets_with_it(play: Play) -> None:
-    """S6: pending ones too; the others stay."""
+    """S6: its pending offsets go too. Offsets of other topics stay."""
     play("""
     commit x t-0@1 u-0@1             -> x: ok,ok
     txn_commit x 7 t-0@2 u-0@2       -> x: ok,ok

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): back under a new id without a rebalance, the old id fenced (S26)."""
+"""Tests static members (KIP-345), which return under a new id without a rebalance and fence the old id (S26)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""A player of consumer groups over the pure machine: the classic player's lines, and these.
+"""Plays scripts of consumer groups over the pure machine: the classic player's lines, and these.
 
-    topic t 4                     ->            a topic, or more partitions for it; `drop t` deletes it
-    beat a topics=t               -> a: 1 t:0,1,2,3      member a joins, or beats; epoch, assignment if told
-    beat a owned                  -> a: 1       saying that it owns what it was told last
+    topic t 4                     ->            creates a topic or adds partitions; `drop t` deletes it
+    beat a topics=t               -> a: 1 t:0,1,2,3      member a joins or beats; epoch, and assignment if sent
+    beat a owned                  -> a: 1       reports that it owns its last assignment
     beat a epoch=7                -> a: FENCED_MEMBER_EPOCH
-    bye a                         -> a: -1      it leaves; `bye a for=-2` for a while
-    settle                        -> a=t:0,1 b=t:2,3     all beat, owning, until nobody is told anything
+    bye a                         -> a: -1      leaves; `bye a for=-2` leaves temporarily
+    settle                        -> a=t:0,1 b=t:2,3     all members beat until no assignment changes
     state                         -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
 
-Topics' ids are sixteen times their letter. Members go by their names, which are their ids, too.
+Topics' ids are sixteen times their letter. Members' names are also their ids.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.controlplane.verbs.groups.conftest import Bench, error_name, parse_ms
 
 
 def shown(assignment: Assignment) -> str:
-    """`t:0,1+u:2`; `-` for nothing."""
+    """Format partitions as `t:0,1+u:2`, or `-` for none."""
     rows = [
         f"{row.topic_id[:1].decode()}:{','.join(map(str, row.partitions))}"
         for row in write_assignment(assignment)
@@ -47,7 +47,7 @@ def shown(assignment: Assignment) -> str:
 
 
 def parsed(text: str) -> Assignment:
-    """The reverse of `shown`."""
+    """Invert `shown`."""
     rows = [row.partition(":")[::2] for row in text.split("+") if ":" in row]
     return {
         topic.encode() * 16: frozenset(int(each) for each in indexes.split(","))
@@ -56,7 +56,7 @@ def parsed(text: str) -> Assignment:
 
 
 def subscription(topics: list[str], owned: Assignment, version: int = 1) -> bytes:
-    """ConsumerProtocolSubscription of that version."""
+    """Return a ConsumerProtocolSubscription of this version."""
     parts = [struct.pack(">hi", version, len(topics))]
     parts += [struct.pack(">h", len(name)) + name.encode() for name in topics]
     parts.append(struct.pack(">i", -1))
@@ -74,7 +74,7 @@ def subscription(topics: list[str], owned: Assignment, version: int = 1) -> byte
 
 @dataclass
 class ConsumerBench(Bench):
-    """As Bench, with topics and with members that speak the consumer protocol."""
+    """Like Bench, with topics and with members of the consumer protocol."""
 
     epochs: dict[str, int] = field(default_factory=dict)
     owned: dict[str, Assignment] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class ConsumerBench(Bench):
             assert group.group_id not in self.groups.generations
 
     def do_topic(self, name: str, count: str) -> str:
-        """Makes a topic, or has it grow."""
+        """Create a topic or add partitions to it."""
         topic = TopicState(name.encode() * 16, name, {}, {})
         topic.partitions = [
             Partition((topic.topic_id, index), History(0)) for index in range(int(count))
@@ -170,7 +170,7 @@ class ConsumerBench(Bench):
         return f"{answered.member_epoch} {shown(self.owned[name])}"
 
     def do_settle(self, *words: str) -> str:
-        """At most as many rounds as a reconciliation can take."""
+        """Run at most the number of rounds that a reconciliation can take."""
         names = [name for name, epoch in self.epochs.items() if epoch > 0]
         quiet = 0
         for _ in range(20):
@@ -216,7 +216,7 @@ class ConsumerBench(Bench):
     # --- the classic protocol ----------------------------------------------------------------
 
     def do_cjoin(self, name: str, *words: str) -> str:
-        """`cjoin c topics=t [owns=t:0] [instance=i] [session=30min]`: with a subscription that can be read."""
+        """Run `cjoin c topics=t [owns=t:0] [instance=i] [session=30min]` with a readable subscription."""
         options = self.options(words)
         topics = [each for each in options.get("topics", "t").split(",") if each]
         owned = parsed(options["owns"]) if "owns" in options else self.owned.get(name, {})
@@ -250,7 +250,7 @@ class ConsumerBench(Bench):
         return self.do_heartbeat(name, f"gen={generation}", *words)
 
     def do_csync(self, name: str, *words: str) -> str:
-        """Also keeps what it was assigned."""
+        """Also store the assignment."""
         generation = -self.epochs.get(f"{name}*", 0)
         return self.do_sync(name, f"gen={generation}", *words)
 

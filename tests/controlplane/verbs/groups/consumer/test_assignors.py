@@ -1,4 +1,4 @@
-"""What the assignors promise, whatever the group is (S26, KIP-848)."""
+"""Tests what the assignors guarantee for any group (S26, KIP-848)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TopicCounts = dict[bytes, int]
 
 @st.composite
 def groups(draw: st.DrawFn, *, same: bool | None = None) -> tuple[Members, TopicCounts]:
-    """Members with subscriptions and with targets of an earlier time, which may be anything disjoint."""
+    """Draws members with subscriptions and earlier targets, which may be anything disjoint."""
     names = [name.encode() for name in "tuvw"[: draw(st.integers(1, 4))]]
     topics = {name: draw(st.integers(1, 7)) for name in names}
     count = draw(st.integers(1, 6))
@@ -133,7 +133,7 @@ def test_uniform_leaves_nobody_two_short_who_could_take_one(
 
 
 def test_uniform_moves_along_a_chain() -> None:
-    """a cannot give to c what only b can take: b passes one of its own on."""
+    """a cannot give c a partition that only b can take, so b passes on one of its own."""
     members = [
         Subscriber(
             member_id="a",
@@ -171,7 +171,7 @@ def _subscriber(member_id: str, topics: TopicCounts, held: Assignment) -> Subscr
 
 
 def _steps(run: Callable[[], object]) -> int:
-    """How many lines of Python `run` takes: what it costs, on any machine."""
+    """Return the number of Python lines that `run` executes, as a cost that does not depend on the machine."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: object) -> Any:

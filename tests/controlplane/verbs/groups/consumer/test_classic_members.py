@@ -1,4 +1,4 @@
-"""Members of both protocols in one group: upgrade, downgrade, and who is told what (S26, KIP-848)."""
+"""Tests members of both protocols in one group: upgrade, downgrade, and the answers to each (S26, KIP-848)."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_an_empty_group_is_what_the_next_one_makes_it() -> None:
 
 
 def test_offsets_of_topics_that_a_classic_group_no_longer_reads_expire() -> None:
-    """As in Kafka a week after their commit; those that it reads stay for as long as it has members."""
+    """As in Kafka, they expire a week after their commit. Offsets of topics that it reads stay while it has members."""
     bench = classic("topic u 1", "commit x t-0@1 u-0@1 -> x: ok,ok", session="30min")
     for _ in range(400):
         bench.run("after 29min")
@@ -258,7 +258,7 @@ def test_a_classic_group_keeps_what_it_reads_longer_than_its_client_asks() -> No
 
 
 def test_the_retention_of_a_client_counts_from_the_commit() -> None:
-    """And not from when the group became empty, as the cluster's does."""
+    """The cluster's retention counts from the moment at which the group became empty."""
     follow(
         classic(session="30min"),
         """
@@ -351,7 +351,7 @@ def test_subscriptions_are_read_once_however_many_offsets_are_deleted(
 
 
 def test_what_all_members_say_of_themselves_has_a_bound() -> None:
-    """Of classic ones as in a classic group, so that it can become a consumer group and be one again."""
+    """Classic members have the bound of a classic group, so that a group can convert in both directions."""
     # 64 and 5 bytes for a protocol, 17 for a subscription of one topic; 13 for what a says.
     play(
         """

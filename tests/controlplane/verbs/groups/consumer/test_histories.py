@@ -1,9 +1,9 @@
-"""Random histories: members of both protocols join, beat, leave, vanish; topics change; processes restart.
+"""Tests random histories: members of both protocols join, beat, leave and vanish, topics change, and processes restart.
 
-Whatever happens (S26):
-- no two living clients ever own one partition: each gives up what it is told to, before another gets it;
+In every history (S26):
+- no two living clients ever own one partition: each revokes it before another gets it;
 - once all is quiet the group is stable, and every partition of a wanted topic has one owner;
-- the durable state is what a replay of the journal gives, and each step keeps its sums (the bench).
+- the durable state equals a replay of the journal, and each step keeps its sums (the bench).
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=NEW, owned=st.sampled_from(["", "owned"]))
     def beat(self, name: str, owned: str) -> None:
-        """A client gives up at once what it is no longer told, and gives up all when it is out."""
+        """Beat. The client immediately drops partitions that are no longer assigned, and all of them if it is
+        fenced.
+        """
         if self.bench.epochs.get(name) and self.bench.run(f"beat {name} {owned}").endswith(OUT):
             self.forget(name)
 
@@ -59,7 +61,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=NEW)
     def vanish(self, name: str) -> None:
-        """It owns nothing any more, and says so to nobody."""
+        """The client disappears silently and owns nothing."""
         self.forget(name)
 
     def forget(self, name: str) -> None:
@@ -105,7 +107,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 9, 20, 46]))
     def time_passes(self, seconds: int) -> None:
-        """Clients who were silent for their session stop by themselves, as real ones do."""
+        """Clients that were silent for a session stop by themselves, as real ones do."""
         self.bench.run(f"after {seconds}s")
         group = self.bench.groups.consumers.get("g")
         alive = group.members if group is not None else {}
@@ -119,7 +121,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def all_is_quiet(self) -> None:
-        """With nobody but living clients of the consumer protocol the group comes to rest."""
+        """With only living clients of the consumer protocol, the group settles."""
         group = self.bench.groups.consumers.get("g")
         living = {name for name, epoch in self.bench.epochs.items() if epoch > 0}
         if group is None or set(group.members) != living or not living:

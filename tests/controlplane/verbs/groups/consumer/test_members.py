@@ -1,4 +1,4 @@
-"""Join, reconcile, leave, fence: the consumer protocol line by line (S26, KIP-848)."""
+"""Tests joining, reconciling, leaving and fencing in the consumer protocol, line by line (S26, KIP-848)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_who_may_not_know_what_to_give_up_is_told_again(lost: str) -> None:
 
 @LOSSES
 def test_who_may_not_know_its_epoch_is_told_again(lost: str) -> None:
-    """However often the answer is lost, and whatever changes meanwhile."""
+    """This holds however often the answer is lost, and for any change in between."""
     play(f"""
     topic t 2
     beat a topics=t       -> a: 1 t:0,1
@@ -105,7 +105,7 @@ def test_who_may_not_know_its_epoch_is_told_again(lost: str) -> None:
 
 @LOSSES
 def test_who_may_not_know_that_it_is_to_give_up_more_may_still_own_it(lost: str) -> None:
-    """Its confirmation took it to the next epoch, with less."""
+    """Its confirmation moved it to the next epoch with fewer partitions."""
     play(f"""
     topic t 6
     beat a topics=t       -> a: 1 t:0,1,2,3,4,5
@@ -248,7 +248,7 @@ def test_a_group_has_a_largest_size() -> None:
 
 
 def test_what_all_members_say_of_themselves_has_a_bound() -> None:
-    """Names with one byte more each, ids and hosts: 13 bytes with one topic of one letter."""
+    """Names take a byte more, plus ids and hosts: 13 bytes with one topic of one letter."""
     play(
         """
     beat a topics=t       -> a: 1 -

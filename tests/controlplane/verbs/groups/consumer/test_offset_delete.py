@@ -1,10 +1,10 @@
-"""OffsetDelete of all that a classic group has (KIP-496)."""
+"""Tests OffsetDelete for all offsets of a classic group (KIP-496)."""
 
 from tests.controlplane.verbs.groups.consumer.bench import play
 
 
 def test_a_group_without_offsets_stays_until_expired_ones_are_looked_for() -> None:
-    """As in Kafka, which looks every ten minutes: until then it can be seen and deleted."""
+    """As in Kafka, the search runs every ten minutes. Until then the group can be listed and deleted."""
     play(
         """
     topic t 1
@@ -28,7 +28,7 @@ def test_a_group_without_offsets_stays_until_expired_ones_are_looked_for() -> No
 
 
 def test_a_staged_offset_is_deleted_with_the_committed_one() -> None:
-    """The commit of its transaction must not bring it back."""
+    """The commit of its transaction must not restore it."""
     play(
         """
     topic t 3

@@ -1,10 +1,10 @@
-"""The retention that a client gives its offsets (OffsetCommit v2 to v4), which Kafka honours."""
+"""Tests the retention that a client sets for its offsets (OffsetCommit v2 to v4), which Kafka honours."""
 
 from tests.controlplane.verbs.groups.consumer.bench import play
 
 
 def test_an_offset_is_kept_as_long_as_its_client_says() -> None:
-    """Counted from its commit; the next commit without one makes it the cluster's, which is seven days."""
+    """It counts from the commit. The next commit without a retention restores the cluster's seven days."""
     play(
         """
     topic t 4

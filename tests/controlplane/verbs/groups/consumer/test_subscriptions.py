@@ -1,4 +1,4 @@
-"""What expressions cost the control plane's one thread, and what is remembered of them (KIP-848)."""
+"""Tests the cost of regular expressions for the control plane's single thread, and what it caches of them (KIP-848)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench
 
 @dataclass
 class Topics:
-    """The cluster's topics, by their letter."""
+    """The cluster's topics, by letter."""
 
     counts: dict[str, int] = field(default_factory=dict)
     version: int = 0
@@ -35,7 +35,7 @@ class Topics:
 
 
 class CountingTopics(Topics):
-    """Counts how often all names are asked for."""
+    """Counts how often all names are requested."""
 
     looks = 0
 
@@ -114,7 +114,7 @@ def test_the_same_subscription_of_many_members_is_resolved_once(
 
 
 def test_equal_names_are_one_string_and_those_that_are_no_topics_are_not_kept() -> None:
-    """Names are the clients': what is kept of them has a bound."""
+    """Clients choose names, so storing them has a bound."""
     one, other = (shared_names(["".join(("or", "ders")), "x" * 250]) for _ in range(2))
     assert one == other == ("orders", "x" * 250)
     assert one[0] is other[0]
