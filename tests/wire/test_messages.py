@@ -339,7 +339,9 @@ def test_a_struct_has_so_many_tagged_fields(forms: list[Messages], count: int) -
         if count <= kernel.MOST_TAGS:
             assert read(body, 0).topics is None
         else:
-            with pytest.raises(MalformedMessage, match="tagged fields, more than the allowed 10000"):
+            with pytest.raises(
+                MalformedMessage, match="tagged fields, more than the allowed 10000"
+            ):
                 read(body, 0)
 
 
