@@ -17,13 +17,14 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
 from typing import Final
 
 import click
 
-from tests.simulation.safeguards import ALL, seeds_until_found
+from tests.simulation.safeguards import ALL, SAFEGUARDS, seeds_until_found
 from tests.simulation.shrink import shrink
 from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Form, Result, World
 
@@ -33,6 +34,9 @@ PREFIXES: Final = {
     "transactions": "transactions ",
     "producers fenced or ended": "fenced or ended: ",
 }
+#: Where the seeds are that found each removal of a safeguard, and the head of their table.
+PAGE: Final = Path(__file__).parents[2] / "docs" / "simulation.md"
+TABLE: Final = "| safeguard | seeds | safeguard | seeds |\n|---|---|---|---|\n"
 #: Seeds that a worker runs before it reports.
 CHUNK = 5
 
@@ -64,9 +68,13 @@ def main() -> None:
     parser.add_argument("--trace", action="store_true", help="print the history of the seed")
     parser.add_argument("--safeguards", action="store_true", help="take each safeguard away")
     parser.add_argument("--only", help="only this safeguard")
+    parser.add_argument("--draw", action="store_true", help="draw the table of docs/simulation.md")
     arguments = parser.parse_args()
     if arguments.safeguards:
-        sys.exit(remove_safeguards(arguments.only, arguments.seeds, arguments.jobs))
+        found = remove_safeguards(arguments.only, arguments.seeds, arguments.jobs)
+        if arguments.draw:
+            draw_table(found)
+        sys.exit(0 if all(found.values()) else 1)
     if arguments.seed is not None:
         without = [int(each) for each in arguments.without.split(",") if each]
         world = World(arguments.seed, without, FORMS[arguments.form])
@@ -112,18 +120,32 @@ def run(chunks: Iterator[range], form: Form, jobs: int) -> int:
     return 1 if total.failed else 0
 
 
-def remove_safeguards(only: str | None, most: int, jobs: int) -> int:
-    """Prints how many seeds it takes to find that each safeguard is missing; returns the exit code."""
+def remove_safeguards(only: str | None, most: int, jobs: int) -> dict[str, int]:
+    """Prints how many seeds it takes to find that each safeguard is missing; returns them, 0 if it is not found."""
     names = [only] if only else [*ALL]
-    holes = 0
+    seeds = {}
     with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
         searches = [pool.submit(seeds_until_found, name, most) for name in names]
         for name, search in zip(names, searches, strict=True):
             found = search.result()
-            holes += found is None
+            seeds[name] = found[0] if found else 0
             text = f"{found[0]:>5} seeds: {found[1]}" if found else f"NOT FOUND in {most} seeds"
             click.echo(f"{name:<36}{text}")
-    return 1 if holes else 0
+    return seeds
+
+
+def draw_table(seeds: Mapping[str, int]) -> None:
+    """Puts the seeds of safeguards that whole histories find into their table, and leaves the rows of the others."""
+    before, after = PAGE.read_text().split(TABLE)
+    rows, rest = after.split("\n\n", 1)
+    cells = [each.strip() for row in rows.splitlines() for each in row.strip("| ").split("|")]
+    known = {name: int(count) for name, count in zip(cells[::2], cells[1::2], strict=True) if name}
+    known |= {name: count for name, count in seeds.items() if name in SAFEGUARDS and count}
+    items = [f"{name} | {count}" for name, count in known.items()]
+    half = (len(items) + 1) // 2
+    left, right = items[:half], [*items[half:], " | "][:half]
+    drawn = "\n".join(f"| {one} | {other} |" for one, other in zip(left, right, strict=True))
+    PAGE.write_text(f"{before}{TABLE}{drawn}\n\n{rest}")
 
 
 def _chunks(first: int, seeds: int, minutes: float | None) -> Iterator[range]:

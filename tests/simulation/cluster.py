@@ -18,6 +18,7 @@ from lacuna.agent.fetch.sessions import Opened
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedMetrics
 from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.peers import Named
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener
@@ -249,7 +250,11 @@ class AgentHost(Host):
                 flush_bytes=self.random.choice((300, 8 << 20)),
             ),
             fetch=self._fetch_settings(),
-            housekeeping=HousekeepingSettings(merge_interval_ms=1_000, collect_interval_ms=2_000),
+            housekeeping=HousekeepingSettings(
+                merge_interval_ms=1_000,
+                collect_interval_ms=2_000,
+                merge=MergeSettings(min_extents=24, min_age_ms=1_000),
+            ),
         )
 
     def _fetch_settings(self) -> FetchSettings:

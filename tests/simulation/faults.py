@@ -11,6 +11,7 @@ from lacuna.controlplane.journal.place import BUCKET
 from tests.simulation import database
 from tests.simulation.journal import DiskWeather
 from tests.simulation.planes import DATABASE, DISK, SHARED, LonePlane, SharedPlanes
+from tests.simulation.store import MISSING
 
 if TYPE_CHECKING:
     from tests.simulation.world import Form, World
@@ -91,6 +92,16 @@ def _pause_at_put(world: World, fault: Fault) -> None:
 
     waiting[host.name] = pause
     world.loop.call_in(world.loop.world, 1.0, pause)
+
+
+def _damage(world: World, fault: Fault) -> None:
+    """Has a fifth of the segments be missing or have a wrong byte, until an operator has brought them back."""
+    bucket = world.around.bucket
+    randomness = world.around.randomness(f"damage {fault.number}")
+    segments = [info.key for info in bucket.objects.list() if info.key.endswith(".seg")]
+    for key in randomness.sample(segments, len(segments) // 5):
+        bucket.damaged[key] = MISSING if randomness.random() < 0.5 else randomness.getrandbits(32)
+        world.loop.call_in(world.loop.world, fault.lasts, bucket.damaged.pop, key, None)
 
 
 def _slow_network(world: World, fault: Fault) -> None:
@@ -202,10 +213,11 @@ def _clock(world: World, fault: Fault) -> None:
 
 
 def _leap(world: World, fault: Fault) -> None:
-    """Sets the clock of a control plane forwards by weeks, for a while."""
-    host, by_ms = world.host(fault.target), int(LEAP_MS * (0.1 + fault.rate))
-    host.jump_clock(by_ms)
-    world.loop.call_in(world.loop.world, fault.lasts, host.jump_clock, -by_ms)
+    """Sets the clock of a control plane forwards by weeks, and some time later back to the true time."""
+    host = world.host(fault.target)
+    host.jump_clock(int(LEAP_MS * (0.1 + fault.rate)))
+    # Another fault may have set it meanwhile.
+    world.loop.call_in(world.loop.world, fault.lasts, lambda: host.jump_clock(-host.clock_ahead_ms))
 
 
 def _drift(world: World, fault: Fault) -> None:
@@ -284,6 +296,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "store puts late": Kind(_store("puts_late"), 4, (1.0, 10.0), _nobody),
     "store cuts reads": Kind(_store("cuts"), 2, (0.5, 8.0), _nobody),
     "store flips bits": Kind(_store("flips"), 2, (0.5, 4.0), _nobody),
+    "store forbids": Kind(_store("forbids"), 2, (0.3, 6.0), _nobody),
+    "store is silent": Kind(_store("silences"), 3, (0.5, 20.0), _nobody),
+    "objects damaged": Kind(_damage, 3, (2.0, 15.0), _nobody),
     # One control plane.
     "slow disk": Kind(_slow_disk, 3, (0.3, 5.0), _nobody, [DISK]),
     "disk fails": Kind(_failing_disk, 1, (0.1, 2.0), _nobody, [DISK]),

@@ -21,7 +21,12 @@ from lacuna.controlplane.clock import Clock
 from lacuna.controlplane.journal import snapshotter
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
-from lacuna.controlplane.journal.journal import JournalError, JournalReader, SharedJournal
+from lacuna.controlplane.journal.journal import (
+    JournalError,
+    JournalReader,
+    JournalRefused,
+    SharedJournal,
+)
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
@@ -215,7 +220,12 @@ class NodeHost(Host):
         make_journal = partial(self._make_journal, process)
         node.begin(f"{self.name}:{SESSION_PORT}", make_journal, self._show_leading)
         self._running = self.around.loop.create_task(node.run())
-        await self._running
+        try:
+            await self._running
+        except JournalRefused as error:
+            if node._is_checked:
+                self._planes.history.wrong(f"{self.name} ended, and the refusal may pass: {error}")
+            raise
 
     def _make_journal(self, process: Process, address: str) -> SharedJournal:
         planes = self._planes

@@ -19,6 +19,8 @@ from unittest import mock
 from lacuna.agent.fetch import planner
 from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.housekeeping.collecting import Collector
+from lacuna.agent.housekeeping.merging import Merger
+from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.produce import flush
 from lacuna.agent.trust import Trust
 from lacuna.controlplane import clock, machine
@@ -26,6 +28,7 @@ from lacuna.controlplane.client import session
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.clock import Witnesses
+from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -434,6 +437,19 @@ def _believed_at_once() -> AbstractContextManager[Any]:
     return _all(patch(Witnesses, "agreed", lambda *_: inf), patch(clock, "_STANDS_MS", 0))
 
 
+def _whole_plans() -> AbstractContextManager[Any]:
+    """A merge is given up for one object that cannot be read."""
+    merge = Merger._merge
+
+    def whole(self: Merger, partitions: Any) -> Any:
+        merged, bytes_read, reasons = merge(self, partitions)
+        for error in reasons.values():
+            raise error
+        return merged, bytes_read, reasons
+
+    return patch(Merger, "_merge", whole)
+
+
 #: Name → what takes it away. The names are those of docs/simulation.md.
 SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "durable replies": _early_replies,
@@ -472,6 +488,10 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "error of a deleted topic": _undeleted_views,
     "commands not sent again": _everything_again,
     "agreement of clocks": _believed_at_once,
+    "merges without one object": _whole_plans,
+    "objects set aside": lambda: patch(SetAside, "at", lambda *_: []),
+    "second attempts": lambda: patch(SimulatedStore, "makes_second_attempts", False),
+    "patience with a refusal": lambda: patch(Node, "_is_refused_for_good", lambda _: True),
     "late ticks": lambda: patch(Runtime, "_note_pause", lambda _: False),
 }
 

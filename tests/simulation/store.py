@@ -9,14 +9,17 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from lacuna.logstore.objects import MemoryStore, VersionedObject
 from lacuna.logstore.objects.store import (
+    ObjectExistsError,
     ObjectInfo,
+    ObjectNotFoundError,
     ObjectStoreError,
     Part,
     RangeRead,
+    StoreMisconfiguredError,
     StoreUnavailableError,
     WritableBuffer,
     get_each,
@@ -29,6 +32,11 @@ T = TypeVar("T")
 #: A put that was told to have failed takes place so much later at most. The grace of collection, 8 s of the control
 #: plane's time, may be over after 4 s (adr/0025), and a job may write for a moment after its lease has ended.
 LATEST_SECONDS: Final = 3.0
+#: When the store's client makes a second attempt at a request that is not answered, and when a request times out.
+SECOND_ATTEMPT_SECONDS: Final = 1.0
+TIMEOUT_SECONDS: Final = 30.0
+#: In `Bucket.damaged`: the object is missing.
+MISSING: Final = -1
 
 
 @dataclass(slots=True)
@@ -39,6 +47,10 @@ class StoreWeather:
     refuses: float = 0.0
     #: It is done, and the caller is told that it failed.
     loses_replies: float = 0.0
+    #: Nothing is done, since the credentials are not accepted (403).
+    forbids: float = 0.0
+    #: A request leaves over a connection on which no answer ever comes.
+    silences: float = 0.0
     #: A conditional put is answered 409: nothing is done, since another one is under way.
     conflicts: float = 0.0
     #: A request of the journal waits for up to some seconds.
@@ -60,6 +72,8 @@ class Bucket:
         self.weather = StoreWeather()
         self.objects = MemoryStore(lambda: loop.now_ms)
         self.unreachable: set[str] = set()
+        #: Objects that are missing (`MISSING`), or have a wrong byte at this position, modulo their size.
+        self.damaged: dict[str, int] = {}
         #: What to call, once, when a process's next put has been done.
         self.when_put: dict[str, Callable[[], None]] = {}
         #: How many reads had a wrong bit.
@@ -79,6 +93,7 @@ class SimulatedStore:
     read_gap = 0
     reads_at_once = 1
     is_synced = True
+    makes_second_attempts = True
 
     def __init__(self, bucket: Bucket, process: Process) -> None:
         self._bucket = bucket
@@ -90,8 +105,12 @@ class SimulatedStore:
         """Does nothing: the bucket is there."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
-        payload = [b"".join(parts)]
-        self._write(key, lambda: self._objects.put(key, payload))
+        payload = b"".join(parts)
+        try:
+            self._write(key, lambda: self._objects.put(key, [payload]))
+        except ObjectExistsError:
+            if self._objects.get_all(key) != payload:
+                raise  # else a first attempt was not answered
 
     def create(self, key: str, data: bytes) -> str:
         return self._write_if(key, lambda: self._objects.create(key, data))
@@ -109,7 +128,7 @@ class SimulatedStore:
         """Does a request that writes an object, whatever its caller is told."""
         bucket = self._bucket
         loop, weather, draw = bucket.loop, bucket.weather, bucket.random.random
-        self._ask(key)
+        self._ask(key, request)
         if weather.puts_late and draw() < weather.puts_late:
             loop.call_in(loop.world, LATEST_SECONDS * draw() ** 3, _done_late, request)
             raise StoreUnavailableError("the request timed out")
@@ -125,15 +144,15 @@ class SimulatedStore:
     def load(self, key: str) -> VersionedObject:
         self._ask(key)
         found = self._objects.load(key)
-        return VersionedObject(bytes(self._as_read(bytearray(found.data))), found.etag)
+        return VersionedObject(bytes(self._as_read(key, 0, bytearray(found.data))), found.etag)
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         self._ask(key)
-        return self._as_read(self._objects.get(key, position, size))
+        return self._as_read(key, position, self._objects.get(key, position, size))
 
     def get_up_to(self, key: str, position: int, size: int) -> bytearray:
         self._ask(key)
-        return self._as_read(self._objects.get_up_to(key, position, size))
+        return self._as_read(key, position, self._objects.get_up_to(key, position, size))
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
@@ -142,7 +161,7 @@ class SimulatedStore:
 
     def get_all(self, key: str) -> bytearray:
         self._ask(key)
-        return self._as_read(self._objects.get_all(key))
+        return self._as_read(key, 0, self._objects.get_all(key))
 
     def size(self, key: str) -> int:
         self._ask(key)
@@ -162,27 +181,45 @@ class SimulatedStore:
     def close(self) -> None:
         """Does nothing: there are no connections to close."""
 
-    def _ask(self, key: str) -> None:
+    def _ask(self, key: str, late: Callable[[], object] | None = None) -> None:
+        """Asks for the object. `late` is what a request does that arrives and is not answered."""
         bucket = self._bucket
         weather, draw = bucket.weather, bucket.random.random
         if self._process.name in bucket.unreachable:
             raise StoreUnavailableError("the store cannot be reached")
         if weather.refuses and draw() < weather.refuses:
             raise StoreUnavailableError("the store is overloaded")
+        if weather.forbids and draw() < weather.forbids:
+            raise StoreMisconfiguredError("the store refuses the credentials")
+        if weather.silences and draw() < weather.silences:
+            if late is not None and draw() < 0.5:
+                bucket.loop.call_in(bucket.loop.world, LATEST_SECONDS * draw(), _done_late, late)
+            _hold(bucket, SECOND_ATTEMPT_SECONDS if self.makes_second_attempts else TIMEOUT_SECONDS)
         if weather.stalls and key.startswith(JOURNAL_PREFIX) and draw() < weather.stalls:
-            held = Held()
-            # The call begins anew then, and may have to wait again. Only a journal's calls are one request each.
-            bucket.loop.call_in(bucket.loop.world, 3.0 * draw() ** 2, lambda: held.released())
-            raise held
+            _hold(bucket, 3.0 * draw() ** 2)
 
-    def _as_read(self, data: bytearray) -> bytearray:
+    def _as_read(self, key: str, position: int, data: bytearray) -> bytearray:
         weather, draw = self._bucket.weather, self._bucket.random.random
+        damage = self._bucket.damaged.get(key)
+        if damage == MISSING:
+            raise ObjectNotFoundError(key)
+        if damage is not None:
+            at = damage % self._objects.size(key) - position
+            if 0 <= at < len(data):
+                data[at] ^= 1
         if weather.cuts and draw() < weather.cuts:
             raise StoreUnavailableError("the connection broke in the middle of the answer")
         if data and weather.flips and draw() < weather.flips:
             self._bucket.flips += 1
             data[int(draw() * len(data))] ^= 1 << int(draw() * 8)
         return data
+
+
+def _hold(bucket: Bucket, seconds: float) -> NoReturn:
+    """Has the work of the thread wait, begin anew then, and perhaps wait again: it must be such that it can."""
+    held = Held()
+    bucket.loop.call_in(bucket.loop.world, seconds, lambda: held.released())
+    raise held
 
 
 def _done_late(request: Callable[[], object]) -> None:

@@ -17,13 +17,14 @@ from unittest import mock
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state import partition as partitions
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import Lease
 from lacuna.controlplane.verbs import agents, housekeeping
 from lacuna.logstore.segments.paths import InvalidPathError, parse_segment_key
 from lacuna.pipeline.errors import PipelineError
 from tests.messages import REQUESTS, make, nested
-from tests.simulation import admins, eos, faults, groups, keyed, swaps
+from tests.simulation import admins, eos, faults, groups, keyed, merges, swaps
 from tests.simulation.audits import audit
 from tests.simulation.cast import LOOP_GROUP, Cast
 from tests.simulation.cluster import KAFKA_PORT, AgentHost, Host, Surroundings
@@ -172,6 +173,7 @@ class World:
             _short_times(),
             self.planes.in_place(),
             self.watch.of_agents(),
+            merges.watched(self.loop, self.history),
             swaps.watched(
                 self.around.bucket.objects,
                 lambda: self.planes.cluster_id,
@@ -436,9 +438,10 @@ class World:
 
 @contextmanager
 def _short_times() -> Iterator[None]:
-    """Shortens what the product waits for, so that a short history has all of it."""
+    """Shortens what the product waits for or does at once, so that a short history has all of it."""
     with (
         mock.patch.object(housekeeping, "COLLECTION_GRACE_MS", GRACE_MS),
+        mock.patch.object(partitions, "SHOWN_EXTENTS", 10),
         mock.patch.object(agents, "LEASE_DURATION_MS", LEASE_MS),
         mock.patch.object(Lease.__init__, "__defaults__", (LEASE_MS,)),
         mock.patch.dict(GroupSettings.__init__.__kwdefaults__, **groups.SETTINGS),

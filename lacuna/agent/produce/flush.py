@@ -162,9 +162,10 @@ class _Flight:
 
     def group(self) -> list[SliceInput]:
         """Group the batches by partition, keeping those of each producer in order."""
+        grouped: dict[PartitionKey, list[PendingBatch]] = {}
         for batch in self.batches:
-            self.slices.setdefault(batch.key, []).append(batch)
-        self.slices = {key: together(batches) for key, batches in self.slices.items()}
+            grouped.setdefault(batch.key, []).append(batch)
+        self.slices = {key: together(batches) for key, batches in grouped.items()}
         return [
             SliceInput(topic_id, partition, [batch.part for batch in batches])
             for (topic_id, partition), batches in self.slices.items()
