@@ -141,7 +141,7 @@ def draw_table(seeds: Mapping[str, int]) -> None:
     cells = [each.strip() for row in rows.splitlines() for each in row.strip("| ").split("|")]
     known = {name: int(count) for name, count in zip(cells[::2], cells[1::2], strict=True) if name}
     known |= {name: count for name, count in seeds.items() if name in SAFEGUARDS and count}
-    items = [f"{name} | {count}" for name, count in known.items()]
+    items = [f"{name} | {known[name]}" for name in SAFEGUARDS if name in known]
     half = (len(items) + 1) // 2
     left, right = items[:half], [*items[half:], " | "][:half]
     drawn = "\n".join(f"| {one} | {other} |" for one, other in zip(left, right, strict=True))
