@@ -5,23 +5,25 @@ the page is up to date.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from lacuna.base.setting import Setting
-from lacuna.cli.command_line import Option
-from lacuna.cli.tables import TABLES
-from lacuna.cli.vocabulary import keyed_options, options_of
+from lacuna.cli.entries import ENTRIES
+from lacuna.cli.places import PLACES
+from lacuna.cli.tables import AGENT, CONTROL_PLANE, rows_of
 
 PAGE: Final = Path(__file__).with_name("configuration.md")
+COMMANDS: Final = ("up", "agent", "controlplane", "console")
+PARTS: Final = {"agent": AGENT, "controlplane": CONTROL_PLANE}
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def page() -> str:
     """The whole page with its tables made anew."""
     made = {"places": "\n".join(_places())}
-    made |= {name: "\n".join(_settings(name)) for name in ("agent", "controlplane")}
+    made |= {name: "\n".join(_settings(kinds)) for name, kinds in PARTS.items()}
     return _SECTION.sub(
         lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}", PAGE.read_text(encoding="utf-8")
     )
@@ -30,25 +32,20 @@ def page() -> str:
 def _places() -> Iterator[str]:
     yield "| key | option | environment variable | commands | meaning |"
     yield "|---|---|---|---|---|"
-    for option in keyed_options():
-        cells = (f"`{option.key}`", f"`{option.opts[0]}`", f"`{option.envvar}`")
-        yield f"| {' | '.join(cells)} | {_commands(option)} | {option.help} |"
+    for row in rows_of(PLACES).values():
+        cells = (f"`{row.key}`", f"`{row.option}`", f"`{row.variable}`")
+        yield f"| {' | '.join(cells)} | {_commands(row)} | {row.documentation} |"
 
 
-def _commands(option: Option) -> str:
-    from lacuna.cli.entries import ENTRIES
-
-    return ", ".join(
-        f"`{name}`"
-        for name in TABLES
-        if option.key in {each.key for each in options_of(ENTRIES[name].load(name))}
-    )
+def _commands(row: Setting) -> str:
+    rows = {name: getattr(ENTRIES[name].load(name), "rows", {}) for name in COMMANDS}
+    return ", ".join(f"`{name}`" for name in COMMANDS if row.key in rows[name])
 
 
-def _settings(command: str) -> Iterator[str]:
+def _settings(kinds: Iterable[type[Any]]) -> Iterator[str]:
     yield "| key | default | values | option | environment variable | meaning |"
     yield "|---|---|---|---|---|---|"
-    for row in TABLES[command].values():
+    for row in rows_of(kinds).values():
         option = f"`{row.option}`" if row.option else "`--set`"
         cells = (f"`{row.key}`", _default(row), _values(row), option, f"`{row.variable}`")
         yield f"| {' | '.join(cells)} | {row.documentation} |"

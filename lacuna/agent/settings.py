@@ -20,12 +20,16 @@ class AgentSettings:
         "",
         "Availability zone of the agent. Clients that name a zone are sent to agents in that zone.",
         option="--zone",
+        panel="Clients",
     )
     auto_create_topics: bool = setting(
         "auto.create.topics.enable",
         True,
         "Create a topic when a client first uses it.",
         option="--no-auto-create",
+        flag=False,
+        help="Do not create topics automatically: an unknown topic is an error.",
+        panel="Automatic topics",
     )
     num_partitions: int = setting(
         "num.partitions",
@@ -34,6 +38,7 @@ class AgentSettings:
         least=1,
         most=100_000,
         option="--partitions",
+        panel="Automatic topics",
     )
     max_request_bytes: int = setting(
         "socket.request.max.bytes",

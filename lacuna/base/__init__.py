@@ -1,1 +1,1 @@
-"""What every other room stands on: errors, settings, secrets, TLS, addresses, and the pace of blocking work."""
+"""The foundation of all other folders: errors, settings, secrets, TLS, addresses, and the pace of blocking work."""

@@ -1,4 +1,4 @@
-"""Parsing and writing of HOST:PORT addresses."""
+"""HOST:PORT addresses."""
 
 from ipaddress import ip_address
 
@@ -6,7 +6,7 @@ from lacuna.base.errors import UserError
 
 
 def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """Parses `HOST:PORT[,HOST:PORT…]` into (host, port) pairs. Raises UserError if the text has another form."""
+    """Return the (host, port) pairs of `HOST:PORT[,HOST:PORT…]`. Raises UserError if the text has another form."""
     addresses = []
     for entry in bootstrap.split(","):
         host, colon, port = entry.strip().rpartition(":")
@@ -18,22 +18,24 @@ def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
             or not 0 <= int(port) <= 65535
         ):
             raise UserError(
-                f"{entry.strip()!r} is not of the form HOST:PORT, for example 127.0.0.1:9092"
+                f"{entry.strip()!r} is not an address: write HOST:PORT, for example 127.0.0.1:9092"
             )
         addresses.append((host, int(port)))
     return addresses
 
 
 def join_address(host: str, port: int) -> str:
-    """HOST:PORT; an IPv6 address is put in brackets, because clients take a bare one for a host name."""
+    """Return HOST:PORT. An IPv6 address is put in brackets, since clients would take a bare one for a host name."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parses a single HOST:PORT into (host, port). Raises UserError for another form or for several addresses."""
+    """Return the host and the port of one HOST:PORT. Raises UserError for another form or for several addresses."""
     addresses = parse_addresses(text)
     if len(addresses) != 1:
-        raise UserError(f"{text!r} lists several addresses: give one HOST:PORT")
+        raise UserError(
+            f"{text!r} lists several addresses, and only one is possible here: write one HOST:PORT"
+        )
     return addresses[0]
 
 

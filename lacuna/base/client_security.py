@@ -1,4 +1,4 @@
-"""How our own clients connect to agents: the protocol, TLS and credentials, as Kafka's client.properties names them."""
+"""The security of our own clients' connections to agents, as Kafka's client.properties describes it."""
 
 import re
 import ssl
@@ -38,7 +38,7 @@ _KNOWN: Final = frozenset(
         "ssl.endpoint.identification.algorithm",
     }
 )
-#: They name classes of Java, or say what has no effect here: a file that Kafka's own tools read may have them.
+#: Keys that are ignored, so that one file suits Kafka's own tools too. They name Java classes or have no effect here.
 _IGNORED: Final = re.compile(
     r"sasl\.(login|kerberos|client\.callback)\..*|sasl\.oauthbearer\.jwt\.retriever\.class|"
     r"ssl\.(protocol|enabled\.protocols|provider|.*factory.*|engine\..*|secure\.random\.implementation)"
@@ -51,7 +51,10 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSecurity:
-    """How to connect. Files are PEM; `authorities` empty means those of the machine."""
+    """The protocol, TLS files and credentials of a connection. Files are PEM.
+
+    If `authorities` is empty, the authorities of the machine are trusted.
+    """
 
     protocol: str = "PLAINTEXT"
     authorities: str = ""
@@ -60,11 +63,11 @@ class ClientSecurity:
     key_password: str = ""
     checks_host: bool = True
     credentials: Credentials | None = None
-    #: A context to be used in place of the files.
+    #: The context to use instead of the files.
     made_context: ssl.SSLContext | None = None
 
     def __repr__(self) -> str:
-        """Return it without secrets."""
+        """Leave out the secrets."""
         return f"ClientSecurity({self.protocol})"
 
     @property
@@ -74,12 +77,12 @@ class ClientSecurity:
 
     @property
     def has_sasl(self) -> bool:
-        """Whether the listener asks who connects."""
+        """Whether the listener authenticates clients by SASL."""
         return self.protocol.startswith("SASL_")
 
     @cached_property
     def context(self) -> ssl.SSLContext | None:
-        """The context of TLS, or None without it. Raises UserError for files that cannot be used."""
+        """Return the context of TLS, or None without TLS. Raises UserError for files that cannot be used."""
         if not self.has_tls or self.made_context is not None:
             return self.made_context
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -91,11 +94,11 @@ class ClientSecurity:
                 context.load_default_certs()
         except (OSError, ssl.SSLError) as error:
             raise UserError(
-                f"ssl.ca.location: {self.authorities} is no PEM file of authorities: {error}"
+                f"ssl.ca.location: {self.authorities} is not a PEM file of authorities: {error}"
             ) from error
         if self.certificate:
             try:
-                # Without a password OpenSSL would ask for it on the terminal.
+                # Without a password, OpenSSL would prompt for one on the terminal.
                 context.load_cert_chain(
                     self.certificate, self.key or None, lambda: self.key_password.encode()
                 )
@@ -106,7 +109,7 @@ class ClientSecurity:
         return context
 
     def librdkafka(self) -> dict[str, Any]:
-        """Return it as the settings of librdkafka, whose client confluent-kafka is."""
+        """Return the settings for librdkafka, the library behind confluent-kafka."""
         settings: dict[str, Any] = {"security.protocol": self.protocol}
         if self.has_tls:
             settings |= {
@@ -124,7 +127,7 @@ class ClientSecurity:
         if credentials is not None:
             settings |= {"sasl.mechanism": credentials.mechanism}
             if (read_token := credentials.read_token) is not None:
-                # Asked again after so long: files and commands give a token that is valid for longer.
+                # The token is read again after this time. Files and commands return a token that is valid for longer.
                 settings["oauth_cb"] = lambda _: (read_token(), time.time() + _TOKEN_SECONDS)
             else:
                 settings |= {
@@ -138,7 +141,7 @@ PLAINTEXT: Final = ClientSecurity()
 
 
 def read_client_properties(path: Path) -> ClientSecurity:
-    """Read a file of Kafka's client.properties. Raises UserError, without secrets."""
+    """Read a file such as Kafka's client.properties. Raises UserError, without secrets."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -151,19 +154,21 @@ def read_client_properties(path: Path) -> ClientSecurity:
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Return what properties say. Raises UserError, without secrets."""
+    """Return the security that properties describe. Raises UserError, without secrets."""
     for key in properties:
         if key.startswith(("ssl.", "sasl.")) and key not in _KNOWN and not _IGNORED.fullmatch(key):
             raise UserError(f"{key} is not supported: use {', '.join(sorted(_KNOWN))}")
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        raise UserError(f"security.protocol is {protocol!r}: choose among {', '.join(_PROTOCOLS)}")
+        raise UserError(f"security.protocol is {protocol!r}: choose one of {', '.join(_PROTOCOLS)}")
     credentials = _credentials(properties) if protocol.startswith("SASL_") else None
     if not protocol.endswith("SSL"):
         return ClientSecurity(protocol=protocol, credentials=credentials)
     for kind in ("ssl.truststore.type", "ssl.keystore.type"):
         if properties.get(kind, "PEM").upper() != "PEM":
-            raise UserError(f"{kind} is {properties[kind]}: only PEM files can be read here")
+            raise UserError(
+                f"{kind} is {properties[kind]}: only PEM files are supported, so convert it"
+            )
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").lower()
     certificate = _either(properties, "ssl.certificate.location", "ssl.keystore.location")
     return ClientSecurity(
@@ -178,12 +183,12 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
 
 
 def _credentials(properties: Mapping[str, str]) -> Credentials | None:
-    """Return the credentials, or None if none are given: the console asks for them."""
+    """Return the credentials, or None if the properties have none. The console then prompts for them."""
     mechanism = _either(properties, "sasl.mechanism", "sasl.mechanisms").upper()
     if not mechanism:
         return None
     if mechanism not in _MECHANISMS:
-        raise UserError(f"sasl.mechanism is {mechanism!r}: choose among {', '.join(_MECHANISMS)}")
+        raise UserError(f"sasl.mechanism is {mechanism!r}: choose one of {', '.join(_MECHANISMS)}")
     if mechanism == "OAUTHBEARER":
         return bearer(_token_of(properties))
     login = _jaas_options(properties.get("sasl.jaas.config", ""))
@@ -205,14 +210,14 @@ def _token_of(properties: Mapping[str, str]) -> Callable[[], str]:
         reference = "file:" + url.removeprefix("file:").removeprefix("//")
     if not reference:
         raise UserError(
-            "OAUTHBEARER needs a token: say where it is in sasl.oauthbearer.token, as file:PATH, env:NAME or "
+            "OAUTHBEARER needs a token: set sasl.oauthbearer.token to a reference, file:PATH, env:NAME or "
             "command:LINE"
         )
     return lambda: read_secret(reference, "sasl.oauthbearer.token").decode().strip()
 
 
 def _secret(properties: Mapping[str, str], key: str) -> str:
-    """Return a secret, which the file has itself, as Kafka's do, or refers to. Raises UserError."""
+    """Return a secret. The file contains it, as with Kafka, or refers to it. Raises UserError."""
     value = properties.get(key, "")
     if value.startswith(("file:", "env:", "command:")):
         try:
@@ -232,18 +237,18 @@ def _given(values: Mapping[str, str]) -> dict[str, str]:
 
 def _jaas_options(text: str) -> dict[str, str]:
     """Return the options of a login module: CLASS required NAME="VALUE" …;"""
-    found = {}
+    options = {}
     for name, double, single, bare in _JAAS_OPTION.findall(text):
-        found[name] = _ESCAPED.sub(r"\1", double or single) or bare
-    return found
+        options[name] = _ESCAPED.sub(r"\1", double or single) or bare
+    return options
 
 
 def _properties(text: str) -> dict[str, str]:
     """Read Java's properties: NAME=VALUE, NAME:VALUE or NAME VALUE, # and ! for comments, \\ to continue a line."""
-    found = {}
+    values = {}
     lines = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text).splitlines()
     for line in (each.strip() for each in lines):
         if line and line[0] not in "#!":
             name, _, value = re.sub(r"\s*[=:\s]\s*", "\0", line, count=1).partition("\0")
-            found[name] = _ESCAPED.sub(r"\1", value)
-    return found
+            values[name] = _ESCAPED.sub(r"\1", value)
+    return values

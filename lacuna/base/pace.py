@@ -1,8 +1,8 @@
 """Decides whether short blocking work runs in the event loop itself.
 
-Handing work to a thread and back costs two switches: 60 to 100 µs, on a machine where a disk sync takes as long. With
-a fast disk it is therefore better to wait in the loop. With a slower one that would hold up everything else, so only
-a mostly idle loop waits; with the slowest, none does. Both the work and the loop's load are measured.
+Handing work to a thread and back costs two switches, which take 60 to 100 µs. A disk sync can take as long. With a fast
+disk, it is therefore better to wait in the loop. With a slower disk, the wait would delay everything else, so only a
+mostly idle loop waits. With the slowest disks, no loop waits. Both the work and the load of the loop are measured.
 """
 
 import threading
@@ -23,7 +23,7 @@ _OF_A_TRY = 0.5
 
 
 class LoopLoad:
-    """Measures what share of a core the event loop's thread has used recently. Only for use in that thread."""
+    """Measures the share of a core that the event loop's thread has used recently. Call it only in that thread."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class LoopLoad:
 
 
 class MeasuredPace:
-    """Measures how long one kind of work takes, and decides whether the event loop may do it now.
+    """Measures the duration of one kind of work, and decides whether the event loop may do it now.
 
-    What it takes in the loop decides, on average. In a thread the same work seems to take longer, the more so the
-    busier the loop is, since it then waits for the interpreter's lock too. So a thread's times only say whether
-    it is worth a try in the loop, which is made at first, and again after `_TRY_AGAIN` pieces of work in threads.
-    A quick try counts as much as all that was slow before it, so that a single long sync is soon forgotten.
+    The durations in the loop decide, on average. In a thread, the same work seems to take longer, since it also waits
+    for the interpreter's lock. A busier loop makes this worse. Durations in a thread therefore decide only whether to
+    try the loop, which happens at first and after every `_TRY_AGAIN` pieces of work in threads. A quick try outweighs
+    all slow work before it, so that a single long sync is soon forgotten.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MeasuredPace:
         self._is_try = False
 
     def allows(self) -> bool:
-        """Whether to do the work in the event loop now; call it in the loop's thread."""
+        """Whether to do the work in the event loop now. Call this in the loop's thread."""
         self._loop_thread = self._thread()
         seconds = self._in_loop
         if seconds is not None and seconds <= self._longest():
@@ -90,7 +90,7 @@ class MeasuredPace:
         return _LONGEST_SECONDS if self._load.is_idle_mostly() else _LONGEST_SECONDS_BUSY
 
     def timed(self, job: Callable[[], T]) -> T:
-        """Does the work, in any thread, and records how long it took, even if it fails. Raises what `job` raises."""
+        """Does the work, in any thread, and records its duration, even if it fails. Raises what `job` raises."""
         started = self._now()
         try:
             return job()

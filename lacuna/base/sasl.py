@@ -1,7 +1,7 @@
 """SASL as a client: PLAIN, SCRAM-SHA-256 and -512, and OAUTHBEARER, without I/O.
 
-An exchange is a generator. It yields the tokens to send, is sent the server's answers, and returns once the server has
-proved what the mechanism lets it prove.
+An exchange is a generator. It yields the tokens to send and receives the server's answers. It returns once the server
+has proved everything that the mechanism lets it prove.
 """
 
 import base64
@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
 
-#: Of each SCRAM mechanism, its hash.
+#: SCRAM mechanism → its hash.
 SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-#: A server that asks for fewer iterations wants the password to be guessed, one that asks for more wants our time.
+#: A server that requests fewer iterations makes the password easy to guess. One that requests more wastes our time.
 _ITERATIONS: Final = range(4096, 1_000_001)
 _FIRST: Final = re.compile(
     rb"r=(?P<nonce>[^,]+),s=(?P<salt>[^,]+),i=(?P<iterations>\d{1,9})(?:,.*)?"
@@ -27,23 +27,23 @@ _NONCE_BYTES: Final = 24
 
 
 class SaslError(Exception):
-    """The server has not proved who it is, or answered what is no answer."""
+    """The server has not proved its identity, or its answer is not valid."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """How to authenticate: a mechanism, and what begins an exchange. Not shown, as secrets are behind it."""
+    """A mechanism, and the function that begins an exchange. The type's representation has no secrets."""
 
     mechanism: str
     begin: Callable[[], Exchange]
-    #: For clients that authenticate by themselves, as librdkafka: the user and the password, or the token.
+    #: The user and the password, or the token, for clients that authenticate by themselves, such as librdkafka.
     user: str = ""
     password: str = ""
     read_token: Callable[[], str] | None = None
 
 
 def plain(user: str, password: str) -> Credentials:
-    """Return what authenticates by PLAIN (RFC 4616)."""
+    """Return credentials for PLAIN (RFC 4616)."""
 
     def exchange() -> Exchange:
         yield b"\0%b\0%b" % (user.encode(), password.encode())
@@ -52,20 +52,22 @@ def plain(user: str, password: str) -> Credentials:
 
 
 def bearer(read_token: Callable[[], str]) -> Credentials:
-    """Return what authenticates by OAUTHBEARER (RFC 7628), with a token that is read for each exchange."""
+    """Return credentials for OAUTHBEARER (RFC 7628). Each exchange reads the token again."""
 
     def exchange() -> Exchange:
         answer = yield b"n,,\x01auth=Bearer %b\x01\x01" % read_token().encode()
         if answer:
-            # The server says why as JSON, and ends the exchange once it is answered.
+            # The server sends the reason as JSON, and ends the exchange after our answer.
             yield b"\x01"
-            raise SaslError(f"the token was refused: {answer[:500].decode(errors='replace')}")
+            raise SaslError(
+                f"the server rejected the token: {answer[:500].decode(errors='replace')}"
+            )
 
     return Credentials("OAUTHBEARER", exchange, read_token=read_token)
 
 
 def scram(mechanism: str, user: str, password: str, *, is_token: bool = False) -> Credentials:
-    """Return what authenticates by SCRAM (RFC 5802); `is_token` says that the user is a delegation token (KIP-48)."""
+    """Return credentials for SCRAM (RFC 5802). With `is_token`, the user is a delegation token (KIP-48)."""
     return Credentials(
         mechanism,
         lambda: scram_exchange(SCRAM[mechanism], user, password, is_token=is_token),
@@ -82,10 +84,10 @@ def scram_exchange(name: str, user: str, password: str, *, is_token: bool) -> Ex
     first = yield b"n,," + bare
     match = _FIRST.fullmatch(first)
     if match is None or not match["nonce"].startswith(nonce) or match["nonce"] == nonce:
-        raise SaslError("the server's first SCRAM message cannot be read")
+        raise SaslError("the server's first SCRAM message is not valid")
     iterations = int(match["iterations"])
     if iterations not in _ITERATIONS:
-        raise SaslError(f"the server asks for {iterations} iterations of SCRAM, which is not safe")
+        raise SaslError(f"the server requests {iterations} iterations of SCRAM, which is not safe")
     salted = hashlib.pbkdf2_hmac(name, password.encode(), _decoded(match["salt"]), iterations)
     final = b"c=biws,r=" + match["nonce"]
     message = bare + b"," + first + b"," + final
@@ -96,11 +98,13 @@ def scram_exchange(name: str, user: str, password: str, *, is_token: bool) -> Ex
     expected = hmac.digest(hmac.digest(salted, b"Server Key", name), message, name)
     kind, _, value = last.partition(b"=")
     if kind != b"v" or not hmac.compare_digest(_decoded(value.partition(b",")[0]), expected):
-        raise SaslError("the server does not know the password, so it is not the one that it says")
+        raise SaslError(
+            "the server does not know the password, so it may be an impostor: check the address"
+        )
 
 
 def _decoded(text: bytes) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise SaslError("the server's SCRAM message is not Base64") from error
+        raise SaslError("the server's SCRAM message is not valid Base64") from error

@@ -18,18 +18,18 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def read_secret(reference: str, setting: str) -> bytes:
-    """Return the secret that a reference names; `setting` is for the message. Raises UserError, without the secret."""
+    """Return the secret that a reference names. Raises UserError, which names `setting` but not the secret."""
     kind, colon, place = reference.partition(":")
     if not colon or kind not in ("file", "env", "command"):
         # The text may be the secret itself, so it is not repeated.
         raise UserError(
-            f"{setting} must say where the secret is, not what it is: use file:PATH, env:NAME or command:LINE"
+            f"{setting} must be a reference to a secret, not the secret: use file:PATH, env:NAME or command:LINE"
         )
     if kind == "file":
         return _of_file(Path(place), setting)
     if kind == "env":
         if place not in os.environ:
-            raise UserError(f"{setting}: the environment has no variable {place}")
+            raise UserError(f"{setting}: the environment variable {place} is not set")
         return _stripped(os.environb[place.encode()], setting)
     return _of_command(place, setting)
 
@@ -51,8 +51,8 @@ def _of_command(line: str, setting: str) -> bytes:
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         why = type(error).__name__
         if isinstance(error, subprocess.CalledProcessError):
-            why = f"it ended with code {error.returncode}"
-        raise UserError(f"{setting}: the command for the secret failed: {why}") from error
+            why = f"it exited with code {error.returncode}"
+        raise UserError(f"{setting}: the command that prints the secret failed: {why}") from error
     return _stripped(done.stdout, setting)
 
 

@@ -1,8 +1,8 @@
-"""Settings that a user can change. Together, the fields that `setting` makes are the one table of them.
+"""Settings that a user can change: the fields that `setting` makes are the rows of one table.
 
-A field has a key for config files and `--set`, an environment variable and perhaps an option of its own. The commands,
-the checks of values, DescribeConfigs and docs/configuration.md all read this table. A field of a settings class that
-`setting` did not make is a fixed bound: only tests choose another.
+A field has a key for config files and `--set`, an environment variable and perhaps an option. The commands, the checks
+of values, DescribeConfigs and docs/configuration.md all read this table. Any other field of a settings class is a fixed
+bound, which only tests change.
 """
 
 import re
@@ -19,21 +19,21 @@ LARGEST: Final = 1 << 40
 _MINUTES: Final = {"": 1, "m": 1, "h": 60, "d": 1440}
 _MILLISECONDS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES: Final = {"": 1, "kib": 1 << 10, "mib": MEBIBYTE, "gib": 1 << 30}
-#: The last word of a key -> the units that its values may have, and an example.
+#: The last word of a key → the units of its values, and an example.
 _UNITS: Final[Mapping[str, tuple[Mapping[str, int], str]]] = {
-    "bytes": (_BYTES, ", in bytes or with a unit, as 16MiB"),
-    "minutes": (_MINUTES, ", in minutes or with a unit, as 7d"),
-    "ms": (_MILLISECONDS, ", in milliseconds or with a unit, as 30s"),
+    "bytes": (_BYTES, ", in bytes or with a unit, such as 16MiB"),
+    "minutes": (_MINUTES, ", in minutes or with a unit, such as 7d"),
+    "ms": (_MILLISECONDS, ", in milliseconds or with a unit, such as 30s"),
 }
 _NUMBER: Final = re.compile(r"([0-9]{1,18}) ?([A-Za-z]*)")
 
 
 class SettingsError(ValueError):
-    """A setting has a value that cannot work. The message names it and says which values can."""
+    """A setting has a value that is not allowed. The message names the setting and the allowed values."""
 
 
 def as_text(value: object) -> str:
-    """Return a value as `Setting.parse` reads it."""
+    """Return a value as text that `Setting.parse` reads."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -49,25 +49,53 @@ class Setting:
     documentation: str
     least: int = 0
     most: int = LARGEST
-    option: str = ""
     choices: tuple[str, ...] = ()
+    option: str = ""
+    """The option of commands that have this setting."""
+    short: str = ""
+    """The short form of the option, such as `-d`."""
+    flag: Value | None = None
+    """The value that the option sets, if the option is a flag."""
+    help: str = ""
+    """The help of the option, if the documentation of the key does not fit it."""
+    metavar: str = ""
+    panel: str = ""
+    """The heading of the option on help pages."""
+    yields_to: tuple[str, ...] = ()
+    """Options that replace this one. If one of them is typed, the variable and the config file do not count here."""
 
     @property
     def variable(self) -> str:
-        """The environment variable, as LACUNA_NUM_PARTITIONS for num.partitions."""
+        """The environment variable, such as LACUNA_NUM_PARTITIONS for num.partitions."""
         return f"LACUNA_{self.key.upper().replace('.', '_')}"
 
     @property
     def allowed(self) -> str:
-        """The values that are allowed, for error messages and documentation."""
+        """The allowed values, for error messages and documentation."""
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):
             return " or ".join(each or "nothing" for each in self.choices) or "text"
         return f"a value from {self.least} to {self.most}{self._units()[1]}"
 
+    @property
+    def bounds(self) -> str:
+        """The least and the largest number, for help pages; "" if there are no bounds."""
+        if isinstance(self.default, bool | str) or self.most == LARGEST:
+            return ""
+        return f"{self.least} to {self.most}"
+
+    @property
+    def shown_default(self) -> str:
+        """The default for help pages, in mebibytes if it is a whole number of them."""
+        if self.key.endswith(".bytes") and not int(self.default) % MEBIBYTE:
+            return f"{int(self.default) // MEBIBYTE}MiB"
+        return as_text(self.default)
+
     def parse(self, given: object) -> Value:
-        """Return the value that `given` means: text, or a value of TOML. Raises SettingsError."""
+        """Return the value of `given`, which is text or a value of TOML. Raises SettingsError."""
+        if isinstance(given, list):
+            raise SettingsError(f"{self.key} is a list: write one value")
         value = given.strip() if isinstance(given, str) else given
         if isinstance(self.default, bool):
             value = {"true": True, "false": False}.get(str(value).lower())
@@ -98,33 +126,16 @@ class Setting:
         return SettingsError(f"{self.key} is {as_text(given)[:100]}: choose {self.allowed}")
 
 
-def setting(
-    key: str,
-    default: Value,
-    documentation: str,
-    *,
-    least: int = 0,
-    most: int = LARGEST,
-    option: str = "",
-    choices: tuple[str, ...] = (),
-) -> Any:
-    """Make a field of a settings class that a user can change. `option` is the command's own option for it."""
-    row = Setting(
-        key=key,
-        default=default,
-        documentation=documentation,
-        least=least,
-        most=most,
-        option=option,
-        choices=choices,
-    )
+def setting(key: str, default: Value, documentation: str, **more: Any) -> Any:
+    """Make a field of a settings class that a user can change. `more` are further fields of its `Setting`."""
+    row = Setting(key=key, default=default, documentation=documentation, **more)
     return field(default=default, metadata={"setting": row})
 
 
 def settings_of(kind: type[Any]) -> dict[str, Setting]:
-    """Return the settings of a class by the name of their field."""
-    found = {each.name: each.metadata.get("setting") for each in fields(kind)}
-    return {name: row for name, row in found.items() if row is not None}
+    """Return the settings of a class by the names of their fields."""
+    rows = {each.name: each.metadata.get("setting") for each in fields(kind)}
+    return {name: row for name, row in rows.items() if row is not None}
 
 
 def check_settings(settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Detects that a file has other content than before, without reading it."""
+"""Detects a change of a file's content without reading the file."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,6 @@ Stamp: TypeAlias = tuple[int, int, int]
 
 
 def stamp_of(path: str | Path) -> Stamp:
-    """Return what differs once the file has other content. Raises OSError."""
-    found = os.stat(path)
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    """Return a value that changes with the file's content. Raises OSError."""
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,4 +1,4 @@
-"""What is made of TLS files, and made anew when they change; and whom a certificate names."""
+"""Objects made from TLS files, which are made again when the files change; and the subjects of certificates."""
 
 import logging
 import re
@@ -17,13 +17,12 @@ log = logging.getLogger("lacuna")
 T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 1.0
-#: Who asks waits for new files at most this long: a password may come from a command, which takes its time.
+#: A caller waits for new files at most this long. A password may come from a command that takes long.
 _MOST_WAIT_SECONDS: Final = 0.5
 _CERTIFICATE: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
-#: What tells one content of the files from another: the modification time in ns, the size and the inode of each.
-#: Attributes that have names in RFC 2253. Java, and so Kafka, writes all others as numbers.
+#: Attributes with a name in RFC 2253. Java, and therefore Kafka, writes all others as numbers.
 _NAMES: Final[Mapping[str, str]] = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -39,13 +38,13 @@ _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
 _OBJECT_ID: Final = 0x06
 _VERSION: Final = 0xA0
-#: UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString: what Java writes as text.
+#: UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString, which Java writes as text.
 _TEXTS: Final = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
 _MOST_OF_OBJECT_ID: Final = 64
 
 
 class Watched(Generic[T]):
-    """What `make` makes of files. Files that cannot be used leave the earlier one in use, and the log says so."""
+    """The result of `make`, which reads files. If changed files cannot be used, the earlier result stays in use."""
 
     def __init__(self, files: Sequence[str], make: Callable[[], T]) -> None:
         """Raises UserError, as `make` does."""
@@ -54,14 +53,15 @@ class Watched(Generic[T]):
         self._stamp = self._look()
         self._looked_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tls")
-        #: The last look at the files, which may be under way.
+        #: The last look at the files, which may be in progress.
         self.look: Future[None] | None = None
         self._made = make()
 
     def get(self, now: float) -> T:
-        """Return it, as of `now` (loop time, seconds): of the files as they were within the last second.
+        """Return the result for the files as they were within the second before `now` (loop time, seconds).
 
-        Waits while they are looked at and, if they have changed, read. If that takes long, the earlier is returned.
+        Waits while the files are checked and, if they have changed, read. If that takes long, returns the earlier
+        result.
         """
         if now >= self._looked_at + _LOOK_SECONDS and (self.look is None or self.look.done()):
             with suppress(TimeoutError):
@@ -69,7 +69,7 @@ class Watched(Generic[T]):
         return self._made
 
     def look_now(self, now: float) -> "Future[None]":
-        """Look at the files, in a thread; return a future that is done once changes are in use."""
+        """Check the files, in a thread. Return a future that is done once changes are in use."""
         self._looked_at = now
         self.look = self._thread.submit(self._reload)
         return self.look
@@ -83,11 +83,11 @@ class Watched(Generic[T]):
             self._made = self._make()
         except (UserError, OSError, ValueError) as error:
             log.error(
-                "TLS files have changed and cannot be used, so the earlier ones stay in use: %s",
+                "the TLS files have changed and cannot be used, so the earlier ones stay in use: %s",
                 error,
             )
         else:
-            log.info("TLS files have changed: new connections use them")
+            log.info("the TLS files have changed: new connections use them")
 
     def _look(self) -> list[Stamp]:
         stamps = []
@@ -100,7 +100,7 @@ class Watched(Generic[T]):
 
 
 def trust_authorities(context: ssl.SSLContext, path: str, key: str) -> None:
-    """Have a context accept certificates that the authorities in a PEM file signed. Raises UserError, with the key."""
+    """Make a context accept certificates of the authorities in a PEM file. Raises UserError, which names `key`."""
     try:
         context.load_verify_locations(cafile=path)
     except (OSError, ssl.SSLError) as error:
@@ -108,27 +108,28 @@ def trust_authorities(context: ssl.SSLContext, path: str, key: str) -> None:
 
 
 def trust_alone(context: ssl.SSLContext, certificates: Iterable[str]) -> None:
-    """Have a context accept these certificates (PEM), whoever signed them, and no other."""
+    """Make a context accept these certificates (PEM), whichever authority signed them, and no others."""
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     for certificate in certificates:
         context.load_verify_locations(cadata=certificate)
 
 
 def first_certificate(path: str) -> str:
-    """Return the first certificate in a PEM file, which is that of who presents it. Raises UserError."""
+    """Return the first certificate in a PEM file, which is the owner's own. Raises UserError."""
     try:
-        found = _CERTIFICATE.search(Path(path).read_text(encoding="ascii"))
+        match = _CERTIFICATE.search(Path(path).read_text(encoding="ascii"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the TLS file {path} cannot be read: {error}") from error
-    if found is None:
-        raise UserError(f"the TLS file {path} has no certificate in PEM")
-    return found[0]
+    if match is None:
+        raise UserError(f"the TLS file {path} contains no certificate in PEM")
+    return match[0]
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return whom a certificate (DER) is for, by RFC 2253, exactly as Java writes it: ACLs name what Kafka's would.
+    """Return the subject of a certificate (DER) by RFC 2253, exactly as Java writes it.
 
-    Raises ValueError for a name that cannot be read."""
+    ACLs therefore name the same principals as with Kafka. Raises ValueError for a name that cannot be read.
+    """
     try:
         parts = [
             "+".join(map(_attribute, _elements(each, _SET)))
@@ -142,7 +143,7 @@ def subject_of(certificate: bytes) -> str:
 def _subject(certificate: bytes) -> bytes:
     (whole,) = _elements(certificate)
     fields = _elements(_elements(whole, _SEQUENCE)[0], _SEQUENCE)
-    # Before it: the version, which may be missing, the serial number, the algorithm, the issuer and the validity.
+    # The version, which may be missing, the serial number, the algorithm, the issuer and the validity come first.
     return fields[5 if fields[0][0] == _VERSION else 4]
 
 
@@ -168,27 +169,27 @@ def _object_id(element: bytes) -> str:
 
 
 def _elements(data: bytes, tag: int | None = None) -> list[bytes]:
-    """Return the DER elements that `data` is made of, or that are within `data`, an element with this tag."""
+    """Return the DER elements in `data`, or those in an element of `data` with this tag."""
     if tag is not None:
         data = _content(data, tag)
-    found = []
+    elements = []
     while data:
         _, end = _bounds(data)
-        found.append(data[:end])
+        elements.append(data[:end])
         data = data[end:]
-    return found
+    return elements
 
 
 def _content(element: bytes, tag: int | None = None) -> bytes:
     if tag is not None and element[0] != tag:
-        raise ValueError(f"an element has the tag {element[0]} in place of {tag}")
+        raise ValueError(f"an element has the tag {element[0]}, not {tag}")
     return element[_bounds(element)[0] :]
 
 
 def _bounds(data: bytes) -> tuple[int, int]:
-    """Return where the content of the first element begins and ends."""
+    """Return the start and the end of the content of the first element."""
     if len(data) < 2 or data[0] & 0x1F == 0x1F:
-        raise ValueError("an element has no tag of one byte with a length")
+        raise ValueError("an element does not begin with a tag of one byte and a length")
     begin, length = 2, data[1]
     if length & 0x80:
         begin += length & 0x7F
@@ -201,5 +202,5 @@ def _bounds(data: bytes) -> tuple[int, int]:
 def _escaped(value: str) -> str:
     text = re.sub(r'([,=+<>#;"\\])', r"\\\1", value).replace("\0", r"\00")
     begin, end = len(text) - len(text.lstrip(" \r")), len(text.rstrip(" \r"))
-    # At both ends Java escapes spaces and carriage returns.
+    # Java escapes spaces and carriage returns at both ends.
     return "".join(each if begin <= place < end else f"\\{each}" for place, each in enumerate(text))

@@ -1,11 +1,11 @@
-"""`lacuna acls`: list, add, remove. Options have the names that they have in Kafka's kafka-acls.sh."""
+"""`lacuna acls`: list, add, remove. Options have the same names as those of Kafka's kafka-acls.sh."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, option
-from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.acls import (
@@ -40,7 +40,7 @@ from lacuna.wire.messages.describe_acls import (
 
 _VERSION: Final = 3
 _HEADINGS: Final = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
-#: What a producer needs to do to topics, and a consumer.
+#: The operations on topics that a producer needs, and a consumer.
 _PRODUCES: Final = (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE)
 _CONSUMES: Final = (Operation.READ, Operation.DESCRIBE)
 
@@ -105,7 +105,8 @@ _Resource = tuple[ResourceType, str]
 @asynchronous
 async def list_acls(
     principal: Annotated[
-        list[str] | None, option("--principal", help="Only ACLs of this principal, as User:alice.")
+        list[str] | None,
+        option("--principal", help="Only ACLs of this principal, such as User:alice."),
     ] = None,
     topic: Topics = None,
     group: Groups = None,
@@ -149,12 +150,16 @@ async def add(
     """Adds ACLs: one for each named principal, host, operation and resource."""
     kind = _pattern(pattern)
     if kind not in (PatternType.LITERAL, PatternType.PREFIXED):
-        fail(f"--resource-pattern-type {pattern}: an ACL is literal or prefixed")
+        fail(f"--resource-pattern-type {pattern}: a new ACL can only be literal or prefixed")
     resources = _resources(topic, group, transactional_id, cluster)
     if not resources:
-        fail("say what the ACL is about: --topic, --group, --transactional-id or --cluster")
+        fail(
+            "the ACL has no resource: name one with --topic, --group, --transactional-id or --cluster"
+        )
     if not (allow_principal or deny_principal):
-        fail("say whom the ACL is about: --allow-principal User:NAME or --deny-principal User:NAME")
+        fail(
+            "the ACL has no principal: add --allow-principal User:NAME or --deny-principal User:NAME"
+        )
     acls = [
         AclEntry(*resource, kind, who, host, what, permission)
         for who, host, permission in _whom(allow_principal, deny_principal, allow_host, deny_host)
@@ -170,7 +175,7 @@ async def add(
             )
         for acl, result in zip(acls, response.results, strict=True):
             check(result.error_code, f"ACL of {acl.principal}", result.error_message)
-    tell("would be added:" if dry_run else "added:")
+    print_line("would be added:" if dry_run else "added:")
     _show(acls)
 
 
@@ -195,7 +200,9 @@ async def remove(
     """Removes the ACLs of the named resources: all, or only those that match the other options."""
     resources = _resources(topic, group, transactional_id, cluster)
     if not resources:
-        fail("say whose ACLs to remove: --topic, --group, --transactional-id or --cluster")
+        fail(
+            "no resource is named: name one with --topic, --group, --transactional-id or --cluster"
+        )
     kind = _pattern(pattern)
     whom: Iterable[tuple[str | None, str | None, Permission]]
     whom = list(_whom(allow_principal, deny_principal, allow_host, deny_host))
@@ -209,7 +216,7 @@ async def remove(
     ]
     async with KafkaConnection(bootstrap) as connection:
         if dry_run:
-            tell("would be removed:")
+            print_line("would be removed:")
             _show(await _described(connection, wanted))
             return
         response = await connection.ask(
@@ -222,20 +229,20 @@ async def remove(
     for result in response.filter_results:
         check(result.error_code, "ACLs", result.error_message)
         removed.update((AclEntry(*each[2:]), None) for each in result.matching_acls)
-    tell("removed:")
+    print_line("removed:")
     _show(removed)
 
 
 async def _described(
     connection: KafkaConnection, wanted: Iterable[AclFilter]
 ) -> dict[AclEntry, None]:
-    found: dict[AclEntry, None] = {}
+    entries: dict[AclEntry, None] = {}
     for each in wanted:
         response = await connection.ask(
             DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, _VERSION, DescribeAclsRequest(*each)
         )
         check(response.error_code, "ACLs", response.error_message)
-        found.update(
+        entries.update(
             (
                 AclEntry(
                     resource.resource_type,
@@ -251,7 +258,7 @@ async def _described(
             for resource in response.resources
             for acl in resource.acls
         )
-    return found
+    return entries
 
 
 def _show(acls: Iterable[AclEntry]) -> None:
@@ -329,20 +336,20 @@ def _principal(text: str) -> str:
 
 
 def _operation(text: str) -> Operation:
-    """Return the operation that AlterConfigs, alter-configs or ALTER_CONFIGS names."""
-    found = {_plain(each.name): each for each in Operation if each >= Operation.ALL}
-    operation = found.get(_plain(text))
+    """Return the operation. The text may be AlterConfigs, alter-configs or ALTER_CONFIGS."""
+    operations = {_plain(each.name): each for each in Operation if each >= Operation.ALL}
+    operation = operations.get(_plain(text))
     if operation is None:
-        names = ", ".join(_words(each.name) for each in found.values())
-        fail(f"--operation {text}: choose among {names}")
+        names = ", ".join(_words(each.name) for each in operations.values())
+        fail(f"--operation {text}: choose one of {names}")
     return operation
 
 
 def _pattern(text: str) -> PatternType:
-    found = {each.name.lower(): each for each in PatternType if each is not PatternType.UNKNOWN}
-    kind = found.get(text.lower())
+    patterns = {each.name.lower(): each for each in PatternType if each is not PatternType.UNKNOWN}
+    kind = patterns.get(text.lower())
     if kind is None:
-        fail(f"--resource-pattern-type {text}: choose among {', '.join(found)}")
+        fail(f"--resource-pattern-type {text}: choose one of {', '.join(patterns)}")
     return kind
 
 

@@ -1,58 +1,20 @@
 """`lacuna agent`: one agent, or several workers behind its port, until Ctrl-C."""
 
 import random
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import click
-
 from lacuna.agent.clock import SystemWallClock
-from lacuna.cli.agent_options import (
-    AgentOptions,
-    control_tls_given,
-    given_rights,
-    given_security,
-    given_settings,
-)
-from lacuna.cli.command_line import option
-from lacuna.cli.config_options import Assignments, PrintConfig
-from lacuna.cli.configuration import configure, print_configuration
+from lacuna.cli import places, tables
+from lacuna.cli.agent_options import AgentOptions
+from lacuna.cli.command_line import takes
+from lacuna.cli.configuration import Configuration, print_configuration
 from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
-from lacuna.cli.options import (
-    DEFAULT_LISTEN,
-    Advertise,
-    Authorizer,
-    Bucket,
-    CacheMebibytes,
-    ControlTlsCa,
-    ControlTlsCert,
-    ControlTlsKey,
-    CreateBucket,
-    EncryptionKeyCommand,
-    EncryptionKeys,
-    Endpoint,
-    FlushInterval,
-    Health,
-    Listen,
-    LogFormat,
-    NoAutoCreate,
-    Objects,
-    Partitions,
-    S3Sse,
-    S3SseKmsKeyId,
-    Store,
-    SuperUser,
-    TlsAuthorities,
-    TlsCertificate,
-    TlsKey,
-    UsersFile,
-    Verbose,
-    Workers,
-    Zone,
-)
-from lacuna.cli.running import READY, TEXT, forever, log_to_stderr, run, say_ready
+from lacuna.cli.options import PrintConfig, Verbose
+from lacuna.cli.running import READY, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings
 from lacuna.logstore.objects import bucket_url, folder_url
@@ -64,94 +26,71 @@ from lacuna.operating.control import client_of, until_answered
 from lacuna.operating.stores import claim, open_when_there
 
 
-def agent(
-    context: click.Context,
-    control: Annotated[
-        str,
-        option(
-            "--control",
-            key="control",
-            help="Address of the control plane: HOST:PORT, several as A,B,C, a DNS name for all of them, or "
-            "unix:PATH.",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options of `lacuna agent`."""
+
+    settings: Annotated[
+        Configuration,
+        takes(
+            places.ControlAddress,
+            ControlTlsSettings,
+            places.Bucket,
+            places.BucketCreation,
+            places.ObjectsFolder,
+            places.StoreUrl,
+            places.Encryption,
+            places.Listeners,
+            places.Workers,
+            places.Health,
+            places.LogLines,
+            *tables.AGENT,
         ),
-    ],
-    control_tls_cert: ControlTlsCert = None,
-    control_tls_key: ControlTlsKey = None,
-    control_tls_ca: ControlTlsCa = None,
-    bucket: Bucket = None,
-    endpoint: Endpoint = None,
-    create_bucket: CreateBucket = False,
-    objects: Objects = None,
-    store: Store = None,
-    encryption_keys: EncryptionKeys = None,
-    encryption_key_command: EncryptionKeyCommand = None,
-    s3_sse: S3Sse = None,
-    s3_sse_kms_key_id: S3SseKmsKeyId = None,
-    listen: Listen = DEFAULT_LISTEN,
-    advertise: Advertise = None,
-    tls_cert: TlsCertificate = None,
-    tls_key: TlsKey = None,
-    tls_ca: TlsAuthorities = None,
-    users_file: UsersFile = None,
-    zone: Zone = None,
-    partitions: Partitions = None,
-    no_auto_create: NoAutoCreate = False,
-    authorizer: Authorizer = False,
-    super_user: SuperUser = None,
-    workers: Workers = 1,
-    flush_ms: FlushInterval = None,
-    cache_mib: CacheMebibytes = None,
-    health: Health = None,
-    assignments: Assignments = None,
-    print_config: PrintConfig = False,
-    verbose: Verbose = False,
-    log_format: LogFormat = TEXT,
-) -> None:
+    ]
+    print_config: PrintConfig = False
+    verbose: Verbose = False
+
+
+def agent(given: Given) -> None:
     """Runs only an agent, which serves Kafka clients from a bucket or a shared folder.
 
     An agent keeps no data of its own. Start as many as you like with one control plane; each of them serves
     every partition. Prints `bootstrap: HOST:PORT` once Kafka clients can connect.
     """
-    log_to_stderr(verbose, log_format)
-    given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
-    given |= given_security(tls_cert, tls_key, tls_ca, users_file)
-    given |= given_rights(authorizer, super_user)
-    given |= control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
-    configuration = configure(context, assignments, given)
-    places = [each for each in (bucket, objects, store) if each is not None]
-    if len(places) != 1:
-        fail("no place for the records was given: use one of --bucket, --objects and --store")
-    if endpoint and not bucket:
-        fail("--endpoint needs --bucket: name the bucket")
-    if s3_sse and not bucket:
-        fail("--s3-sse needs --bucket: with --store, write ?sse=… into its URL")
-    url = store or (
-        bucket_url(bucket, endpoint=endpoint, sse=s3_sse, sse_kms_key_id=s3_sse_kms_key_id)
-        if bucket
-        else folder_url(objects or Path())
-    )
-    url = with_given_keys(context, url, encryption_keys, encryption_key_command)
-    options = AgentOptions(
-        url=url,
-        create_bucket=create_bucket,
-        listen=listen,
-        advertise=advertise,
-        configuration=configuration.on(url),
-        health=health,
-        verbose=verbose,
-        log_format=log_format,
-    )
+    log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
+    control = given.settings.make(places.ControlAddress).control
+    if not control:
+        fail("an agent needs a control plane: name its address with --control HOST:PORT")
+    url = _store_url(given.settings)
+    options = AgentOptions(url=url, configuration=given.settings.on(url), verbose=given.verbose)
     options.parts()
-    if print_config:
-        print_configuration(context, options.configuration)
-        return
-    if workers > 1:
+    if given.print_config:
+        print_configuration(options.configuration)
+    elif (workers := given.settings.make(places.Workers).workers) > 1:
         with Supervisor() as supervisor:
             arguments = [f"--control={control}", *options.arguments()]
             start_workers(supervisor, arguments, options.listeners(), workers)
     else:
         place = ControlPlace(control, options.configuration.make(ControlTlsSettings))
         run(partial(_agent, options, place))
+
+
+def _store_url(settings: Configuration) -> str:
+    """Return the URL of the store that the options name, with its keys. Raises UserError."""
+    store, s3 = settings.make(places.StoreUrl).store, settings.make(places.Bucket)
+    objects = settings.make(places.ObjectsFolder).objects
+    if (count := sum(map(bool, (s3.bucket, objects, store)))) != 1:
+        problem = "no place" if not count else "more than one place"
+        fail(f"{problem} for the records was named: use one of --bucket, --objects and --store")
+    if s3.endpoint and not s3.bucket:
+        fail("--endpoint needs --bucket: name the bucket")
+    if s3.sse and not s3.bucket:
+        fail("--s3-sse needs --bucket: with --store, write ?sse=… into its URL")
+    if s3.bucket:
+        store = bucket_url(
+            s3.bucket, endpoint=s3.endpoint, sse=s3.sse, sse_kms_key_id=s3.sse_kms_key_id
+        )
+    return with_given_keys(settings, store or folder_url(Path(objects)))
 
 
 async def _agent(options: AgentOptions, control: ControlPlace) -> None:
@@ -161,7 +100,7 @@ async def _agent(options: AgentOptions, control: ControlPlace) -> None:
 
 
 async def _serve(options: AgentOptions, control: ControlPlace, observed: Observed) -> None:
-    store = await open_when_there(options.url, create_bucket=options.create_bucket)
+    store = await open_when_there(options.url, create_bucket=options.creates_bucket)
     try:
         async with client_of(control) as client:
             start = partial(

@@ -1,4 +1,4 @@
-"""Turns an operator's options for an agent into settings of its parts, and into arguments for its workers."""
+"""Turns the settings of a process into settings of an agent's parts, and into arguments for its workers."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.base.addresses import parse_address
 from lacuna.base.client_security import ClientSecurity
 from lacuna.base.errors import UserError
-from lacuna.base.setting import MEBIBYTE, Value
 from lacuna.cli.configuration import Configuration
-from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
+from lacuna.cli.places import BucketCreation, Health, Listeners, LogLines
+from lacuna.cli.tables import AGENT
 from lacuna.logstore.objects import ObjectStore
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.kafka import Agents
@@ -24,24 +24,33 @@ from lacuna.operating.stores import open_checked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """The options of one agent as they were given, and its settings; `url` is that of its object store."""
+    """The settings of one agent; `url` is that of its object store."""
 
     url: str
-    create_bucket: bool
-    listen: str
-    advertise: str | None
     configuration: Configuration
-    health: str | None
     verbose: bool
-    log_format: str
+
+    @property
+    def health(self) -> str:
+        """HOST:PORT of health checks, or ""."""
+        return self.configuration.make(Health).health
+
+    @property
+    def creates_bucket(self) -> bool:
+        """Whether the agent creates its bucket."""
+        return self.configuration.make(BucketCreation).create_bucket
 
     def listeners(self) -> tuple[Listener, ...]:
-        """The listeners of the agent. Raises UserError."""
+        """Return the listeners of the agent. Raises UserError."""
         protocols = str(self.configuration.chosen["listener.security.protocol.map"].value)
-        return parse_listeners(self.listen, self.advertise, protocols)
+        given = self.configuration.make(Listeners)
+        return parse_listeners(given.listen, given.advertise or None, protocols)
 
     def agents(self, bootstrap: str) -> Agents:
-        """How to connect to the agents that have these options, as whoever logs in if they ask. Raises UserError."""
+        """Return the addresses of the agents with these options, and the security of their first listener.
+
+        Raises UserError.
+        """
         protocol = self.listeners()[0].protocol
         context = None
         if protocol.has_tls:
@@ -50,12 +59,12 @@ class AgentOptions:
 
     def open_store(self) -> ObjectStore:
         """Opens the store at `url` and checks it. Raises ObjectStoreError."""
-        return open_checked(self.url, create_bucket=self.create_bucket)
+        return open_checked(self.url, create_bucket=self.creates_bucket)
 
     def parts(self) -> AgentParts:
-        """The settings of the agent's parts. Raises UserError for options that are invalid together."""
-        if self.health is not None and not parse_address(self.health)[1]:
-            raise UserError("health checks need a fixed port: choose one with --health")
+        """Return the settings of the agent's parts. Raises UserError for options that are invalid together."""
+        if self.health and not parse_address(self.health)[1]:
+            raise UserError("health checks need a fixed port, not 0: choose one with --health")
         make = self.configuration.make
         return AgentParts(
             agent=make(AgentSettings, listeners=self.listeners()),
@@ -66,65 +75,11 @@ class AgentOptions:
         )
 
     def arguments(self) -> list[str]:
-        """These options as arguments of `lacuna agent`, all except --listen."""
-        flags = {
-            "--create-bucket": self.create_bucket,
-            "--verbose": self.verbose,
-        }
-        values = {
-            "--store": self.url,
-            "--advertise": self.advertise,
-            "--health": self.health,
-            "--log-format": self.log_format,
-        }
-        given = [f"{name}={value}" for name, value in values.items() if value is not None]
-        given += [name for name, is_set in flags.items() if is_set]
-        return given + self.configuration.arguments("agent")
-
-
-def given_settings(
-    zone: str | None,
-    partitions: int | None,
-    no_auto_create: bool,
-    flush_ms: int | None,
-    cache_mib: int | None,
-) -> dict[str, Value | None]:
-    """The settings that have options of their own, by key; None for those that were not given."""
-    return {
-        "broker.rack": zone,
-        "num.partitions": partitions,
-        "auto.create.topics.enable": False if no_auto_create else None,
-        "produce.flush.interval.ms": flush_ms,
-        "fetch.cache.bytes": None if cache_mib is None else cache_mib * MEBIBYTE,
-    }
-
-
-def given_rights(authorizer: bool, super_user: str | None) -> dict[str, Value | None]:
-    """The settings of the authorizer that have options of their own, as in `given_settings`."""
-    return {
-        "authorizer.class.name": STANDARD_AUTHORIZER if authorizer else None,
-        "super.users": super_user,
-    }
-
-
-def control_tls_given(
-    certificate: str | None, key: str | None, authorities: str | None
-) -> dict[str, Value | None]:
-    """The settings of TLS to the control plane that have options of their own, by key."""
-    return {
-        "controlplane.ssl.certificate.location": certificate,
-        "controlplane.ssl.key.location": key,
-        "controlplane.ssl.ca.location": authorities,
-    }
-
-
-def given_security(
-    certificate: str | None, key: str | None, authorities: str | None, users_file: str | None
-) -> dict[str, Value | None]:
-    """As `given_settings`, for what listeners with TLS and SASL need."""
-    return {
-        "ssl.certificate.location": certificate,
-        "ssl.key.location": key,
-        "ssl.ca.location": authorities,
-        "sasl.users.file": users_file,
-    }
+        """Return these options as arguments of `lacuna agent`, all except --listen and --control."""
+        advertise = self.configuration.make(Listeners).advertise
+        return [
+            f"--store={self.url}",
+            *([f"--advertise={advertise}"] if advertise else []),
+            *(["--verbose"] if self.verbose else []),
+            *self.configuration.arguments(BucketCreation, Health, LogLines, *AGENT),
+        ]

@@ -1,48 +1,48 @@
-"""Turns the error codes of agents' answers into one line that says what to do."""
+"""Turns the error codes of agents into one line that explains what to do."""
 
 from typing import Final
 
 from lacuna.cli.errors import fail
 from lacuna.controlplane.shared.errors import ErrorCode
 
-_DENIED = "ACLs do not allow it; somebody who may can allow it with `lacuna acls add`"
+_DENIED = "ACLs do not allow it; an administrator can allow it with `lacuna acls add`"
 HINTS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
-    ErrorCode.SECURITY_DISABLED: "ACLs decide nothing here: the agents run without --authorizer",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic; `lacuna topics list` shows the topics that exist",
+    ErrorCode.SECURITY_DISABLED: "ACLs have no effect, since the agents run without --authorizer: start them with it",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist; `lacuna topics list` shows the existing topics",
     ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name exists already; choose another name",
     ErrorCode.GROUP_ID_NOT_FOUND: (
-        "there is no such group; `lacuna groups list` shows the groups that exist"
+        "the group does not exist; `lacuna groups list` shows the existing groups"
     ),
-    ErrorCode.NON_EMPTY_GROUP: "it still has members; stop its consumers first",
+    ErrorCode.NON_EMPTY_GROUP: "the group still has members; stop its consumers first",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "no producer has used it, or it has expired; "
-    "`lacuna transactions list` shows the ones that exist",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the control plane does not answer; is it running?",
-    ErrorCode.NOT_COORDINATOR: "the control plane does not answer; is it running?",
-    ErrorCode.LEADER_NOT_AVAILABLE: "the control plane does not answer; is it running?",
+    "`lacuna transactions list` shows the existing ones",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the control plane does not answer; check that it runs",
+    ErrorCode.NOT_COORDINATOR: "the control plane does not answer; check that it runs",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the control plane does not answer; check that it runs",
 }
-#: For answers that have no message of their own.
+#: For answers without a message.
 _WITHOUT_MESSAGE: Final = {
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "this cannot be the name of a topic: use 1 to 249 of ASCII letters, digits, "
-    "dots, underscores and hyphens, and not . or .. alone",
-    ErrorCode.INVALID_GROUP_ID: "this cannot be the id of a group: it is empty",
-    ErrorCode.CORRUPT_MESSAGE: "what the object store has of it is damaged; `lacuna verify` finds where and which "
-    "records that affects",
-    ErrorCode.KAFKA_STORAGE_ERROR: "the object store could not be read or written; the agent's log says why",
-    ErrorCode.REQUEST_TIMED_OUT: "it took too long; it may still happen: look, and try again",
-    ErrorCode.UNKNOWN_SERVER_ERROR: "an error of the agent's own; its log has it",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "this is not a valid name of a topic: use 1 to 249 ASCII letters, digits, "
+    "dots, underscores and hyphens, but not . or .. alone",
+    ErrorCode.INVALID_GROUP_ID: "the id of the group is empty: name a group",
+    ErrorCode.CORRUPT_MESSAGE: "its records in the object store are damaged; `lacuna verify` shows where, and which "
+    "records are affected",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the agent could not read or write the object store; its log has the reason",
+    ErrorCode.REQUEST_TIMED_OUT: "the agent did not answer in time, but may still act: check, and try again",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "the agent failed unexpectedly; its log has the reason",
 }
 
 
 def _named(code: ErrorCode) -> str:
-    return f"the agent answered {code.name}; its log may say why"
+    return f"the agent answered {code.name}; its log may have the reason"
 
 
 def check(error_code: int, subject: str, message: str | None = None) -> None:
-    """Raises UserError if an answer about `subject` carries an error code; `message` is the agent's, if it sent one."""
+    """Raises UserError if an answer about `subject` carries an error code. `message` is the agent's, if it sent one."""
     code = ErrorCode(error_code)
     if code is not ErrorCode.NONE:
         fail(

@@ -1,4 +1,4 @@
-"""The root command: the list of commands, and one line for each error that a user can put right."""
+"""The root command: the list of commands, and one line for each error that a user can correct."""
 
 import importlib.metadata
 import sys
@@ -14,12 +14,17 @@ from lacuna.cli.lazy import LazyGroup
 
 
 class _Vocabulary:
-    """Asks all commands, which imports them: only a key or a variable that one command does not know is worth that."""
+    """The keys and variables of all commands. Each list imports every command, so only errors use it."""
 
     def keys(self) -> set[str]:
         from lacuna.cli.vocabulary import all_keys
 
         return all_keys()
+
+    def setting_keys(self) -> set[str]:
+        from lacuna.cli.tables import ROWS
+
+        return {*ROWS}
 
     def settings(self) -> set[str]:
         from lacuna.cli.vocabulary import variables
@@ -52,7 +57,7 @@ app = LazyGroup(
             expose_value=False,
             callback=take_file,
             show_envvar=True,
-            help="A TOML file of settings, and of options of every command.",
+            help="A TOML file with settings, and with options of any command.",
         ),
         Option(
             ["--version"],
@@ -65,7 +70,7 @@ app = LazyGroup(
         ),
     ],
     help="A Kafka-compatible log with transactions whose records live in an object store.\n\n    New "
-    "here? `lacuna demo` shows in a few seconds what it does. `lacuna up` starts a cluster on\n    "
+    "here? `lacuna demo` shows in a few seconds what Lacuna does. `lacuna up` starts a cluster on\n    "
     "127.0.0.1:9092 for any Kafka client, with its data in ./data. `lacuna COMMAND --help` "
     "explains a command.\n    ",
 )

@@ -1,14 +1,20 @@
 """Makes commands from functions: the annotation of each parameter describes it on the command line.
 
-A thin layer over click. typer does the same, but it brings pydantic: seven packages instead of one.
+A parameter is one of these:
+
+- `Annotated[TYPE, option(…)]` or `argument(…)`: one option or argument.
+- A dataclass: one for each of its fields, which are described in the same way. The function receives an instance.
+- `Annotated[Configuration, takes(…)]`: the options of the rows of settings classes. The function receives their values.
+
+This is a thin layer over click. typer does the same, but it brings pydantic: seven packages instead of one.
 """
 
 import inspect
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import (
     Annotated,
     Any,
@@ -24,35 +30,49 @@ from typing import (
 import click
 from click.core import ParameterSource
 
+from lacuna.base.setting import Setting, SettingsError, settings_of
 from lacuna.cli.config_file import check_variables, key_of, use_file
+from lacuna.cli.configuration import Configuration, configure
 from lacuna.cli.output import output_options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_NO_ROWS: Final[Mapping[str, Setting]] = MappingProxyType({})
+
+#: The heading of the options that choose settings.
+SETTINGS: Final = "Settings"
+
 
 class Settings(TypedDict, total=False):
-    """The settings of an option or an argument."""
+    """The attributes of an option or an argument."""
 
     help: str
     min: float
     max: float
     envvar: str
-    key: str
     has_variable: bool
     metavar: str
     panel: str
     show_default: bool
-    #: What the option means if it is typed without a value.
+    #: The value of the option if it is typed without one.
     alone: str
     parser: Callable[[str], Any]
     callback: Callable[[click.Context, click.Parameter, Any], Any]
-    #: Options that every command with this one has, too. Their values are in the context's `meta`, by name.
+    #: Options that accompany this one in every command. Their values are in the context's `meta`, by name.
     beside: "tuple[Described, ...]"
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of settings that a command takes, by key. Rows in `quiet` have no option, only `--set`."""
+
+    rows: Mapping[str, Setting]
+    quiet: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
-    """How a parameter's annotation describes it."""
+    """The description of a parameter in its annotation."""
 
     names: tuple[str, ...]
     settings: Settings
@@ -69,26 +89,61 @@ def argument(**settings: Unpack[Settings]) -> Described:
     return Described((), settings, is_argument=True)
 
 
-class Option(click.Option):
-    """An option that the help page shows in the panel `panel`; `key` is that of settings, if it is one of them."""
+def takes(*kinds: type[Any], quiet: tuple[type[Any], ...] = ()) -> Rows:
+    """Describes the settings of a command, for use in `Annotated`: the rows of settings classes.
 
-    def __init__(
-        self, names: list[str], panel: str = "Options", key: str = "", **attributes: Any
-    ) -> None:
+    The rows of `quiet` classes have no options in this command.
+    """
+    rows = {row.key: row for kind in (*kinds, *quiet) for row in settings_of(kind).values()}
+    return Rows(rows, frozenset(row.key for kind in quiet for row in settings_of(kind).values()))
+
+
+class Option(click.Option):
+    """An option that help pages show under the heading `panel`."""
+
+    def __init__(self, names: list[str], panel: str = "Options", **attributes: Any) -> None:
         super().__init__(names, **attributes)
         self.panel = panel
-        self.key = key
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """Where the wrong value is from."""
+        """The source of the wrong value."""
         source = ctx.get_parameter_source(self.name or "") if ctx is not None else None
         if ctx is not None and source is ParameterSource.DEFAULT_MAP:
             return f"{key_of(self, ctx)!r} in the config file"
         return super().get_error_hint(ctx)
 
 
+class RowOption(Option):
+    """The option of a row of settings. If it is not typed, `configure` takes the value from another source."""
+
+    def __init__(self, row: Setting) -> None:
+        names = [row.option, row.short] if row.short else [row.option]
+        is_flag = row.flag is not None or isinstance(row.default, bool)
+        super().__init__(
+            names,
+            row.panel or "Options",
+            help=row.help or row.documentation,
+            is_flag=is_flag,
+            type=click.BOOL if is_flag else _OfRow(row),
+            metavar=row.metavar or None,
+            default=None,
+            allow_from_autoenv=False,
+        )
+        self.row = row
+
+    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:  # noqa: ARG002 - click's
+        """The row's environment variable, default and bounds, for the help page."""
+        row = self.row
+        extra: click.types.OptionHelpExtra = {"envvars": (row.variable,)}
+        if not self.is_flag and row.default != "":
+            extra["default"] = row.shown_default
+        if bounds := row.bounds:
+            extra["range"] = bounds
+        return extra
+
+
 class Argument(click.Argument):
-    """An argument with a line of help, which click's own class does not have."""
+    """An argument with a line of help, which click's arguments do not have."""
 
     panel = "Arguments"
 
@@ -98,10 +153,12 @@ class Argument(click.Argument):
 
 
 class Command(click.Command):
-    """A command with our help page, whose options may have values from the config file."""
+    """A command with our help page. Its options may have values from the config file; `rows` are its settings."""
+
+    rows: Mapping[str, Setting] = _NO_ROWS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line, with the config file for what is not in it. Says which variables are unknown."""
+        """Parse the command line, and take missing values from the config file. Warns about unknown variables."""
         use_file(ctx)
         if not ctx.resilient_parsing:
             for line in check_variables(ctx, os.environ):
@@ -115,14 +172,16 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of commands with our help page; its `adds` makes a function one of its commands."""
+    """A group of commands with our help page. Its `adds` makes a function one of its commands."""
+
+    rows: Mapping[str, Setting] = _NO_ROWS
 
     def __init__(self, name: str | None = None, **attributes: Any) -> None:
         is_command = attributes.get("invoke_without_command", False)
         super().__init__(name, no_args_is_help=not is_command, **attributes)
 
     def adds(self, name: str, *, shows: bool = False) -> Callable[[Function], Function]:
-        """A decorator that adds a function as the command `name`; the function itself is unchanged.
+        """Return a decorator that adds a function as the command `name` and leaves the function unchanged.
 
         `shows` is as in `make_command`.
         """
@@ -134,12 +193,12 @@ class Group(click.Group):
         return add
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line as `Command` does. The root has the option that names the file."""
+        """Parse the command line as `Command` does. The root command has the option that names the file."""
         use_file(ctx)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
-        """The names of the commands, in the order in which they were added."""
+        """Return the names of the commands, in the order in which they were added."""
         return list(self.commands)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
@@ -151,28 +210,24 @@ class Group(click.Group):
 def make_command(name: str, function: Callable[..., Any], *, shows: bool = False) -> Command:
     """Makes a command that calls `function`. Its help is the function's docstring.
 
-    If it `shows` tables, it has options for how they are printed, which `lacuna.cli.console` reads.
+    A command that `shows` tables has options for the output format, which `lacuna.cli.console` reads.
     """
-    hints = get_type_hints(function, include_extras=True)
-    parameters = inspect.signature(function).parameters.values()
-    contexts = [each.name for each in parameters if hints[each.name] is click.Context]
-    made = [
-        made
-        for each in parameters
-        if each.name not in contexts
-        for made in _make_parameters(each.name, hints[each.name], each.default)
-    ]
+    inputs = [*_inputs(function)]
+    parameters = [parameter for each in inputs for parameter in each.parameters]
     if shows:
-        made += [Option(**each) for each in output_options()]
+        parameters += [Option(**each) for each in output_options()]
 
     def call(**values: Any) -> Any:
-        return function(**values, **dict.fromkeys(contexts, click.get_current_context()))
+        context = click.get_current_context()
+        return function(**{each.name: each.take(context, values) for each in inputs})
 
-    return Command(name, params=made, callback=call, help=inspect.getdoc(function))
+    command = Command(name, params=parameters, callback=call, help=inspect.getdoc(function))
+    command.rows = {key: row for each in inputs for key, row in each.rows.items()}
+    return command
 
 
 def make_group(function: Callable[..., Any]) -> Group:
-    """Makes a group of commands that calls `function`, as `make_command` does, if none of them is named."""
+    """Makes a group of commands. Without a command's name, it calls `function` as `make_command` describes."""
     command = make_command("", function)
 
     def call(**values: Any) -> Any:
@@ -181,9 +236,11 @@ def make_group(function: Callable[..., Any]) -> Group:
             return command.callback(**values)
         return None
 
-    return Group(
+    group = Group(
         params=command.params, callback=call, help=command.help, invoke_without_command=True
     )
+    group.rows = command.rows
+    return group
 
 
 class _Integer(click.IntRange):
@@ -199,34 +256,115 @@ class _Number(click.FloatRange):
 
 
 class _Text(click.types.StringParamType):
-    """Text that must not be empty when typed: an empty one usually comes from an unset variable in a script."""
+    """Text that must not be empty when typed. An empty one usually comes from an unset variable in a script."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         text = super().convert(value, param, ctx)
         if not text and ctx is not None and param is not None and _is_typed(ctx, param):
             can_be_left_out = isinstance(param, Option) and not param.required
-            said = "it is empty: give a value"
-            self.fail(said + ", or leave the option out" * can_be_left_out, param, ctx)
+            message = "it is empty: write a value"
+            self.fail(message + ", or leave the option out" * can_be_left_out, param, ctx)
         return text
+
+
+class _OfRow(_Text):
+    """A value that a row of settings allows: text, or a number that may have a unit."""
+
+    def __init__(self, row: Setting) -> None:
+        self.row = row
+        kind = "size" if row.key.endswith(".bytes") else "integer"
+        self.name = kind if isinstance(row.default, int) else "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.row.parse(super().convert(value, param, ctx))
+        except SettingsError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
     return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
 
 
-#: The type of text, for options whose callback makes something else of it.
+#: The type of text, for options whose callback converts it.
 TEXT: Final = _Text()
 _TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: TEXT}
 _NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}
 
 
-def _make_parameters(name: str, hint: Any, default: Any) -> list[click.Parameter]:
-    """The parameter, and those that come with it."""
-    described = _read(name, hint)[1]
-    return [
-        _make_parameter(name, hint, default),
-        *(_make_beside(each) for each in described.settings.get("beside", ())),
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """One parameter of a command's function: the options and arguments that it comes from, and how they make it."""
+
+    name: str
+    take: Callable[[click.Context, Mapping[str, Any]], Any]
+    parameters: Sequence[click.Parameter] = ()
+    rows: Mapping[str, Setting] = field(default_factory=dict)
+
+
+def _inputs(function: Callable[..., Any]) -> Iterator[_Input]:
+    hints = get_type_hints(function, include_extras=True)
+    for each in inspect.signature(function).parameters.values():
+        yield _input(each.name, hints[each.name], each.default)
+
+
+def _input(name: str, hint: Any, default: Any) -> _Input:
+    if hint is click.Context:
+        return _Input(name, lambda context, _: context)
+    if is_dataclass(hint):
+        return _input_of_fields(name, hint)
+    kind, described = _read(name, hint)
+    if isinstance(described, Rows):
+        return _input_of_rows(name, described)
+    beside = (_make_beside(each) for each in described.settings.get("beside", ()))
+    parameters = (_make_parameter(name, kind, described, default), *beside)
+    return _Input(name, lambda _, values: values[name], parameters)
+
+
+def _input_of_fields(name: str, kind: Any) -> _Input:
+    hints = get_type_hints(kind, include_extras=True)
+    inner = [
+        _input(
+            each.name,
+            hints[each.name],
+            inspect.Parameter.empty if each.default is MISSING else each.default,
+        )
+        for each in fields(kind)
     ]
+    return _Input(
+        name,
+        lambda context, values: kind(**{each.name: each.take(context, values) for each in inner}),
+        [parameter for each in inner for parameter in each.parameters],
+        {key: row for each in inner for key, row in each.rows.items()},
+    )
+
+
+def _input_of_rows(name: str, described: Rows) -> _Input:
+    options = [
+        RowOption(row)
+        for row in described.rows.values()
+        if row.option and row.key not in described.quiet
+    ]
+
+    def take(context: click.Context, values: Mapping[str, Any]) -> Configuration:
+        typed = {each.row.key: values[each.name or ""] for each in options}
+        return configure(context, described.rows, values[_ASSIGNMENTS], typed)
+
+    return _Input(name, take, [*options, _assignments()], described.rows)
+
+
+_ASSIGNMENTS: Final = "assignments"
+
+
+def _assignments() -> Option:
+    return Option(
+        [_ASSIGNMENTS, "--set"],
+        SETTINGS,
+        help="One setting, as in the config file. May be repeated.",
+        multiple=True,
+        metavar="KEY=VALUE",
+        allow_from_autoenv=False,
+    )
 
 
 def _make_beside(described: Described) -> click.Parameter:
@@ -248,8 +386,7 @@ def _make_beside(described: Described) -> click.Parameter:
     )
 
 
-def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:
-    kind, described = _read(name, hint)
+def _make_parameter(name: str, kind: Any, described: Described, default: Any) -> click.Parameter:
     is_list = get_origin(kind) is list
     settings = described.settings
     callback = settings.get("callback")
@@ -266,16 +403,13 @@ def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:
         shown = {"nargs": -1} if is_list else {}
         return Argument([name], settings["help"], **attributes, **shown)
     names = described.names or (f"--{name.replace('_', '-')}",)
-    key = settings.get("key", "")
-    variable = f"LACUNA_{key.upper().replace('.', '_')}" if key else None
     return Option(
         [name, *names],
         settings.get("panel", "Options"),
-        key,
         help=settings["help"],
         multiple=is_list,
         **_flag(kind, settings),
-        envvar=settings.get("envvar", variable),
+        envvar=settings.get("envvar"),
         allow_from_autoenv=settings.get("has_variable", True),
         show_envvar=True,
         show_default=settings.get("show_default", default != ""),
@@ -284,14 +418,14 @@ def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:
 
 
 def _flag(kind: Any, settings: Settings) -> dict[str, Any]:
-    """How an option may stand without a value, as arguments of `Option`."""
+    """Return the arguments of `Option` for an option that may be typed without a value."""
     if "alone" in settings:
         return {"is_flag": False, "flag_value": settings["alone"]}
     return {"is_flag": True if kind is bool else None}
 
 
-def _read(name: str, hint: Any) -> tuple[Any, Described]:
-    """The parameter's type without None, and its description."""
+def _read(name: str, hint: Any) -> tuple[Any, Described | Rows]:
+    """Return the parameter's type without None, and its description."""
     if get_origin(hint) is not Annotated:
         raise TypeError(f"{name} is not described: annotate it with option() or argument()")
     kind, described = get_args(hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +13,16 @@ import click
 from lacuna.cli.command_line import option
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail
-from lacuna.cli.job_workers import UseSpark, asked_for_spark, choose_workers
+from lacuna.cli.job_workers import SparkOptions, choose_workers
 from lacuna.cli.location import locate
-from lacuna.cli.options import DEFAULT_MASTER, Control, Data, JobKeys, Master, SparkConf, Store
+from lacuna.cli.options import JobPlace
 from lacuna.cli.report_files import check_report_file
 from lacuna.cli.sizes import parse_size, show_size
 from lacuna.logstore.records.layout import Codec
 
 if TYPE_CHECKING:
+    from lacuna.cli.progress import Shown
+    from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.compaction.settings import CompactionSettings
 
 _WHAT = "What to rewrite"
@@ -41,8 +43,8 @@ All = Annotated[
     bool,
     option(
         "--all",
-        help="Rewrite everything below the last stable offset, even large extents without waste, for "
-        "example to change the codec.",
+        help="Rewrite everything below the last stable offset, even large extents without waste. Use it, for "
+        "example, to change the codec.",
         panel=_WHAT,
     ),
 ]
@@ -67,8 +69,8 @@ CodecName = Annotated[
     str | None,
     option(
         "--codec",
-        help="Codec of the rewritten batches: none, gzip, snappy, lz4 or zstd. Without it, batches "
-        "keep their own.",
+        help="Codec of the rewritten batches: none, gzip, snappy, lz4 or zstd. By default, batches "
+        "keep their codec.",
         panel=_HOW,
     ),
 ]
@@ -128,30 +130,46 @@ PriceFile = Annotated[
 ]
 
 
-def compact(
-    context: click.Context,
-    topic: Topics = None,
-    rewrite_all: All = False,
-    small_bytes: Small = "512KiB",
-    codec: CodecName = None,
-    level: Level = None,
-    batch_bytes: BatchBytes = "256KiB",
-    segment_bytes: SegmentBytes = "64MiB",
-    task_bytes: TaskBytes = "256MiB",
-    watch: Watch = False,
-    interval: Interval = "10m",
-    threshold: Threshold = 0.0,
-    dry_run: DryRun = False,
-    json: Json = None,
-    prices: PriceFile = None,
-    control: Control = None,
-    data: Data = None,
-    store: Store = None,
-    encryption_keys: JobKeys = None,
-    spark: UseSpark = None,
-    master: Master = DEFAULT_MASTER,
-    conf: SparkConf = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options of `lacuna compact`."""
+
+    topic: Topics = None
+    rewrite_all: All = False
+    small_bytes: Small = "512KiB"
+    codec: CodecName = None
+    level: Level = None
+    batch_bytes: BatchBytes = "256KiB"
+    segment_bytes: SegmentBytes = "64MiB"
+    task_bytes: TaskBytes = "256MiB"
+    watch: Watch = False
+    interval: Interval = "10m"
+    threshold: Threshold = 0.0
+    dry_run: DryRun = False
+    json: Json = None
+    prices: PriceFile = None
+    place: JobPlace
+    spark: SparkOptions
+
+    def settings(self) -> CompactionSettings:
+        """Return the settings of the job. Raises UserError."""
+        from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
+
+        return CompactionSettings(
+            rewrite=RewriteSettings(
+                segment_bytes=parse_size(self.segment_bytes, "--segment-bytes"),
+                batch_bytes=parse_size(self.batch_bytes, "--batch-bytes"),
+                codec=_codec(self.codec),
+                level=self.level,
+            ),
+            task_bytes=parse_size(self.task_bytes, "--task-bytes"),
+            small_bytes=parse_size(self.small_bytes, "--small-bytes"),
+            rewrites_all=self.rewrite_all,
+            threshold=self.threshold,
+        )
+
+
+def compact(given: Given) -> None:
     """Rewrites the bucket: few large objects, without aborted or superseded records.
 
     Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and timestamps
@@ -159,46 +177,58 @@ def compact(
     until the next run. This process rewrites up to 1 GiB. For more, it uses Spark, which needs
     `pip install 'lacuna-log[spark]'` and Java 17 or 21.
     """
-    from lacuna.cli.compaction import show_plan, show_report, watching
     from lacuna.cli.progress import bytes_done
-    from lacuna.logstore.objects import kind_of
-    from lacuna.logstore.objects.prices import Prices
     from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.control import ControlPlane
     from lacuna.pipeline.spark_errors import job_errors
 
-    pause = parse_duration(interval, "--interval")
-    settings = _settings(
-        _codec(codec), level, (small_bytes, batch_bytes, segment_bytes, task_bytes)
-    )
-    settings = replace(settings, rewrites_all=rewrite_all, threshold=threshold)
-    check_report_file("--json", json)
-    spark = asked_for_spark(context, spark, conf)
-    location = locate(data, control, store, encryption_keys)
-    table = kind_of(location.store).prices
-    if prices is not None:
-        table = Prices.load(prices, table)
+    settings = given.settings()
+    report = _Report(given)
+    uses_spark = given.spark.choice()
+    location = locate(given.place)
     with job_errors(), ExitStack() as stack:
         _interrupt_on_sigterm()
         progress = stack.enter_context(bytes_done(lambda size: f"rewriting {show_size(size)}"))
-        uses_spark = False if dry_run else spark
-        given = (master, conf or ())
-        workers = choose_workers("lacuna compact", uses_spark, given, progress, stack)
+        workers = choose_workers(
+            "lacuna compact", False if given.dry_run else uses_spark, given.spark, progress, stack
+        )
         plane = stack.enter_context(ControlPlane(location.require_control()))
         job = Compaction(plane, location.store, settings, workers, progress)
-        if dry_run:
-            plans = job.plan(topic or ())
+        is_well = report.show(job, location.store, progress)
+    if not is_well:
+        raise click.exceptions.Exit(1)
+
+
+class _Report:
+    """The output of a compaction. Raises UserError for wrong options, before anything runs."""
+
+    def __init__(self, given: Given) -> None:
+        check_report_file("--json", given.json)
+        self._given = given
+        self._pause = parse_duration(given.interval, "--interval")
+
+    def show(self, job: Compaction, store: str, progress: Shown) -> bool:
+        """Runs the job, or plans it, and prints each result. Returns whether the last run compacted everything."""
+        from lacuna.cli.compaction import show_plan, show_report, watching
+        from lacuna.logstore.objects import kind_of
+        from lacuna.logstore.objects.prices import Prices
+
+        given, topics = self._given, self._given.topic or ()
+        if given.dry_run:
+            plans = job.plan(topics)
             progress.end()
-            show_plan(plans, json)
-            return
-        reports = watching(job, topic or (), pause) if watch else [job.run(topic or ())]
+            show_plan(plans, given.json)
+            return True
+        prices = kind_of(store).prices
+        if given.prices is not None:
+            prices = Prices.load(given.prices, prices)
+        reports = watching(job, topics, self._pause) if given.watch else [job.run(topics)]
         is_well = True
         for report in reports:
             progress.end()
-            show_report(report, table, json)
+            show_report(report, prices, given.json)
             is_well = not report.failed
-    if not is_well:
-        raise click.exceptions.Exit(1)
+        return is_well
 
 
 def _codec(name: str | None) -> Codec | None:
@@ -208,24 +238,8 @@ def _codec(name: str | None) -> Codec | None:
     return None if name is None else names[name.lower()]
 
 
-def _settings(
-    codec: Codec | None, level: int | None, sizes: tuple[str, str, str, str]
-) -> CompactionSettings:
-    from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
-
-    options = ("--small-bytes", "--batch-bytes", "--segment-bytes", "--task-bytes")
-    small_bytes, batch_bytes, segment_bytes, task_bytes = map(parse_size, sizes, options)
-    return CompactionSettings(
-        rewrite=RewriteSettings(
-            segment_bytes=segment_bytes, batch_bytes=batch_bytes, codec=codec, level=level
-        ),
-        task_bytes=task_bytes,
-        small_bytes=small_bytes,
-    )
-
-
 def _interrupt_on_sigterm() -> None:
-    """Makes SIGTERM end the command as cleanly as Ctrl-C does, for when it runs as a service."""
+    """Makes SIGTERM end the command as cleanly as Ctrl-C does, for use as a service."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The output of `lacuna compact`: the plan, the report."""
+"""The output of `lacuna compact`: the plan and the report."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,31 +17,31 @@ from lacuna.pipeline.compaction.watching import watch
 
 
 def watching(job: Compaction, topics: Sequence[str], pause: float) -> Iterator[CompactionReport]:
-    """Compacts again and again, `pause` seconds apart, and yields each report; prints a line for each outage."""
+    """Compacts repeatedly, `pause` seconds apart, and yields each report. Prints a line for each outage."""
     return watch(job, topics, pause, print_error)
 
 
 def show_plan(plans: Sequence[RewritePlan], file: str | None) -> None:
-    """Prints the plan as a table, and writes it as JSON to `file` if given; "-" prints the JSON instead."""
+    """Prints the plan as a table, and writes it as JSON to `file` if given. "-" prints the JSON instead."""
     headings = (
         "topic", "partition", "from", "to", "extents", "read", "aborted", "expired", "tasks",
         "by key",
     )  # fmt: skip
     rows = [
         (
-            found.topic,
-            found.partition,
-            found.first_offset,
-            found.end_offset,
-            found.extents,
-            found.live_bytes,
-            found.aborted_bytes,
-            found.expired_bytes,
-            -(-found.live_bytes // plan.task_bytes),
-            "yes" if found.is_cleaned else "no",
+            each.topic,
+            each.partition,
+            each.first_offset,
+            each.end_offset,
+            each.extents,
+            each.live_bytes,
+            each.aborted_bytes,
+            each.expired_bytes,
+            -(-each.live_bytes // plan.task_bytes),
+            "yes" if each.is_cleaned else "no",
         )
         for plan in plans
-        for found in plan.ranges
+        for each in plan.ranges
     ]
     if file is not None:
         _write([dict(zip(headings, row, strict=True)) for row in rows], file)
@@ -58,9 +58,9 @@ def _with_units(headings: Sequence[str], row: Sequence[Any]) -> list[Any]:
 
 
 def show_report(report: CompactionReport, prices: Prices | None, file: str | None) -> None:
-    """Prints a table for people or lines for scripts, and JSON to `file` if given; "-" prints the JSON instead.
+    """Prints a table for people or lines for scripts, and writes JSON to `file` if given. "-" prints the JSON instead.
 
-    Without `prices` it speaks of no dollars.
+    Without `prices`, the report has no costs.
     """
     for trouble in report.failed:
         print_error(_named(trouble))
@@ -118,8 +118,8 @@ def _named(trouble: Trouble) -> str:
     return f"{trouble.topic}-{trouble.partition}: {trouble.reason}"
 
 
-def _write(found: Any, file: str) -> None:
-    text = json.dumps(found, indent=2)
+def _write(report: Any, file: str) -> None:
+    text = json.dumps(report, indent=2)
     if file == "-":
         click.echo(text)
     else:

@@ -22,8 +22,8 @@ def completion(
     For bash, put `eval "$(lacuna completion bash)"` into ~/.bashrc; for zsh the same with zsh into ~/.zshrc; for
     fish, write the output to ~/.config/fish/completions/lacuna.fish.
     """
-    found = get_completion_class(shell) if shell in _SHELLS else None
-    if found is None:
-        fail(f"there is no completion for {shell}: choose one of {', '.join(_SHELLS)}")
+    completer = get_completion_class(shell) if shell in _SHELLS else None
+    if completer is None:
+        fail(f"{shell} is not a supported shell: choose one of {', '.join(_SHELLS)}")
     root = context.find_root().command
-    say(found(root, {}, "lacuna", _VARIABLE).source())
+    say(completer(root, {}, "lacuna", _VARIABLE).source())

@@ -19,7 +19,7 @@ from lacuna.base.errors import UserError
 #: Where the root context keeps the file, for all commands below it.
 _FILE: Final = "lacuna.config"
 _PREFIX: Final = "LACUNA_"
-#: Variables of many commands: a command that does not know one need not import all others to know that it is right.
+#: Variables of many commands. A command accepts them without importing the other commands.
 _SHARED: Final = frozenset(
     f"LACUNA_{name}"
     for name in (
@@ -27,11 +27,11 @@ _SHARED: Final = frozenset(
         "SPARK_MASTER", "STORE",
     )
 )  # fmt: skip
-#: What Kubernetes calls the address of a service whose name begins so.
+#: The suffixes of Kubernetes' variables for the address of a service.
 _OF_KUBERNETES: Final = re.compile(
     r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$"
 )
-#: What a supervisor tells its workers.
+#: Variables that a supervisor sets for its workers.
 _INTERNAL: Final = (
     "LACUNA_SUPERVISED",
     "LACUNA_WORKER",
@@ -42,7 +42,7 @@ _INTERNAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A config file's values by key, with the dots that TOML reads as tables."""
+    """The values of a config file by key. TOML reads the dots in keys as tables."""
 
     path: Path
     values: Mapping[str, object]
@@ -50,10 +50,14 @@ class ConfigFile:
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """What all commands know together. The root command has it as its context's object; to ask takes a while."""
+    """The keys and variables of all commands. The root context has it as its object; each call takes a while."""
 
     def keys(self) -> set[str]:
         """The keys of all settings, and of the options of all commands."""
+        ...
+
+    def setting_keys(self) -> set[str]:
+        """The keys of all settings."""
         ...
 
     def settings(self) -> set[str]:
@@ -61,24 +65,24 @@ class Vocabulary(Protocol):
         ...
 
     def variables(self) -> set[str]:
-        """Those of all settings, and of the options of all commands."""
+        """The environment variables of all settings, and of the options of all commands."""
         ...
 
 
 def take_file(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
-    """Reads the file that the root command was given, for the command that is called."""
+    """Reads the file that the root command's option names, for the command that is called."""
     if path is not None:
         context.meta[_FILE] = read_file(path)
 
 
 def file_of(context: click.Context) -> ConfigFile | None:
-    """The config file of a command, if it was given one."""
-    found = context.meta.get(_FILE)
-    return found if isinstance(found, ConfigFile) else None
+    """Return the config file of a command, if there is one."""
+    file = context.meta.get(_FILE)
+    return file if isinstance(file, ConfigFile) else None
 
 
 def variable_of(option: click.Option, context: click.Context) -> str:
-    """The environment variable of a command's option, or "" if it has none."""
+    """Return the environment variable of a command's option, or "" if it has none."""
     if option.envvar:
         return str(option.envvar)
     if not (option.allow_from_autoenv and context.auto_envvar_prefix):
@@ -87,7 +91,7 @@ def variable_of(option: click.Option, context: click.Context) -> str:
 
 
 def key_of(option: click.Option, context: click.Context) -> str:
-    """The key of a command's option in config files, or "" if it has none."""
+    """Return the key of a command's option in config files, or "" if it has none."""
     if option.envvar:
         return str(option.envvar).removeprefix(_PREFIX).lower().replace("_", ".")
     if not variable_of(option, context):
@@ -97,7 +101,7 @@ def key_of(option: click.Option, context: click.Context) -> str:
 
 
 def keys_of(context: click.Context) -> dict[str, click.Option]:
-    """The options of a command that have a key."""
+    """Return the options of a command that have a key."""
     options = (each for each in context.command.params if isinstance(each, click.Option))
     return {key: option for option in options if (key := key_of(option, context))}
 
@@ -105,7 +109,7 @@ def keys_of(context: click.Context) -> dict[str, click.Option]:
 def use_file(context: click.Context) -> None:
     """Makes the values of the config file, if there is one, the defaults of a command's options.
 
-    Raises UserError if the file has a key that no command knows.
+    Raises UserError if the file has a key that no command has.
     """
     file = file_of(context)
     if file is None:
@@ -132,9 +136,9 @@ def read_file(path: Path) -> ConfigFile:
 
 
 def check_variables(context: click.Context, environment: Mapping[str, str]) -> Iterator[str]:
-    """Return a line for each variable that begins as ours do and is none of any command: it may be mistyped.
+    """Yield a warning for each variable that has our prefix and that no command reads: it may be mistyped.
 
-    Kubernetes makes such variables of services, of which nothing is said.
+    Kubernetes makes variables with our prefix for services. They cause no warning.
     """
     own = {variable_of(option, context) for option in keys_of(context).values()}
     given = {
@@ -150,23 +154,35 @@ def check_variables(context: click.Context, environment: Mapping[str, str]) -> I
     known = vocabulary.variables()
     for name in sorted(given - known):
         near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`lacuna config COMMAND` lists a command's"
-        yield f"ignoring the variable {name}, which no command knows: {hint}"
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else "`lacuna config COMMAND` lists the variables of a command"
+        )
+        yield f"ignoring the variable {name}, which no command reads: {hint}"
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
-    """What to say of a key that is none of the `known` ones."""
+    """Return the message about a key that is not one of `known`."""
     near = get_close_matches(key, list(known), n=1)
     hint = (
-        f"did you mean {near[0]}?" if near else "`lacuna config COMMAND` lists those of a command"
+        f"did you mean {near[0]}?"
+        if near
+        else "`lacuna config COMMAND` lists the settings of a command"
     )
-    return f"there is no setting {key}: {hint}"
+    return f"the setting {key} does not exist: {hint}"
+
+
+def is_setting(key: str, context: click.Context) -> bool:
+    """Whether any command has a setting with this key."""
+    vocabulary = _vocabulary_of(context)
+    return vocabulary is not None and key in vocabulary.setting_keys()
 
 
 def _vocabulary_of(context: click.Context) -> Vocabulary | None:
-    """What all commands know; None for a command that is called by itself."""
-    found = context.find_object(object)
-    return found if isinstance(found, Vocabulary) else None
+    """Return the keys and variables of all commands; None for a command that is called by itself."""
+    vocabulary = context.find_object(object)
+    return vocabulary if isinstance(vocabulary, Vocabulary) else None
 
 
 def _check(file: ConfigFile, vocabulary: Vocabulary) -> None:
@@ -181,7 +197,7 @@ def _given(file: ConfigFile, key: str, option: click.Option) -> object:
     if option.multiple:
         return value if isinstance(value, list) else [value]
     if isinstance(value, list):
-        raise UserError(f"{file.path}: {key} is a list: give one value")
+        raise UserError(f"{file.path}: {key} is a list: write one value")
     return value
 
 

@@ -1,8 +1,6 @@
-"""The settings of a command that keeps running: what was given, from where, and the settings of its parts.
+"""The settings of a command: the value of each, its source, and the settings classes made from them.
 
-An option takes precedence over `--set`, then come environment variables, the config file, and the default. Options that
-say where things are (--bucket, --listen) have keys too; click reads them, from the same sources in the same order
-(config_file.py).
+An option takes precedence over `--set`. Environment variables come next, then the config file, and then the default.
 """
 
 import json
@@ -17,14 +15,7 @@ from click.core import ParameterSource
 
 from lacuna.base.errors import UserError
 from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
-from lacuna.cli.config_file import file_of, keys_of, unknown, variable_of
-from lacuna.cli.tables import TABLES
-from lacuna.cli.vocabulary import keyed_options
-from lacuna.controlplane.client import ControlTlsSettings
-from lacuna.controlplane.runtime import RuntimeSettings
-from lacuna.controlplane.service import ServiceSettings
-from lacuna.controlplane.shared.authorizing import AuthorizerSettings
-from lacuna.logstore.objects import kind_of
+from lacuna.cli.config_file import file_of, is_setting, keys_of, unknown, variable_of
 
 Settings = TypeVar("Settings")
 
@@ -34,7 +25,7 @@ _DEFAULT: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The value of a setting, and the source that it came from."""
+    """The value of a setting, and its source."""
 
     value: Value
     source: str
@@ -43,15 +34,20 @@ class Chosen:
     def is_default(self) -> bool:
         return self.source == _DEFAULT
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether the value came from the command line."""
+        return self.source.startswith("--")
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What was chosen for each setting of a command, by key."""
+    """The chosen value of each setting of a command, by key."""
 
     chosen: Mapping[str, Chosen]
 
     def make(self, kind: type[Settings], **fixed: Any) -> Settings:
-        """Makes settings of a part. Raises UserError for values that do not fit together."""
+        """Makes an instance of a settings class. Raises UserError for values that do not fit together."""
         rows = settings_of(kind).items()
         try:
             return kind(**{name: self.chosen[row.key].value for name, row in rows}, **fixed)
@@ -59,55 +55,70 @@ class Configuration:
             raise UserError(str(error)) from error
 
     def on(self, store_url: str) -> "Configuration":
-        """The same with the defaults for a store: where each PUT costs money, a flush waits for records."""
+        """Return a copy with the defaults for a store.
+
+        Where each PUT costs money, a flush waits for records.
+        """
+        from lacuna.logstore.objects import kind_of
+
         key = "produce.flush.interval.ms"
-        if kind_of(store_url).prices is None or not self.chosen[key].is_default:
+        if not self.chosen[key].is_default or kind_of(store_url).prices is None:
             return self
-        return replace(self, chosen={**self.chosen, key: Chosen(PAID_FLUSH_INTERVAL_MS, _DEFAULT)})
+        return self.replaced({key: PAID_FLUSH_INTERVAL_MS}, _DEFAULT)
 
-    def service(self) -> ServiceSettings:
-        """The settings of the control plane's service; those of the state machine are made separately."""
-        return ServiceSettings(
-            runtime=self.make(RuntimeSettings),
-            tls=self.make(ControlTlsSettings),
-            authorizer=self.make(AuthorizerSettings),
-        )
+    def replaced(self, values: Mapping[str, Value], source: str) -> "Configuration":
+        """Return a copy in which `values`, by key, replace the present ones. Their source is `source`."""
+        others = {key: Chosen(value, source) for key, value in values.items()}
+        return replace(self, chosen={**self.chosen, **others})
 
-    def arguments(self, command: str) -> list[str]:
-        """What was chosen, as arguments for a process that runs `command`."""
+    def arguments(self, *kinds: type[Any]) -> list[str]:
+        """Return the values of settings classes as arguments for a process that has the same settings."""
+        rows = (row for kind in kinds for row in settings_of(kind).values())
         return [
-            f"--set={key}={as_text(self.chosen[key].value)}"
-            for key in TABLES[command]
-            if not self.chosen[key].is_default
+            f"--set={row.key}={as_text(chosen.value)}"
+            for row in rows
+            if not (chosen := self.chosen[row.key]).is_default
         ]
 
 
 def configure(
     context: click.Context,
-    assignments: Sequence[str] | None,
-    given: Mapping[str, Value | None],
+    rows: Mapping[str, Setting],
+    assignments: Sequence[str],
+    typed: Mapping[str, Any],
 ) -> Configuration:
-    """Chooses a value for each setting of the command; `given` are those of options, None if not typed.
+    """Chooses a value for each row. `typed` has the values of options by key, None if an option was not typed.
 
-    Raises UserError for values that are not allowed, and for assignments of what is no setting.
+    Raises UserError for values that are not allowed, and for assignments to other keys.
     """
-    table = TABLES[context.command.name or ""]
     file = file_of(context)
-    assigned = dict(_assigned(each, table, context) for each in assignments or ())
+    assigned = dict(_assigned(each, rows, context) for each in assignments)
     chosen = {}
-    for key, row in table.items():
+    for key, row in rows.items():
         sources: list[tuple[str, object]] = [
-            (row.option, given.get(key)),
+            (row.option, _typed(row, typed.get(key))),
             ("--set", assigned.get(key)),
-            (row.variable, os.environ.get(row.variable) or None),
-            (str(file.path), file.values.get(key)) if file else ("", None),
         ]
+        if not any(is_typed(context, each) for each in row.yields_to):
+            sources.append((row.variable, os.environ.get(row.variable) or None))
+            sources.append((str(file.path), file.values.get(key)) if file else ("", None))
         source, value = next(
             ((source, value) for source, value in sources if value is not None),
             (_DEFAULT, row.default),
         )
         chosen[key] = Chosen(_parsed(row, source, value), source)
     return Configuration(chosen)
+
+
+def is_typed(context: click.Context, name: str) -> bool:
+    """Whether a parameter came from the command line, rather than from a default or an environment variable."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _typed(row: Setting, value: Any) -> Value | None:
+    if value is True and row.flag is not None:
+        return row.flag
+    return None if value is None else value
 
 
 def _parsed(row: Setting, source: str, value: object) -> Value:
@@ -117,22 +128,20 @@ def _parsed(row: Setting, source: str, value: object) -> Value:
         raise UserError(f"{source}: {error}") from error
 
 
-def _assigned(text: str, table: Mapping[str, Setting], context: click.Context) -> tuple[str, str]:
+def _assigned(text: str, rows: Mapping[str, Setting], context: click.Context) -> tuple[str, str]:
     key, is_assignment, value = text.partition("=")
     if not is_assignment:
         raise UserError(f"--set {text}: write KEY=VALUE")
-    for option in keyed_options():
-        if key == option.key:
-            raise UserError(f"--set {key}: use {option.opts[0]}")
-    if key in TABLES["up"] and key not in table:
+    if key not in rows and is_setting(key, context):
         raise UserError(f"--set {key}: `{context.command_path}` does not have this setting")
-    if key not in table:
-        raise UserError(f"--set: {unknown(key, table)}")
+    if key not in rows:
+        raise UserError(f"--set: {unknown(key, rows)}")
     return key, value
 
 
-def print_configuration(context: click.Context, configuration: Configuration) -> None:
-    """Prints all that a command would use as a config file, with the source of each value."""
+def print_configuration(configuration: Configuration) -> None:
+    """Prints the values that the command would use, as a config file with the source of each value."""
+    context = click.get_current_context()
     for key, option in keys_of(context).items():
         value = context.params.get(option.name or "")
         if value not in (None, ""):
@@ -143,7 +152,7 @@ def print_configuration(context: click.Context, configuration: Configuration) ->
 
 
 def source_of(option: click.Option, context: click.Context) -> str:
-    """Where the value of an option comes from: the option itself, its variable, the config file, or the default."""
+    """Return the source of an option's value: the option itself, its variable, the config file, or the default."""
     source = context.get_parameter_source(option.name or "")
     if source is ParameterSource.COMMANDLINE:
         return option.opts[0]

@@ -1,4 +1,4 @@
-"""Tables, lines and an event loop, for the commands that print an answer and end."""
+"""Tables, lines and an event loop, for commands that print an answer and end."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ err = Console(stderr=True, highlight=False, emoji=False)
 _WHOLE: Final = 24
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?: (?:bytes|[KMGT]iB))?|")
 
-#: Where a command's context keeps its tables until all are there.
+#: The key under which a command's context keeps its tables until the last one.
 _COLLECTED: Final = "lacuna.collected"
 
 Parameters = ParamSpec("Parameters")
@@ -31,7 +31,7 @@ Parameters = ParamSpec("Parameters")
 def asynchronous(
     command: Callable[Parameters, Coroutine[Any, Any, None]],
 ) -> Callable[Parameters, None]:
-    """Decorates an `async def` command: the result runs it in an event loop."""
+    """Decorates an `async def` command so that it runs in an event loop."""
 
     @wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
@@ -42,13 +42,13 @@ def asynchronous(
 
 
 def is_for_people() -> bool:
-    """Whether to print for people: by default, if standard output is a terminal. If not, tables are tab-separated."""
+    """Whether to print for people: by default, if standard output is a terminal. If not, tables have tabs."""
     wanted = _wanted()
     return wanted == "table" or (not wanted and out.is_terminal)
 
 
 def is_for_programs() -> bool:
-    """Whether JSON was asked for. Then lines are left out, and the tables are printed as one JSON value at the end."""
+    """Whether the user chose JSON. Lines are then left out, and the tables are printed as one JSON value at the end."""
     return _wanted() == "json"
 
 
@@ -58,7 +58,7 @@ def _wanted() -> str:
 
 
 def print_collected() -> None:
-    """Prints the tables of a command as JSON, if it was asked for: one as a list, several as an object of lists."""
+    """Prints the tables of a command as JSON, if the user chose it: one as a list, several as an object of lists."""
     context = click.get_current_context(silent=True)
     tables: dict[str, Any] = {} if context is None else context.meta.pop(_COLLECTED, {})
     if tables:
@@ -67,9 +67,9 @@ def print_collected() -> None:
 
 
 def printable(text: object) -> str:
-    """`text` with control characters shown as escapes, so that it is safe to print in one cell.
+    """Return `text` with control characters as escapes, so that it is safe to print in one cell.
 
-    Ids of groups and transactions may be any text: a tab would start a new cell, and an escape sequence would control
+    Ids of groups and transactions may be any text. A tab would start a new cell, and an escape sequence would control
     the terminal.
     """
     return "".join(
@@ -78,15 +78,15 @@ def printable(text: object) -> str:
     )
 
 
-def tell(line: str) -> None:
-    """Prints one line to standard output, without wrapping it; nothing if JSON was asked for."""
+def print_line(line: str) -> None:
+    """Prints one line to standard output, without wrapping it. Prints nothing if the user chose JSON."""
     if is_for_programs():
         return
     out.print(printable(line), markup=False, soft_wrap=True)
 
 
 def paragraph(text: str) -> None:
-    """Prints text to standard output: wrapped between words on a terminal, else as one line."""
+    """Prints text to standard output: wrapped between words on a terminal, otherwise as one line."""
     out.print(printable(text), markup=False, soft_wrap=not is_for_people())
 
 
@@ -100,7 +100,7 @@ def table(
 ) -> None:
     """Prints a table with `print_table` for people; for scripts, tab-separated and without the title.
 
-    As JSON it is a list of objects with the headings as names; `name` tells it from the command's other tables.
+    In JSON it is a list of objects with the headings as names, under `name` if the command has several tables.
     """
     if is_for_programs():
         keys = [heading.replace(" ", "_") for heading in headings]

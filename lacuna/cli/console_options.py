@@ -1,4 +1,4 @@
-"""The web console that `lacuna up` serves beside the cluster; what it needs is imported only if it is wanted."""
+"""The web console that `lacuna up` serves beside the cluster. Its libraries are imported only if it is served."""
 
 import asyncio
 import logging
@@ -29,14 +29,14 @@ _INSTALL: Final = "pip install 'lacuna-log[console]'"
 
 
 def check_installed() -> None:
-    """Raises UserError if what serves the console is not installed."""
+    """Raises UserError if the libraries of the console are not installed."""
     if not all(map(find_spec, _NEEDED)):
-        raise UserError(f"the web console is an extra: {_INSTALL}")
+        raise UserError(f"the web console is not installed: {_INSTALL}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What was said about the console: HOST:PORT or "", whether that was chosen, host names, and if it may write."""
+class ConsoleOptions:
+    """The options of the console: HOST:PORT or "", whether the user chose it, host names, and the right to write."""
 
     address: str
     is_chosen: bool
@@ -45,10 +45,10 @@ class Wanted:
 
     @contextmanager
     def listening(self) -> Iterator[tuple[socket.socket | None, str]]:
-        """Listens during the block, to which it gives the socket and HOST:PORT, or None and "".
+        """Listens during the block. The block receives the socket and HOST:PORT, or None and "" without a console.
 
-        If nobody chose the address, there may be no console: it is taken, or what serves it is not installed. Raises
-        UserError if somebody did.
+        The default address may be in use, or the libraries may be missing: then there is no console. Raises UserError
+        in these cases if the user chose the address.
         """
         listener = None
         if self.address:
@@ -75,7 +75,7 @@ class Wanted:
     ) -> Iterator[None]:
         """Serves the console of other processes of this machine during the block, in an event loop of its own.
 
-        If it fails, that is logged, and the cluster goes on.
+        A failure of the console is logged, and the cluster continues.
         """
         if listener is None:
             yield
@@ -102,14 +102,14 @@ class Wanted:
                 with asyncio.Runner(loop_factory=lambda: loop) as runner:
                     runner.run(serve(listener))
             except Exception:
-                log.exception("the web console has ended; the cluster goes on without it")
+                log.exception("the web console has failed, and the cluster continues without it")
 
         thread = threading.Thread(target=main, name="console", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            with suppress(RuntimeError):  # it has ended by itself, and its loop is closed
+            with suppress(RuntimeError):  # it has failed, and its loop is closed
                 loop.call_soon_threadsafe(ending.set)
             thread.join()
 
@@ -117,11 +117,11 @@ class Wanted:
     async def served(
         self, listener: socket.socket | None, cluster: EmbeddedCluster, observed: Observed
     ) -> AsyncIterator[None]:
-        """Serves the console of a cluster during the block. Connections wait in the socket until it can."""
+        """Serves the console of a cluster during the block. Until it is ready, connections wait in the socket."""
         if listener is None:
             yield
             return
-        # In a thread: clients are served already, and this takes a while.
+        # The import takes a while, and clients are served already, so it runs in a thread.
         await asyncio.to_thread(import_module, "lacuna.console.serving")
         from lacuna.console.serving import console_served
         from lacuna.console.sources import of_embedded
@@ -132,5 +132,5 @@ class Wanted:
 
 
 def host_names(text: str) -> tuple[str, ...]:
-    """The names in a list with commas between them."""
+    """Return the names in a comma-separated list."""
     return tuple(name for each in text.split(",") if (name := each.strip()))

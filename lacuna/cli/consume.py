@@ -4,15 +4,18 @@ import asyncio
 import os
 import select
 import sys
-from collections.abc import Iterable
-from typing import Annotated, Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.command_line import argument, option
+from lacuna.cli.configuration import is_typed
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, is_typed
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.records.points import Kind, Point, parse_at, parse_from, parse_until
 
 _ISOLATIONS: Final = ("committed", "uncommitted")
 
@@ -20,13 +23,15 @@ _ISOLATIONS: Final = ("committed", "uncommitted")
 def _isolation(text: str) -> str:
     level = text.removeprefix("read_")
     if level not in _ISOLATIONS:
-        raise click.BadParameter(f"{text!r} is no level: give {' or '.join(_ISOLATIONS)}")
+        raise click.BadParameter(f"{text!r} is not a level: write {' or '.join(_ISOLATIONS)}")
     return level
 
 
-def consume(
-    context: click.Context,
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options of `lacuna consume`."""
+
+    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)]
     begin: Annotated[
         str,
         option(
@@ -35,25 +40,25 @@ def consume(
             help="Where to begin in each partition: earliest, end, end-100, an offset, a time such as "
             "2026-11-26T13:00 (local time unless it names a zone), or 10m for ten minutes ago.",
         ),
-    ] = "earliest",
+    ] = "earliest"
     until: Annotated[
         str,
         option(
             "--until",
             metavar="WHERE",
             help="Where to stop: never, end (the present end of each partition), an offset or a time. The record "
-            "there is not printed.",
+            "at that point is not printed.",
         ),
-    ] = "never",
+    ] = "never"
     at: Annotated[
         str | None,
         option(
             "--at",
             metavar="TIME",
-            help="Print what a read_committed consumer could see at this time, and stop: 2026-11-26T13:00, "
+            help="Print the records that a read_committed consumer could see at this time, and stop: 2026-11-26T13:00, "
             "milliseconds since 1970, or -15m for fifteen minutes ago.",
         ),
-    ] = None,
+    ] = None
     partition: Annotated[
         list[int] | None,
         option(
@@ -63,29 +68,29 @@ def consume(
             max=(1 << 31) - 1,
             help="Only this partition. May be repeated.",
         ),
-    ] = None,
+    ] = None
     count: Annotated[
         int | None, option("--count", "-c", min=1, help="Stop after this many records.")
-    ] = None,
+    ] = None
     isolation: Annotated[
         str,
         option(
             "--isolation",
             parser=_isolation,
             metavar="|".join(_ISOLATIONS),
-            help="Print records of committed transactions only, or of all.",
+            help="committed: omit records of open and aborted transactions; uncommitted: print them too.",
         ),
-    ] = "committed",
-    format: Annotated[  # noqa: A002 - named after its option
+    ] = "committed"
+    format: Annotated[
         str,
         option(
             "--format",
             "-f",
-            help=r"What to print of each record, as in kcat: %t topic, %p partition, %o offset, %k key, %s value, "
-            r"%K and %S their sizes (-1 for null), %R that of the value as four bytes, big-endian, %T timestamp in "
+            help=r"Output for a record, with kcat's placeholders: %t topic, %p partition, %o offset, %k key, %s value, "
+            r"%K and %S their sizes (-1 for null), %R the size of the value as four bytes, big-endian, %T timestamp in "
             r"milliseconds, %h headers, %%, \n, \t, \0, \xHH.",
         ),
-    ] = r"%s\n",
+    ] = r"%s\n"
     null: Annotated[
         bool,
         option(
@@ -93,16 +98,18 @@ def consume(
             "-Z",
             help="Print NULL for keys and values that are null, as kcat does, instead of nothing.",
         ),
-    ] = False,
+    ] = False
     as_json: Annotated[
         bool,
         option(
             "--json",
-            help='Print a JSON object for each record, one a line. Bytes that are not UTF-8 become {"base64": TEXT}.',
+            help='Print one JSON object per line for each record. Bytes that are not UTF-8 become {"base64": TEXT}.',
         ),
-    ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-) -> None:
+    ] = False
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+
+
+def consume(given: Given) -> None:
     """Prints the records of a topic, from one offset or time until another.
 
     Without options, it prints the value of each committed record, one per line, and then of each new record, until
@@ -110,47 +117,67 @@ def consume(
     """
     try:
         from lacuna.cli.records.finding import find
-        from lacuna.cli.records.formats import parse_format, render_json
-        from lacuna.cli.records.points import Kind, Point, parse_at, parse_from, parse_until
         from lacuna.cli.records.reading import read
     except ImportError:
         fail("consume needs a Kafka client: pip install 'lacuna-log[demo]'")
-    if as_json and is_typed(context, "format"):
-        fail("--json prints objects, without a --format: give one of the two")
-    render = render_json if as_json else parse_format(format, b"NULL" if null else b"")
-    now_ms = SystemWallClock().now_ms()
-    start, end = parse_from(begin, now_ms), parse_until(until, now_ms)
-    committed = isolation == "committed"
-    if at is not None:
-        _check_past(until, committed=committed)
-        end = Point(Kind.PAST, parse_at(at, now_ms))
-    wanted = asyncio.run(find(bootstrap, topic, partition or (), start, end, committed=committed))
-    portions = read(bootstrap, topic, wanted, committed=committed, most=count, tell=print_error)
+    render = _rendering(given)
+    start, end = _bounds(given)
+    committed = given.isolation == "committed"
+    wanted = asyncio.run(
+        find(given.bootstrap, given.topic, given.partition or (), start, end, committed=committed)
+    )
+    portions = read(
+        given.bootstrap,
+        given.topic,
+        wanted,
+        committed=committed,
+        most=given.count,
+        tell=print_error,
+    )
     try:
         _print(render(portion) for portion in portions)
     except BrokenPipeError:
-        # Python's own flush at the end would fail again, and say so.
+        # Python's own flush at the end would fail again, with a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        if end.kind is Kind.NEVER and count is None:
-            raise click.exceptions.Exit(INTERRUPTED) from None  # this is how it ends
+        if end.kind is Kind.NEVER and given.count is None:
+            raise click.exceptions.Exit(INTERRUPTED) from None  # Ctrl-C is the usual end
         raise
+
+
+def _rendering(given: Given) -> Callable[[Any], bytes]:
+    """Return the function that formats records. Raises UserError."""
+    from lacuna.cli.records.formats import parse_format, render_json
+
+    if given.as_json and is_typed(click.get_current_context(), "format"):
+        fail("--json and --format both define the output: leave one of them out")
+    if given.as_json:
+        return render_json
+    return parse_format(given.format, b"NULL" if given.null else b"")
+
+
+def _bounds(given: Given) -> tuple[Point, Point]:
+    """Return where to begin and where to stop. Raises UserError."""
+    now_ms = SystemWallClock().now_ms()
+    start, end = parse_from(given.begin, now_ms), parse_until(given.until, now_ms)
+    if given.at is not None:
+        _check_past(given.until, committed=given.isolation == "committed")
+        end = Point(Kind.PAST, parse_at(given.at, now_ms))
+    return start, end
 
 
 def _check_past(until: str, *, committed: bool) -> None:
     if until != "never":
-        fail("--at ends where the topic ended then, without an --until: give one of the two")
+        fail("--at and --until both define the end: leave one of them out")
     if not committed:
-        fail("--at shows what a read_committed consumer could see: leave out --isolation")
+        fail("--at shows only what a read_committed consumer could see: leave --isolation out")
 
 
 def _print(outputs: Iterable[bytes]) -> None:
-    """Prints each output at once. Raises BrokenPipeError when nobody reads any more, also while there are none."""
+    """Prints each output at once. Raises BrokenPipeError once the reader has gone, even while there is no output."""
     stream = sys.stdout.buffer
     readers = select.poll()
-    readers.register(
-        stream, 0
-    )  # asks for nothing but what is always told: that the other end is closed
+    readers.register(stream, 0)  # no events but the closed other end, which is always reported
     for output in outputs:
         if output:
             stream.write(output)

@@ -1,4 +1,4 @@
-"""`lacuna demo`: runs the two scenarios and shows what each isolation level reads, and why."""
+"""`lacuna demo`: runs two scenarios and shows the records that each isolation level reads, and why."""
 
 import asyncio
 import secrets
@@ -9,10 +9,11 @@ import click
 from rich.panel import Panel
 from rich.table import Table
 
+from lacuna.cli.configuration import is_typed
 from lacuna.cli.console import out
 from lacuna.cli.errors import fail
 from lacuna.cli.explanation import print_explanation
-from lacuna.cli.options import Control, OptionalBootstrap, is_typed
+from lacuna.cli.options import Control, OptionalBootstrap
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.control import open_control
 from lacuna.operating.explained import Explanation, explain_partition
@@ -38,12 +39,12 @@ def demo(
     try:
         from confluent_kafka import KafkaException
 
-        from lacuna.cli.records.told import told
+        from lacuna.cli.records.librdkafka_errors import explain_error
         from lacuna.operating.demo import SCENARIOS
     except ImportError:
         fail("the demo needs a Kafka client: pip install 'lacuna-log[demo]'")
     if bootstrap is None and is_typed(context, "control"):
-        fail("--control needs --bootstrap: give the address of the cluster's agents too")
+        fail("--control needs --bootstrap: name the address of the cluster's agents too")
     if bootstrap is not None:
         asyncio.run(_reach(bootstrap))
     suffix = secrets.token_hex(3)
@@ -51,27 +52,30 @@ def demo(
         cluster = stack.enter_context(_throw_away()) if bootstrap is None else None
         address = Agents(cluster.bootstrap) if cluster is not None else bootstrap
         assert address is not None
-        for tell in SCENARIOS:
+        for print_line in SCENARIOS:
             try:
-                scenario = tell(address, suffix)
+                scenario = print_line(address, suffix)
             except KafkaException as error:
-                fail(f"the client failed: {told(error.args[0])}")
+                fail(f"the client failed: {explain_error(error.args[0])}")
             explanation = None
             if cluster is not None:
                 explanation = cluster.explain(scenario.topic, 0)
             elif control is not None:
                 explanation = asyncio.run(_explain(control, scenario.topic))
             _show(scenario, explanation)
-    out.print("Every claim above was checked against what the client read.", style="bold green")
+    out.print(
+        "Every claim above was checked against the records that the client read.",
+        style="bold green",
+    )
 
 
 def _throw_away() -> Cluster:
-    """A temporary cluster that does not merge, so that dropped extents stay visible however long the demo takes."""
+    """Return a temporary cluster that does not merge, so that dropped extents stay visible until the demo ends."""
     return Cluster(parts=AgentParts(housekeeping=None))
 
 
 async def _reach(bootstrap: Agents) -> None:
-    """Raises BootstrapUnavailable at once if nothing answers; librdkafka would try for half a minute."""
+    """Raises BootstrapUnavailable at once if no agent answers. librdkafka would try for half a minute."""
     async with KafkaConnection(bootstrap):
         return
 
@@ -95,7 +99,7 @@ def _show(scenario: "Scenario", explanation: Explanation | None) -> None:
         f"[dim]{scenario.uncommitted.position}[/dim]",
         f"[dim]{scenario.committed.position}[/dim]",
     )
-    out.print("What a client reads", style="bold")
+    out.print("The records that each client reads", style="bold")
     out.print(readings)
     if explanation is not None:
         print_explanation(explanation)

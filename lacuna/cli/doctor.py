@@ -11,8 +11,8 @@ from lacuna.cli.console import (
     is_for_programs,
     out,
     print_collected,
+    print_line,
     table,
-    tell,
 )
 from lacuna.cli.errors import fail
 from lacuna.operating.clients import Client, ClientQuery, known_names, load, nearest, parse
@@ -21,7 +21,7 @@ _SAYS = {
     "same": "as with Kafka",
     "right": "correct, where Kafka is not",
     "as Kafka": "fails as with Kafka",
-    "unsupported": "the client has no such feature",
+    "unsupported": "the client does not have this feature",
     "differs": "DIFFERS from Kafka",
 }
 
@@ -49,11 +49,11 @@ def doctor(
         _list(clients)
         print_collected()
         return
-    asked = parse(client)
-    found = nearest(clients, asked)
-    _tell(asked, found)
+    query = parse(client)
+    matching = nearest(clients, query)
+    _show_clients(query, matching)
     print_collected()
-    if any(one.differing for one in found):
+    if any(one.differing for one in matching):
         raise click.exceptions.Exit(1)
 
 
@@ -62,15 +62,15 @@ def _list(clients: list[Client]) -> None:
     table(("client", "version", "language", "here"), rows, title="Tested clients")
 
 
-def _tell(asked: ClientQuery, found: list[Client]) -> None:
+def _show_clients(query: ClientQuery, matching: list[Client]) -> None:
     """Shows the results of the nearest versions. Raises UserError for an unknown client."""
-    if not found:
+    if not matching:
         known = ", ".join(known_names(load()))
         fail(
-            f"{asked.name} was not tested, so nothing is known about it; the tested clients are {known}"
+            f"{query.name} was not tested, so its behaviour is not known; the tested clients are {known}"
         )
-    for one in found:
-        _show(one, is_it=asked.is_of(one))
+    for one in matching:
+        _show(one, is_it=query.is_of(one))
 
 
 def _show(one: Client, *, is_it: bool) -> None:
@@ -79,10 +79,10 @@ def _show(one: Client, *, is_it: bool) -> None:
     rows = ((name, _SAYS[cell.outcome], cell.what) for name, cell in one.cells.items())
     if one.cells or is_for_programs():
         if not is_for_people():
-            tell(title)
+            print_line(title)
         table(("scenario", "here", "notes"), rows, title=title, name=f"{one.name} {one.version}")
     else:
-        tell(title)
+        print_line(title)
     for label, text in (("note", one.notes), ("advice", one.advice)):
         if text and is_for_people():
             out.print(f"[bold]{label}[/bold]  {escape(text)}", soft_wrap=True)

@@ -5,9 +5,9 @@ from lacuna.controlplane.client.times import seconds_of
 
 
 def parse_duration(text: str, what: str) -> float:
-    """Parses a duration into seconds, more than 0 and at most a century; `what` names the option for the error.
+    """Return a duration in seconds, more than 0 and at most a century.
 
-    Raises UserError.
+    `what` names the option in errors. Raises UserError.
     """
     seconds = seconds_of(text)
     if seconds is None:

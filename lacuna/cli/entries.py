@@ -1,4 +1,4 @@
-"""The list of commands, one row each."""
+"""The list of commands, one row for each."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ ENTRIES: Final = {
     ),
     "status": Entry(
         "lacuna.cli.status:status",
-        "Shows a cluster's agents, and how many topics, groups and transactions it has in which state.",
+        "Shows a cluster's agents, and counts its topics, groups and transactions by state.",
         shows=True,
     ),
     "console": Entry(
@@ -37,8 +37,7 @@ ENTRIES: Final = {
     ),
     "time-travel": Entry(
         "lacuna.cli.time_travel:time_travel",
-        "Shows the records of a topic that a read_committed consumer could see at a past time, and the number of "
-        "newer ones.",
+        "Shows the records of a topic that a read_committed consumer could see at a past time, and counts newer ones.",
         shows=True,
     ),
     "groups": Entry(
@@ -56,7 +55,7 @@ ENTRIES: Final = {
     "users": Entry("lacuna.cli.users:app", "Lists, adds and removes users and their passwords."),
     "explain": Entry(
         "lacuna.cli.explain:explain",
-        "Shows which records of a partition a read_committed consumer gets, and why.",
+        "Shows which records of a partition a read_committed consumer receives, and why.",
         shows=True,
     ),
     "doctor": Entry(
@@ -99,7 +98,7 @@ ENTRIES: Final = {
     ),
 }
 
-#: Every command inherits them.
+#: click's settings, which every command inherits.
 CONTEXT: Final[dict[str, Any]] = {
     "help_option_names": ["--help", "-h"],
     "auto_envvar_prefix": "LACUNA",

@@ -1,11 +1,11 @@
-"""Errors that the user can put right: one line that says what to do, and exit code 1 (2 for a wrong command line)."""
+"""Errors that the user can correct: one line with the remedy, and exit code 1 (2 for a wrong command line)."""
 
 from typing import Any, NoReturn
 
 import click
 
 from lacuna.base.errors import UserError
-from lacuna.cli.hints import meant
+from lacuna.cli.hints import hint_for
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import (
     REMEDY,
@@ -17,10 +17,10 @@ from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
 from lacuna.pipeline.errors import JobInterrupted, PipelineError
 
-#: The exit code that shells give a command ended by Ctrl-C.
+#: The exit code that shells report for a command that Ctrl-C ended.
 INTERRUPTED = 130
 
-#: Any other error is a bug of ours and shows its traceback.
+#: Any other error is a bug and shows its traceback.
 MENDABLE = (
     CommandRefused,
     ControlPlaneUnavailable,
@@ -35,21 +35,21 @@ MENDABLE = (
 
 
 def report(error: Any) -> int | None:
-    """Prints an error in one line and returns the exit code; returns None, printing nothing, if it is a bug of ours."""
+    """Prints an error in one line and returns the exit code. Prints nothing and returns None if the error is a bug."""
     if isinstance(error, MENDABLE):
         print_error(_message(error))
         return INTERRUPTED if isinstance(error, JobInterrupted) else 1
     if isinstance(error, click.Abort):
         is_interrupt = isinstance(error.__cause__, KeyboardInterrupt)
-        print_error("stopped" if is_interrupt else "cancelled; nothing was done")
+        print_error("stopped" if is_interrupt else "cancelled; nothing was changed")
         return INTERRUPTED if is_interrupt else 1
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return 2  # the help is on the screen already
+        return 2  # the help is already on the screen
     if not hasattr(error, "format_message"):
         return None
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "lacuna"
-    print_error(f"{_told(error, context)}; `{name} --help` explains")
+    print_error(f"{_explain(error, context)}; `{name} --help` explains")
     return 2
 
 
@@ -59,11 +59,11 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
-def _told(error: Any, context: Any) -> str:
-    """What is wrong with the command line and, if known, what to write instead."""
+def _explain(error: Any, context: Any) -> str:
+    """Return the error in the command line and, if known, the correction."""
     option = getattr(error, "option_name", None)
-    if option is not None and context is not None and (hint := meant(option, context.command)):
-        return f"there is no option {option} here: {hint}"
+    if option is not None and context is not None and (hint := hint_for(option, context.command)):
+        return f"this command does not have the option {option}: {hint}"
     return str(error.format_message()).rstrip(".")
 
 
@@ -76,5 +76,5 @@ def print_error(message: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Raises UserError, which ends the command with this one line and exit code 1."""
+    """Raises UserError, which ends the command with this line and exit code 1."""
     raise UserError(message)

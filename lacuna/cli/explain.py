@@ -1,4 +1,4 @@
-"""`lacuna explain`: shows what a read_committed consumer gets from a partition, and why."""
+"""`lacuna explain`: shows the records that a read_committed consumer receives from a partition, and why."""
 
 from typing import Annotated
 
@@ -27,11 +27,11 @@ async def explain(
     control: Control = None,
     data: Data = None,
 ) -> None:
-    """Shows which records of a partition a read_committed consumer gets, and why.
+    """Shows which records of a partition a read_committed consumer receives, and why.
 
-    It lists the offsets that are delivered, those that were dropped and with which transaction, and where the
-    consumer continues after each hole. It asks the control plane of a running cluster and changes nothing. If
-    the output is not a terminal, the columns are separated by tabs.
+    It lists the offsets that are delivered, those that were dropped and by which transaction, and where the consumer
+    continues after each hole. It queries the control plane of a running cluster and changes nothing. If the output is
+    not a terminal, the columns are separated by tabs.
     """
     if first is not None and end is not None and first > end:
         fail(f"--from {first} is greater than --to {end}: swap them")

@@ -19,14 +19,14 @@ _FIELDS = ("first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "
 
 
 def show(explanation: Explanation) -> None:
-    """Prints an explanation for people or programs; if rows were left out, says how to see them."""
+    """Prints an explanation for people or programs. If rows were left out, explains how to see them."""
     if is_for_people():
         print_explanation(explanation)
     else:
         table(_FIELDS, (_fields(line, explanation) for line in explanation.lines))
     if explanation.more_from >= 0:
         rest = (
-            f"there is more: continue with --from {explanation.more_from}, or show more rows with "
+            f"there are more rows: continue with --from {explanation.more_from}, or show more rows with "
             "--limit"
         )
         click.echo(rest, err=True)
@@ -34,7 +34,9 @@ def show(explanation: Explanation) -> None:
 
 def print_explanation(explanation: Explanation) -> None:
     """Prints an explanation as a table for people."""
-    title = f"{explanation.topic} [{explanation.partition}]: what a read_committed consumer gets"
+    title = (
+        f"{explanation.topic} [{explanation.partition}]: what a read_committed consumer receives"
+    )
     print_table(
         ("offsets", "what", "whose", "bytes", "object"),
         [_row(line, explanation) for line in explanation.lines],
@@ -75,10 +77,10 @@ def _row(line: Line, explanation: Explanation) -> Sequence[str]:
 
 
 def owner(line: Line, transactional_ids: dict[int, str]) -> str:
-    """Who wrote a row's records: the transactional id, or the producer id if that is no longer known."""
+    """Return the transactional id that wrote a row's records, or the producer id if the former is no longer known."""
     row = line.row
     if row.is_merged:
-        return "merged, transactions not kept"
+        return "merged, no longer known"
     if not row.transaction:
         return "" if row.fate in (Fate.HOLE, Fate.FILLER) else "no transaction"
     name = printable(transactional_ids.get(row.producer_id, f"producer {row.producer_id}"))
@@ -97,7 +99,7 @@ def _what(line: Line, last_stable_offset: int) -> str:
         case Fate.DROPPED:
             return f"dropped: aborted{goes_on}"
         case Fate.HOLE:
-            return f"hole: no records are left here{goes_on}"
+            return f"hole: no records remain here{goes_on}"
         case Fate.FILLER:
             end = line.row.next_offset
             return f"filler: a control record that moves the consumer on to {end}"

@@ -81,7 +81,7 @@ KeySchema = Annotated[
     option(
         "--key-schema",
         metavar="[TOPIC=]FILE",
-        help="Schema of the keys, as --value-schema.",
+        help="Schema of the keys, in the form of --value-schema.",
         panel=_SCHEMA,
     ),
 ]
@@ -90,7 +90,7 @@ ValueMessage = Annotated[
     option(
         "--value-message",
         metavar="[TOPIC=]NAME",
-        help="Protobuf message of the values, if the schema has several. With TOPIC= as there.",
+        help="Protobuf message of the values, if the schema has several. TOPIC= works as in --value-schema.",
         panel=_SCHEMA,
     ),
 ]
@@ -99,7 +99,7 @@ KeyMessage = Annotated[
     option(
         "--key-message",
         metavar="[TOPIC=]NAME",
-        help="Protobuf message of the keys, as --value-message.",
+        help="Protobuf message of the keys, in the form of --value-message.",
         panel=_SCHEMA,
     ),
 ]
@@ -124,7 +124,7 @@ OnError = Annotated[
     str,
     option(
         "--on-error",
-        help="What to do with a record that does not match its schema. fail: export nothing; null: "
+        help="Treatment of a record that does not match its schema. fail: export nothing; null: "
         "write null; quarantine: write the original record to separate files.",
         panel=_SCHEMA,
     ),
@@ -173,7 +173,7 @@ Table = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The schemas and messages of keys or values (`name`), by topic or pattern; by "" those for all topics."""
+    """The schemas and messages of keys or values (`name`) by topic or pattern. "" stands for all topics."""
 
     name: str
     schemas: Mapping[str, str]
@@ -182,18 +182,18 @@ class Given:
     @classmethod
     def of(cls, name: str, schemas: Iterable[str], messages: Iterable[str]) -> "Given":
         """Reads the options. Raises UserError for a message without a schema."""
-        found = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
-        for topic in found.messages:
-            if topic not in found.schemas:
+        given = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
+        for topic in given.messages:
+            if topic not in given.schemas:
                 prefix = f"{topic}=" if topic else ""
                 raise UserError(
-                    f"--{name}-message {prefix}{found.messages[topic]} needs a schema to look in: give --{name}-schema "
+                    f"--{name}-message {prefix}{given.messages[topic]} needs a schema: add --{name}-schema "
                     f"{prefix}FILE"
                 )
-        return found
+        return given
 
     def schema(self, topic: str, *, has_prefix: bool) -> "TypedSchema | None":
-        """The schema for a topic or pattern, else the one for all topics. Raises PipelineError."""
+        """Return the schema for a topic or pattern, or the one for all topics. Raises PipelineError."""
         from lacuna.pipeline.export.typed.naming import load_schema
 
         where = topic if topic in self.schemas else ""
@@ -204,7 +204,7 @@ class Given:
 
 
 def _by_topic(text: str) -> tuple[str, str]:
-    """Divides [TOPIC=]VALUE; what is before an equals sign is no topic if it has a slash, as a path may."""
+    """Return the topic and the value of [TOPIC=]VALUE. Text with a slash before the equals sign is a path."""
     topic, sign, value = text.partition("=")
     return (topic, value) if sign and "/" not in topic else ("", text)
 
@@ -212,7 +212,7 @@ def _by_topic(text: str) -> tuple[str, str]:
 def make_layouts(
     partition_by: str, key: Given, value: Given, *, has_prefix: bool, is_flat: bool
 ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
-    """The layout of the exported rows of all topics, and those of topics and patterns that have schemas of their own.
+    """Return the layout of the exported rows of all topics, and those of topics and patterns with their own schemas.
 
     Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema that
     cannot be used.
@@ -222,7 +222,7 @@ def make_layouts(
 
     if not key.schemas and not value.schemas and (has_prefix or is_flat):
         option = "--flatten" if is_flat else "--confluent-prefix"
-        raise UserError(f"{option} needs a schema: give --value-schema or --key-schema")
+        raise UserError(f"{option} needs a schema: add --value-schema or --key-schema")
 
     def layout_of(topic: str) -> Layout:
         return Layout(
@@ -238,33 +238,38 @@ def make_layouts(
 
 
 def make_settings(**values: Any) -> "ExportSettings":
-    """Makes an ExportSettings with these fields and checks it. Raises UserError, PipelineError."""
+    """Return checked ExportSettings. Raises UserError, PipelineError."""
     from lacuna.pipeline.export.job import ICEBERG, ExportSettings
     from lacuna.pipeline.export.running import check_settings
 
     settings = ExportSettings(**values)
     if settings.format != ICEBERG and (settings.catalog or settings.tables):
         raise UserError(
-            "--catalog, --catalog-uri and --table are only for Iceberg: add --format iceberg, or leave them out"
+            "--catalog, --catalog-uri and --table apply only to Iceberg: add --format iceberg, or leave them out"
         )
     if settings.format != ICEBERG and not settings.to:
-        raise UserError("no destination was given: name a folder or the URL of a bucket with --to")
+        raise UserError(
+            "the export has no destination: name a folder or the URL of a bucket with --to"
+        )
     check_settings(settings)
     return settings
 
 
 def catalog_settings(uri: str | None, texts: Iterable[str]) -> dict[str, str]:
-    """pyiceberg's catalog properties from `uri` and NAME=VALUE texts. Raises UserError for any other text."""
-    found = {} if uri is None else {"uri": uri}
-    return found | pairs(texts, "is not a property: write --catalog NAME=VALUE")
+    """Return pyiceberg's catalog properties from `uri` and NAME=VALUE texts. Raises UserError for any other text."""
+    properties = {} if uri is None else {"uri": uri}
+    return properties | pairs(texts, "is not a property: write --catalog NAME=VALUE")
 
 
 def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
-    """The names and values of NAME=VALUE texts. Raises UserError for any other text, which ends with `otherwise`."""
-    found: dict[str, str] = {}
+    """Return the names and values of NAME=VALUE texts.
+
+    Raises UserError for any other text; `otherwise` is the end of the message.
+    """
+    values: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name:
             raise UserError(f"{text!r} {otherwise}")
-        found[name] = value
-    return found
+        values[name] = value
+    return values

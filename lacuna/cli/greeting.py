@@ -1,4 +1,4 @@
-"""The text that `lacuna up` prints once it serves."""
+"""The text that `lacuna up` prints once it serves clients."""
 
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,7 @@ from lacuna.logstore.objects import folder_url
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.moto import CREDENTIALS
 
-#: What the file is called in the lines for those who have to log in.
+#: The name of the file in the lines for clients that must log in.
 _CLIENT: Final = "client.properties"
 
 
@@ -25,10 +25,10 @@ def greeting(
     is_new: bool = False,
     console: str = "",
 ) -> str:
-    """The lines that say what is served, where the data is, what to try and how to stop.
+    """Return the lines that describe the address, the data, the first commands and the way to stop.
 
-    The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` is for --moto, whose data is in memory.
-    `is_new` says that there was no journal in the folder. `console` is HOST:PORT of the web console, if there is one.
+    The first line, `bootstrap: HOST:PORT`, is for scripts. With `keeps_nothing`, for --moto, the data is in memory.
+    With `is_new`, the folder had no journal. `console` is HOST:PORT of the web console, if there is one.
     """
     there = "" if bootstrap == DEFAULT_BOOTSTRAP.addresses else f" -b {bootstrap}"
     login = _login(options)
@@ -40,7 +40,7 @@ def greeting(
         f"try     lacuna topics list{there}   or   lacuna demo{there}",
         "stop    Ctrl-C; "
         + (
-            "all data is gone then"
+            "all data is then lost"
             if keeps_nothing
             else "the next start continues with the same data"
         ),
@@ -52,13 +52,13 @@ def greeting(
     if keeps_nothing:
         keys = " ".join(f"{name}={value}" for name, value in CREDENTIALS.items())
         lines.append(f"jobs    compact, export and verify need --data {data} and {keys}")
-    if options.health is not None:
+    if options.health:
         lines.append(f"health  http://{options.health}/readyz")
     return "\n".join(lines)
 
 
 def _login(options: AgentOptions) -> str:
-    """What a client of the first listener has to set to connect, or "" if it is nothing."""
+    """Return the properties with which a client connects to the first listener, or "" if it needs none."""
     protocol = options.listeners()[0].protocol
     if protocol is Protocol.PLAINTEXT:
         return ""

@@ -5,7 +5,7 @@ from typing import Annotated
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument
-from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
 from lacuna.cli.resetting import reset
@@ -74,7 +74,7 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a group's members, its committed offsets, and the number of records that it has not read yet.
 
-    The lag is that of `lacuna groups lag`: 0 once the group has read everything, whatever was aborted.
+    The lag is the same as in `lacuna groups lag`: 0 once the group has read everything, even behind aborted records.
     """
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
@@ -101,9 +101,9 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
     check(described.error_code, f"group {group}", described.error_message)
     if described.group_state == "Dead":
         fail(
-            f"group {group}: there is no such group; `lacuna groups list` shows the groups that exist"
+            f"group {group}: the group does not exist; `lacuna groups list` shows the existing groups"
         )
-    tell(f"{group}: {described.group_state}")
+    print_line(f"{group}: {described.group_state}")
     table(
         ("member", "client", "host"),
         ((member.member_id, member.client_id, member.client_host) for member in described.members),
@@ -112,8 +112,8 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
 
 
 def _show_consumers(group: DescribedGroup) -> None:
-    """Shows a consumer group: its epochs, and each member's partitions beside its target assignment."""
-    tell(
+    """Shows a consumer group: its epochs, and the current and target partitions of each member."""
+    print_line(
         f"{group.group_id}: {group.group_state}, epoch {group.group_epoch},"
         f" assigned by {group.assignor_name} in epoch {group.assignment_epoch}"
     )
@@ -136,7 +136,7 @@ def _show_consumers(group: DescribedGroup) -> None:
 
 
 def _shown(assignment: Assignment) -> str:
-    """An assignment as text, for example `topic: 0,1  other: 2`."""
+    """Return an assignment as text, for example `topic: 0,1  other: 2`."""
     return "  ".join(
         f"{topic.topic_name}: {','.join(str(each) for each in sorted(topic.partitions))}"
         for topic in assignment.topic_partitions
@@ -185,7 +185,7 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
         )
     (result,) = response.results
     check(result.error_code, f"group {group}")
-    tell(f"deleted {group}")
+    print_line(f"deleted {group}")
 
 
 async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int, int, int, int]]:

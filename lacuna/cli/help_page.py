@@ -29,11 +29,11 @@ def print_help(command: click.Command, context: click.Context) -> None:
 
 
 def _panels(parameters: Iterable[click.Parameter]) -> dict[str, list[click.Parameter]]:
-    """The parameters by panel: arguments first, then options without a panel, then the other panels."""
+    """Return the parameters by panel: arguments first, then options without a panel, then the other panels."""
     panels: dict[str, list[click.Parameter]] = {"Arguments": [], "Options": []}
     for each in parameters:
         panels.setdefault(getattr(each, "panel", "Options"), []).append(each)
-    return {title: found for title, found in panels.items() if found}
+    return {title: members for title, members in panels.items() if members}
 
 
 def _print_panel(title: str, rows: Iterable[Iterable[Text]]) -> None:
@@ -63,18 +63,20 @@ def _row(parameter: click.Parameter, context: click.Context) -> tuple[Text, Text
 
 
 def _help(parameter: Any, context: click.Context) -> Text:
-    """The parameter's line of help and, below it, its environment variable, default and range."""
+    """Return the parameter's line of help and, below it, its environment variable, default and range."""
     text = _marked(parameter.help or "")
+    row = getattr(parameter, "row", None)
     notes = []
     if isinstance(parameter, click.Option):
         extra = parameter.get_help_extra(context)
-        # All others have one too, made of the command's and the option's name: `lacuna config` shows them.
-        notes += [f"env var: {name}" for name in extra.get("envvars", ()) if parameter.envvar]
+        # All other options have a variable too, named after the command and the option. `lacuna config` shows it.
+        if parameter.envvar or row is not None:
+            notes += [f"env var: {name}" for name in extra.get("envvars", ())]
         notes += [f"default: {extra['default']}"] if "default" in extra else []
         notes += ["required"] if parameter.required else []
     elif isinstance(parameter.default, int):
         notes.append(f"default: {parameter.default}")
-    if bounds := _range(parameter.type):
+    if bounds := _range(parameter.type) if row is None else row.bounds:
         notes.append(bounds)
     if notes:
         text.append(f"\n[{'; '.join(notes)}]", style="dim")
@@ -90,12 +92,12 @@ def _range(kind: Any) -> str:
 
 
 def _line(command: click.Command) -> str:
-    """The first line of a command's help."""
+    """Return the first line of a command's help."""
     return inspect.cleandoc(command.help or "").partition("\n")[0]
 
 
 def _marked(line: str, style: str = "") -> Text:
-    """The line as styled text, in which parts between backticks are shown as code."""
+    """Return the line as styled text, in which parts between backticks are code."""
     text = Text(style=style)
     for number, part in enumerate(line.split("`")):
         text.append(part, style="bold cyan" if number % 2 else "")

@@ -1,4 +1,4 @@
-"""Options that people know from other tools, and the options that correspond to them here."""
+"""Options of other tools, and the corresponding options here."""
 
 import re
 from typing import Any, Final
@@ -7,8 +7,8 @@ _LISTEN: Final = "--listen HOST:PORT"
 _CLUSTER: Final = ("--bootstrap HOST:PORT", _LISTEN)
 _FOLDER: Final = ("--data PATH", "--objects PATH")
 
-#: The hint names the first of these that the command has.
-_MEANT: Final[dict[str, tuple[str, ...]]] = {
+#: The hint names the first option in the row that the command has.
+_INSTEAD: Final[dict[str, tuple[str, ...]]] = {
     "--port": (_LISTEN, *_CLUSTER),
     "--host": (_LISTEN, *_CLUSTER),
     "--bind": (_LISTEN,),
@@ -55,18 +55,18 @@ _MEANT: Final[dict[str, tuple[str, ...]]] = {
 _NAMES: Final = ("--topic", "--topics", "--group", "--transactional-id", "--name")
 
 
-def meant(option: str, command: Any) -> str:
-    """A hint on what to write instead of an option that `command` does not have, or "" if none is known."""
+def hint_for(option: str, command: Any) -> str:
+    """Return a hint about the option to write instead of one that `command` does not have, or "" if none is known."""
     there = {name for parameter in command.params for name in parameter.opts}
-    for text in _MEANT.get(option, ()):
+    for text in _INSTEAD.get(option, ()):
         if text.split(" ", 1)[0] in there:
             return f"write {text}"
     if option in ("--config", "-c"):
-        return "it comes before the command: lacuna --config FILE COMMAND"
+        return "write it before the command: lacuna --config FILE COMMAND"
     if option == "--replication-factor":
-        return "there are no replicas to choose: the object store keeps the records safe"
+        return "Lacuna has no replicas, because the object store keeps the records safe"
     if re.fullmatch(r"-\d+", option):
-        return "numbers are 0 or more"
+        return "numbers must be 0 or more"
     arguments = [one.name.upper() for one in command.params if one.param_type_name == "argument"]
     if option in _NAMES and arguments:
         return f"the name is an argument here: {' '.join([command.name, *arguments])}"

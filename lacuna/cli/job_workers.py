@@ -1,7 +1,7 @@
-"""The choice between Spark and this process, for jobs that need no Spark where there is little to do."""
+"""The choice between Spark and this process, for jobs that do not need Spark for small amounts of data."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,7 @@ import click
 
 from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
-from lacuna.cli.options import is_typed
+from lacuna.cli.configuration import is_typed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,43 +18,60 @@ if TYPE_CHECKING:
     from lacuna.pipeline.progress import Progress
     from lacuna.pipeline.workers import Workers
 
-UseSpark = Annotated[
-    bool | None,
-    option(
-        "--spark/--no-spark",
-        help="Run on Spark, or in this process alone, which needs no Java. Default: Spark if --master or --conf "
-        "is given, or if it is installed and there is more than 1 GiB to read.",
-        show_default=False,
-    ),
-]
+_SPARK = "Spark"
 
 
-def asked_for_spark(
-    context: click.Context, uses_spark: bool | None, conf: Sequence[str] | None
-) -> bool | None:
-    """Whether the command line asks for Spark, by --spark or by settings of Spark; None if it leaves the choice.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """The options that choose between Spark and this process."""
 
-    Raises UserError for settings of Spark together with --no-spark.
-    """
-    if not (is_typed(context, "master") or conf):
-        return uses_spark
-    if uses_spark is False:
-        raise UserError(
-            "--no-spark does not use Spark: leave --master and --conf out, or --no-spark"
-        )
-    return True
+    spark: Annotated[
+        bool | None,
+        option(
+            "--spark/--no-spark",
+            help="Run on Spark, or in this process alone, which needs no Java. Default: Spark if --master or --conf "
+            "is given, or if it is installed and there is more than 1 GiB to read.",
+            show_default=False,
+        ),
+    ] = None
+    master: Annotated[
+        str,
+        option(
+            "--master",
+            envvar="LACUNA_SPARK_MASTER",
+            help="Where Spark runs: local[*], local[N], spark://HOST:PORT, yarn, k8s://URL.",
+            panel=_SPARK,
+        ),
+    ] = "local[*]"
+    conf: Annotated[
+        list[str] | None,
+        option("--conf", help="A Spark setting, NAME=VALUE. May be repeated.", panel=_SPARK),
+    ] = None
+
+    def choice(self) -> bool | None:
+        """Return whether the user chose Spark, by --spark or by settings of Spark; None if there was no choice.
+
+        Raises UserError for settings of Spark together with --no-spark.
+        """
+        if not (is_typed(click.get_current_context(), "master") or self.conf):
+            return self.spark
+        if self.spark is False:
+            raise UserError(
+                "--master and --conf have no effect with --no-spark: leave them out, or leave --no-spark out"
+            )
+        return True
 
 
 def choose_workers(
     name: str,
     uses_spark: bool | None,
-    spark: tuple[str, Sequence[str]],
+    options: SparkOptions,
     progress: "Progress",
     stack: ExitStack,
 ) -> "Workers":
-    """What runs the tasks of the job `name`. Spark, given by its master and settings, starts at its first use.
+    """Return the workers of the job `name`. Spark starts when it is first used; the stack ends it.
 
-    The stack ends it. Raises PipelineError for a master that is none or does not answer, if Spark was asked for.
+    Raises PipelineError if a master of Spark is not valid or does not answer.
     """
     from lacuna.pipeline.master import check_master
     from lacuna.pipeline.session import parse_settings, spark_session
@@ -62,14 +79,13 @@ def choose_workers(
 
     if uses_spark is False or (uses_spark is None and find_spec("pyspark") is None):
         return Workers()
-    master, conf = spark
-    settings = parse_settings(conf)
-    check_master(settings.get("spark.master", master))
+    settings = parse_settings(options.conf or ())
+    check_master(settings.get("spark.master", options.master))
 
     @cache
     def open_spark() -> "SparkSession":
-        progress.stage(f"starting Spark on {master}")
-        session = stack.enter_context(spark_session(name, master, settings))
+        progress.stage(f"starting Spark on {options.master}")
+        session = stack.enter_context(spark_session(name, options.master, settings))
         progress.stage("working on Spark")
         return session
 

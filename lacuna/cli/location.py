@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lacuna.operating.control import DEFAULT_DATA
 
 if TYPE_CHECKING:
-    from lacuna.controlplane.client import ControlPlace
+    from lacuna.cli.options import JobPlace
     from lacuna.pipeline.location import ClusterLocation
 
 
-def locate(
-    data: Path | None,
-    control: ControlPlace | None,
-    store: str | None,
-    keys: Path | None,
-    *,
-    needs_control: bool = True,
-) -> ClusterLocation:
-    """The cluster that the options name, or the one on ./data if they name none; `keys` is the file with its keys.
+def locate(place: JobPlace, *, needs_control: bool = True) -> ClusterLocation:
+    """Return the cluster that the options name, or the one on ./data if they name none.
 
-    With `needs_control` the location must include a control plane. Raises PipelineError, which says what to write
-    instead.
+    With `needs_control` the location must include a control plane. Raises PipelineError with the
+    correction.
     """
     from lacuna.pipeline.location import find_cluster
 
-    folder = data if data or control or store else DEFAULT_DATA
+    data, control, keys = place.data, place.control, place.encryption_keys
+    folder = data if data or control or place.store else DEFAULT_DATA
     return find_cluster(
         data=str(folder) if folder else None,
         control=control.address if control else None,
-        store=store,
+        store=place.store,
         tls=control.tls.by_key() if control else {},
         keys=str(keys) if keys else None,
         needs_control=needs_control,

@@ -13,9 +13,9 @@ from lacuna.operating.journals import SharedJournalOptions
 
 
 def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = None) -> None:
-    """Replaces the journal of a data folder by one without what was lost, and reports the loss on standard error.
+    """Replaces the journal of a data folder by its intact part, and reports the loss on standard error.
 
-    Without `open_store` the journal is not compared with a store. Raises JournalError, ForeignStoreError,
+    Without `open_store`, the journal is not compared with a store. Raises JournalError, ForeignStoreError,
     ObjectStoreError.
     """
     from lacuna.operating.losses import accept_loss, describe
@@ -27,15 +27,17 @@ def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = Non
     finally:
         if store is not None:
             store.close()
-    _tell(["Nothing is missing, so nothing was changed."] if loss is None else describe(loss))
+    _print_lines(
+        ["Nothing is missing, so nothing was changed."] if loss is None else describe(loss)
+    )
 
 
 async def go_on_with_shared(
     journal: SharedJournalOptions, open_store: Callable[[], ObjectStore] | None = None
 ) -> None:
-    """Begins a shared journal anew without what was lost, and reports the loss on standard error.
+    """Begins a shared journal anew with its intact part, and reports the loss on standard error.
 
-    Does and raises what `go_on_without` does.
+    `open_store` and the errors are those of `go_on_without`.
     """
     from lacuna.operating.losses import accept_shared_loss, describe
 
@@ -47,9 +49,9 @@ async def go_on_with_shared(
     finally:
         if store is not None:
             store.close()
-    _tell(describe(loss))
+    _print_lines(describe(loss))
 
 
-def _tell(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(f"lacuna: --accept-loss: {printable(line)}", err=True)

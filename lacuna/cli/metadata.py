@@ -10,7 +10,7 @@ from lacuna.cli.console import out, print_collected, table
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail, print_error
 from lacuna.cli.location import locate
-from lacuna.cli.options import Control, Data, JobKeys, Store
+from lacuna.cli.options import Data, JobKeys, JobPlace, Store
 from lacuna.cli.sizes import show_count, show_size
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.state.settings import LONGEST_PIN_MS
@@ -28,6 +28,7 @@ app = Group(
 
 @app.adds("publish")
 def publish(
+    place: JobPlace,
     keep: Annotated[
         str,
         option(
@@ -39,10 +40,6 @@ def publish(
         str | None,
         option("--watch", help="Publish repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
     ] = None,
-    control: Control = None,
-    data: Data = None,
-    store: Store = None,
-    encryption_keys: JobKeys = None,
 ) -> None:
     """Writes a snapshot of all topics' metadata to the bucket.
 
@@ -53,7 +50,7 @@ def publish(
 
     keep_ms = _keep_ms(keep)
     pause = parse_duration(watch, "--watch") if watch else 0.0
-    location = locate(data, control, store, encryption_keys)
+    location = locate(place)
     with ControlPlane(location.require_control()) as plane:
         check_store(location.store, plane.cluster_id)
         _publish(plane, location.store, keep_ms)
@@ -67,15 +64,15 @@ def _publish_on(plane: ControlPlane, store: str, keep_ms: int, pause: float) -> 
         try:
             _publish(plane, store, keep_ms)
         except ControlPlaneUnavailable as error:
-            print_error(str(error))  # it may be back after the next pause
+            print_error(str(error))  # the control plane may answer after the next pause
 
 
 def _keep_ms(keep: str) -> int:
-    """--keep in milliseconds. Raises UserError for a time that the control plane would refuse."""
+    """Return --keep in milliseconds. Raises UserError for a time that the control plane would reject."""
     keep_ms = int(parse_duration(keep, "--keep") * 1000)
     if keep_ms > LONGEST_PIN_MS:
         fail(
-            f"--keep {keep} is too long: objects that a valid snapshot refers to are not deleted, so "
+            f"--keep {keep} is too long: the objects of a valid snapshot cannot be deleted, so "
             f"{LONGEST_PIN_MS // _DAY_MS} days are the maximum; publish a new snapshot before it "
             "expires, for example with --watch 1d"
         )
@@ -101,7 +98,9 @@ def show(data: Data = None, store: Store = None, encryption_keys: JobKeys = None
     from lacuna.pipeline.metadata.stored import StoredMetadata, published
     from lacuna.pipeline.stores import check_store, shared_store
 
-    location = locate(data, None, store, encryption_keys, needs_control=False)
+    location = locate(
+        JobPlace(data=data, store=store, encryption_keys=encryption_keys), needs_control=False
+    )
     cluster_id = check_store(location.store)
     table(
         ("published", "valid until"),

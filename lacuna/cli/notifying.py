@@ -1,4 +1,4 @@
-"""Tells systemd how a service is (Type=notify): sd_notify(3) without libsystemd."""
+"""Reports the state of a service to systemd (Type=notify): sd_notify(3) without libsystemd."""
 
 import os
 import socket
@@ -7,12 +7,12 @@ SERVING = "READY=1"
 STOPPING = "STOPPING=1"
 
 
-#: The variable with the service manager's socket.
+#: The variable that names the service manager's socket.
 SOCKET = "NOTIFY_SOCKET"
 
 
 def notify(state: str) -> None:
-    """Sends `state` to the service manager that started this process; does nothing if none did."""
+    """Sends `state` to the service manager that started this process, if there is one."""
     path = os.environ.get(SOCKET)
     if not path:
         return

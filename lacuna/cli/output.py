@@ -1,16 +1,16 @@
-"""How a command prints its tables: the options, and where its context keeps what they say."""
+"""The output format of tables: the options, and the key of their value in a command's context."""
 
 from typing import Any, Final
 
 import click
 
-#: Where a command's context keeps how it prints tables.
+#: The key under which a command's context keeps the format of its tables.
 OUTPUT: Final = "lacuna.output"
 OUTPUTS: Final = ("table", "tsv", "json")
 
 
 def output_options() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options --output and --json, as arguments of `Option`."""
+    """Return the options --output and --json, as arguments of `Option`."""
 
     def store(context: click.Context, _: click.Parameter, value: Any) -> None:
         if value:

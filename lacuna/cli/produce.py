@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from lacuna.cli.command_line import argument, option
-from lacuna.cli.console import err, print_collected, table, tell
+from lacuna.cli.console import err, print_collected, print_line, table
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
@@ -22,7 +22,7 @@ _TRANSACTIONS: Final = "Transactions"
 
 def _codec(text: str) -> str:
     if text not in _CODECS:
-        raise click.BadParameter(f"{text!r} is no codec: give {', '.join(_CODECS)}")
+        raise click.BadParameter(f"{text!r} is not a codec: write {', '.join(_CODECS)}")
     return text
 
 
@@ -42,7 +42,7 @@ Partition = Annotated[
         "-p",
         min=0,
         max=(1 << 31) - 1,
-        help="The partition. Default: by the key's hash, as Kafka's own clients do, or any.",
+        help="The partition. Default: the one of the key's hash, as in Kafka's own clients, or any.",
     ),
 ]
 Headers = Annotated[
@@ -56,7 +56,11 @@ Headers = Annotated[
 ]
 Null = Annotated[
     bool,
-    option("--null", "-Z", help="An empty value is null: it deletes its key when compacted."),
+    option(
+        "--null",
+        "-Z",
+        help="Write an empty value as null. In a compacted topic, it deletes its key.",
+    ),
 ]
 Compression = Annotated[
     str,
@@ -98,7 +102,7 @@ def produce(
 ) -> None:
     r"""Writes the lines of standard input to a topic, one record per line.
 
-    Lines may be any bytes; the \n at the end of each is no part of it. At the end, it prints the number of records
+    Lines may be any bytes, and records do not include the \n at their end. At the end, it prints the number of records
     written to each partition. If a record is rejected, it stops with exit code 1; Ctrl-C aborts the open transaction.
     """
     try:
@@ -108,7 +112,7 @@ def produce(
         fail("produce needs a Kafka client: pip install 'lacuna-log[demo]'")
     if transactional_id is None and (abort or records_per_transaction is not None):
         name = "--abort" if abort else "--records-per-transaction"
-        fail(f"{name} needs a transaction: give --transactional-id too")
+        fail(f"{name} needs a transaction: add --transactional-id")
     separator = None if key_separator is None else unescape(key_separator, "--key-separator")
     headers = [_header(each) for each in header or ()]
     _check_name(transactional_id or "", "--transactional-id")
@@ -126,14 +130,14 @@ def produce(
     _write(writer, _records(separator, null))
     if transactional_id is not None:
         done = "aborted" if abort else "committed"
-        tell(f"{done} {show_count(writer.transactions, 'transaction')} of {transactional_id}")
+        print_line(f"{done} {show_count(writer.transactions, 'transaction')} of {transactional_id}")
     _show(topic, writer)
 
 
 def _write(writer: "Writer", records: Iterator[tuple[bytes | None, bytes | None]]) -> None:
-    """Writes all records. At Ctrl-C it says what became of them, and raises Exit."""
+    """Writes all records. At Ctrl-C it prints the outcome of the records, and raises Exit."""
     if sys.stdin.isatty():
-        err.print("One record a line; Ctrl-D ends.", style="dim")
+        err.print("Write one record per line; Ctrl-D ends.", style="dim")
     with writer:
         try:
             for key, value in records:
@@ -156,7 +160,7 @@ def _show(topic: str, writer: "Writer") -> None:
 
 
 def _records(separator: bytes | None, null: bool) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """The key and value of each line of standard input."""
+    """Yield the key and the value of each line of standard input."""
     for line in sys.stdin.buffer:
         key: bytes | None = None
         value: bytes | None = line.removesuffix(b"\n")
@@ -179,15 +183,15 @@ def _check_name(name: str, what: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        fail(f"{what} {name!r}: it is not UTF-8, so it cannot be a name in Kafka")
+        fail(f"{what} {name!r} is not UTF-8, so it cannot be a name in Kafka: choose another")
 
 
 def _stopped(writer: "Writer") -> str:
-    """Ends it after Ctrl-C; the line that says what became of the records."""
+    """Ends the writer after Ctrl-C, and returns the line about the outcome of the records."""
     before = writer.transactions
     aborted = writer.abandon()
     if aborted:
-        ended = f"{show_count(before, 'earlier transaction')} had ended" if before else ""
+        ended = f"{show_count(before, 'earlier transaction')} ended before" if before else ""
         line = f"stopped: aborted the open transaction of {show_count(aborted, 'record')}"
         return f"{line}; {ended}" if ended else line
     return f"stopped: {show_count(writer.records, 'record')} arrived"

@@ -26,24 +26,24 @@ class Shown(Progress):
     """Progress that a command shows. This base class shows nothing."""
 
     def end(self) -> None:
-        """Removes a bar, so that output starts on a new line; the next stage shows a new one."""
+        """Removes a bar, so that output starts on a new line. The next stage shows a new bar."""
 
 
 class _Speed(ProgressColumn):
     """The speed in the units that the commands use everywhere: MiB, not rich's MB."""
 
     def render(self, task: Task) -> Text:
-        """The speed, for example 12.3 MiB/s; empty until something is done."""
+        """Return the speed, for example 12.3 MiB/s; empty until the first progress."""
         speed = task.finished_speed or task.speed
         text = "" if speed is None else f"{show_size(int(speed))}/s"
         return Text(text, style="progress.data.speed")
 
 
 class _Bar(Shown):
-    """A bar, shown from the first stage until `end`. A stage that begins when all is done begins at 0."""
+    """A bar, shown from the first stage until `end`. A stage that begins when all work is done begins at 0."""
 
     def __init__(self, *columns: ProgressColumn) -> None:
-        # Otherwise rich would send lines for standard output to its console, which is standard error.
+        # Otherwise, rich would redirect standard output to its console, which is standard error.
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -79,7 +79,7 @@ class _Bar(Shown):
 
 
 class _Lines(Shown):
-    """One line for each stage, and one for what `expect` adds, if that is said."""
+    """One line for each stage, and one for each addition by `expect`, if `has_lines`."""
 
     def __init__(self, expected: Callable[[int], str] | None) -> None:
         self._expected = expected
@@ -96,7 +96,7 @@ class _Lines(Shown):
 def bytes_done(
     expected: Callable[[int], str] | None = None, *, has_lines: bool = True
 ) -> Iterator[Shown]:
-    """Shows how many bytes are done; without a terminal prints lines, if `has_lines`."""
+    """Shows the number of finished bytes. Without a terminal, prints lines if `has_lines`."""
     columns = DownloadColumn(binary_units=True), _Speed(), TimeRemainingColumn()
     with _shown(_Lines(expected) if has_lines else Shown(), *columns) as progress:
         yield progress
@@ -104,7 +104,7 @@ def bytes_done(
 
 @contextmanager
 def tasks_done() -> Iterator[Shown]:
-    """Shows how many tasks are done; without a terminal prints a line for each stage."""
+    """Shows the number of finished tasks. Without a terminal, prints a line for each stage."""
     with _shown(_Lines(None), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
         yield progress
 

@@ -1,4 +1,4 @@
-"""`lacuna groups reset`: moves a group's committed offsets while nobody is in it."""
+"""`lacuna groups reset`: moves the committed offsets of a group without members."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import argument, option
-from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.records.finding import find
@@ -54,7 +54,10 @@ async def reset(
     ] = None,
     execute: Annotated[
         bool,
-        option("--execute", help="Commit the offsets. Without this option, they are only shown."),
+        option(
+            "--execute",
+            help="Commit the offsets. Without this option, the command only shows them.",
+        ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -69,7 +72,7 @@ async def reset(
         committed = await _committed(connection, group)
     topics = topic or sorted({name for name, _ in committed})
     if not topics:
-        fail(f"group {group} has committed no offsets: name its topics with --topic")
+        fail(f"group {group} has not committed any offsets: name its topics with --topic")
     moves: dict[str, dict[int, int]] = {}
     for name in topics:
         wanted = await find(bootstrap, name, (), point, Point(Kind.END), committed=True)
@@ -84,11 +87,11 @@ async def reset(
     )
     count = sum(map(len, moves.values()))
     if not execute:
-        tell(f"nothing was changed: add --execute to reset {show_count(count, 'partition')}")
+        print_line(f"nothing was changed: add --execute to reset {show_count(count, 'partition')}")
         return
     async with KafkaConnection(bootstrap) as connection:
         await _commit(connection, group, moves)
-    tell(f"reset {group} in {show_count(count, 'partition')}")
+    print_line(f"reset {group} in {show_count(count, 'partition')}")
 
 
 async def _check_empty(bootstrap: Agents, group: str) -> None:
@@ -97,16 +100,16 @@ async def _check_empty(bootstrap: Agents, group: str) -> None:
         bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
     ):
         check(response.error_code, "groups")
-        for found in response.groups:
-            if found.group_id == group and found.group_state not in ("Empty", "Dead"):
+        for listed in response.groups:
+            if listed.group_id == group and listed.group_state not in ("Empty", "Dead"):
                 fail(
-                    f"group {group} is {found.group_state}, so it has members, which would overwrite the offsets: "
-                    f"stop its consumers first; `lacuna groups describe {group}` shows them"
+                    f"group {group} is {listed.group_state}: its members would overwrite the offsets. "
+                    f"Stop its consumers first; `lacuna groups describe {group}` shows them"
                 )
 
 
 async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[str, int], int]:
-    """The committed offsets of a group by topic and partition."""
+    """Return the committed offsets of a group by topic and partition."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
     response = await connection.ask(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 9, request)
     (fetched,) = response.groups

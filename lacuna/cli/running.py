@@ -1,4 +1,4 @@
-"""What all commands that keep running share: readiness, signals, logging, and ending with their parent."""
+"""The shared parts of commands that keep running: readiness, signals, logging, and the end with their parent."""
 
 import asyncio
 import ctypes
@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 from rich.logging import RichHandler
@@ -19,6 +19,7 @@ from lacuna.agent.descriptors import raise_limit
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.cli.console import err
 from lacuna.cli.notifying import SERVING, STOPPING, notify
+from lacuna.cli.places import JSON, TEXT
 from lacuna.logstore.compiled import interpreted
 
 log = logging.getLogger("lacuna")
@@ -26,29 +27,25 @@ log = logging.getLogger("lacuna")
 READY = "bootstrap: "
 CONTROL_READY = "control plane: "
 
-#: The formats of logs.
-TEXT: Final = "text"
-JSON: Final = "json"
-
-#: Set in the environment of a process whose standard input is a pipe that its parent holds.
+#: The variable of a process whose parent holds the other end of its standard input, a pipe.
 SUPERVISED = "LACUNA_SUPERVISED"
 
-#: How many more containers are allocated than freed before the collector looks for cycles among the young ones.
+#: The surplus of allocated over freed containers after which the collector looks for cycles among the young ones.
 _COLLECT_AFTER = 50_000
-#: How many collections of the young ones come before one of the middle generation, and how many of that before one of
-#: all. Each is one step: while a million offsets came in, it took 133 ms after 50 young ones, and takes 31 ms after 10.
+#: The number of young collections before one of the middle generation, and of middle ones before a full one. Each is
+#: one step. While a million offsets arrived, it took 133 ms after 50 young ones, and takes 31 ms after 10.
 _YOUNG = 10
 _MIDDLE = 500
 
 #: Parameters of glibc's mallopt (malloc.h).
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-#: Free memory at the end of the heap beyond this is given back to the kernel.
+#: Free memory at the end of the heap beyond this size is returned to the kernel.
 _KEPT_BYTES = 256 << 20
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]], *, reads_much: bool = True) -> None:
-    """Runs the coroutine that `main` makes until it ends; cancels it at Ctrl-C, SIGTERM or the supervisor's death.
+    """Runs the coroutine that `main` makes until it ends. Ctrl-C, SIGTERM or the supervisor's death cancel it.
 
     A process that `reads_much` keeps the memory of its buffers.
     """
@@ -71,7 +68,7 @@ def _spare_the_collector() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Makes malloc keep freed buffers of reads for the next ones, instead of giving them back to the kernel.
+    """Makes malloc keep freed buffers of reads for later reads, instead of returning them to the kernel.
 
     The kernel clears each page of new memory, which took a fifth of the CPU of a server that reads. Only glibc has
     these settings.
@@ -103,7 +100,7 @@ async def _run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Calls `stop` when the pipe from the parent closes, which it does however the parent died, even by SIGKILL."""
+    """Calls `stop` when the pipe from the parent closes, which happens even if SIGKILL ends the parent."""
     descriptor = sys.stdin.fileno()
     os.set_blocking(descriptor, False)
 
@@ -121,7 +118,7 @@ async def forever() -> None:
 
 
 def say_ready(line: str) -> None:
-    """Says that this process serves: by `line` to people and parent processes, and to systemd."""
+    """Reports that this process serves: by `line` to people and parent processes, and to systemd."""
     say(line)
     notify(SERVING)
 
@@ -136,7 +133,7 @@ class LinesOfJson(logging.Formatter):
     """Formats each event as one JSON object on a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the line of an event."""
         event: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -149,9 +146,9 @@ class LinesOfJson(logging.Formatter):
 
 
 def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
-    """Logs warnings and denials to standard error, and with `verbose` events; one line each unless it is a terminal.
+    """Logs warnings and denials to standard error, and events with `verbose`.
 
-    With the `log_format` JSON each is an object, on a terminal too.
+    Each is one line, except on a terminal. With the `log_format` JSON, each is an object, on a terminal too.
     """
     handler: logging.Handler = logging.StreamHandler()
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -165,8 +162,8 @@ def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
     logging.getLogger("lacuna.authorizer").setLevel(logging.INFO)
     if (slow := interpreted()) and not os.environ.get(SUPERVISED):
         log.warning(
-            "%s and %d more that should be compiled run as Python, which is much slower: install a C compiler and then "
-            "Lacuna anew, or a wheel for this platform",
+            "%s and %d more modules are not compiled, so this process is much slower: install a C compiler and "
+            "reinstall Lacuna, or install a wheel for this platform",
             slow[0],
             len(slow) - 1,
         )

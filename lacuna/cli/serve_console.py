@@ -1,62 +1,62 @@
 """`lacuna console`: the web console by itself, for a cluster that runs elsewhere."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from lacuna.cli.command_line import option
+from lacuna.cli.command_line import option, takes
+from lacuna.cli.configuration import Configuration
 from lacuna.cli.console_options import check_installed, host_names
-from lacuna.cli.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_CONSOLE,
-    Bootstrap,
-    ConsoleHosts,
-    ConsoleWrites,
-    Control,
-    Data,
-    LogFormat,
-    Verbose,
-)
-from lacuna.cli.running import TEXT, forever, log_to_stderr, run, say_ready
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data, Verbose
+from lacuna.cli.places import DEFAULT_CONSOLE, ConsoleVisitors, LogLines
+from lacuna.cli.running import forever, log_to_stderr, run, say_ready
 from lacuna.console.listening import listen
 from lacuna.operating.control import find_control
 
 CONSOLE_READY = "console: "
 
 
-def console(
-    control: Control = None,
-    data: Data = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options of `lacuna console`."""
+
+    control: Control = None
+    data: Data = None
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     listen_on: Annotated[
         str,
         option(
             "--listen",
             "-l",
-            key="console.listen",
+            envvar="LACUNA_CONSOLE_LISTEN",
             metavar="HOST:PORT",
             help="Address for browsers to connect to.",
         ),
-    ] = DEFAULT_CONSOLE,
-    console_hosts: ConsoleHosts = "",
-    console_writes: ConsoleWrites = False,
-    verbose: Verbose = False,
-    log_format: LogFormat = TEXT,
-) -> None:
+    ] = DEFAULT_CONSOLE
+    settings: Annotated[Configuration, takes(ConsoleVisitors, LogLines)]
+    verbose: Verbose = False
+
+
+def console(given: Given) -> None:
     """Runs the web console of a cluster that runs elsewhere.
 
-    It asks the control plane for everything but messages, which it reads from an agent, so it needs both. `lacuna up`
-    serves a console by itself. If the agents require passwords, the console does too. Otherwise, every visitor can
-    read all records.
+    It reads messages from an agent and everything else from the control plane, so it needs both. `lacuna up` serves a
+    console by itself. If the agents require passwords, the console does too. Otherwise, every visitor can read all
+    records.
     """
-    log_to_stderr(verbose, log_format)
+    log_to_stderr(given.verbose, given.settings.make(LogLines).format)
     check_installed()
-    place = find_control(control, data)
-    names = host_names(console_hosts)
-    with listen(listen_on, "--listen") as listener:
+    place = find_control(given.control, given.data)
+    visitors = given.settings.make(ConsoleVisitors)
+    with listen(given.listen_on, "--listen") as listener:
         from lacuna.console.serving import console_of_others
 
         async def serve() -> None:
             async with console_of_others(
-                listener, place, bootstrap, names=names, may_write=console_writes
+                listener,
+                place,
+                given.bootstrap,
+                names=host_names(visitors.hosts),
+                may_write=visitors.writes,
             ) as served:
                 say_ready(f"{CONSOLE_READY}http://{served}")
                 await forever()

@@ -1,19 +1,18 @@
-"""`lacuna config`: the options of a command, their environment variables, and what they are set to."""
+"""`lacuna config`: the options of a command, their environment variables and their values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import click
 
-from lacuna.base.setting import as_text
+from lacuna.base.setting import Setting, as_text
 from lacuna.cli.command_line import argument
 from lacuna.cli.config_file import file_of, keys_of, variable_of
 from lacuna.cli.configuration import configure, source_of
 from lacuna.cli.console import print_collected, table
 from lacuna.cli.errors import fail
 from lacuna.cli.lazy import LazyGroup
-from lacuna.cli.tables import TABLES
 
 
 def config(
@@ -27,20 +26,22 @@ def config(
     Every option has an environment variable, and a key for the config file that `lacuna --config FILE` or
     LACUNA_CONFIG names. The values are those that the command would use now, without further options.
     """
-    found = _context(context.find_root(), command)
+    own = _context(context.find_root(), command)
     table(
         ("option", "key", "variable", "value", "from"),
-        [_file(found), *_options(found), *_settings(found)],
+        [_file(own), *_options(own), *_settings(own)],
     )
     print_collected()
 
 
 def _context(context: click.Context, words: Sequence[str]) -> click.Context:
-    """The context that a command would have. Raises UserError for a command that does not exist."""
+    """Return the context of a command. Raises UserError for a command that does not exist."""
     for word in words:
         group = context.command
         if not isinstance(group, click.Group) or word not in group.commands:
-            fail(f"there is no command {' '.join(words)}: `lacuna --help` lists them")
+            fail(
+                f"the command {' '.join(words)} does not exist: `lacuna --help` lists all commands"
+            )
         child = group.commands[word]
         if isinstance(group, LazyGroup):
             child = group.entries[word].load(word)
@@ -56,17 +57,14 @@ def _options(context: click.Context) -> Iterator[tuple[object, ...]]:
 
 
 def _settings(context: click.Context) -> Iterator[tuple[object, ...]]:
-    rows = TABLES.get(context.command.name or "", {})
-    if not rows:
-        return
-    chosen = configure(context, None, {}).chosen
-    for key, row in rows.items():
-        source = chosen[key].source
-        yield row.option or "--set", key, row.variable, as_text(chosen[key].value), source
+    rows: Mapping[str, Setting] = getattr(context.command, "rows", {})
+    for key, chosen in configure(context, rows, (), {}).chosen.items():
+        row = rows[key]
+        yield row.option or "--set", key, row.variable, as_text(chosen.value), chosen.source
 
 
 def _file(context: click.Context) -> tuple[object, ...]:
-    """The option that names the config file."""
+    """Return the row of the option that names the config file."""
     root = context.find_root()
     (option,) = (each for each in root.command.params if each.name == "config")
     assert isinstance(option, click.Option)

@@ -1,4 +1,4 @@
-"""Parses and prints sizes and counts as people write them: 65536, 256KiB, 64MiB; 1 task, 2 tasks."""
+"""Sizes and counts in a user's notation: 65536, 256KiB, 64MiB; 1 task, 2 tasks."""
 
 import re
 from typing import Final
@@ -11,18 +11,18 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def parse_size(text: str, what: str) -> int:
-    """Parses a size into bytes, more than 0; `what` names the option for the error. Raises UserError."""
+    """Return a size in bytes, more than 0. `what` names the option in errors. Raises UserError."""
     match = _SIZE.fullmatch(text.strip())
     size = int(match[1]) * _BYTES[match[2].lower()] if match else 0
     if size <= 0:
         raise UserError(
-            f"{what} {text} is not a size: give one such as 65536, 256KiB, 64MiB or 1GiB"
+            f"{what} {text} is not a size: write one such as 65536, 256KiB, 64MiB or 1GiB"
         )
     return size
 
 
 def show_size(size: int) -> str:
-    """A number of bytes as text, in the largest unit that gives at least 1: `512 bytes`, `1.5 MiB`."""
+    """Return a number of bytes as text, in the largest unit that gives at least 1: `512 bytes`, `1.5 MiB`."""
     value, at = float(size), 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1

@@ -1,4 +1,4 @@
-"""`lacuna status`: a whole cluster at a glance."""
+"""`lacuna status`: an overview of a whole cluster."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -43,10 +43,10 @@ from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE, M
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the agents answered: how many groups and transactions are in which state, and why one did not answer.
+class _Answers:
+    """The answers of the agents: the numbers of groups and transactions by state, and why an agent did not answer.
 
-    `failing` is how many cannot write to the object store.
+    `failing` is the number of agents that cannot write to the object store.
     """
 
     groups: Counter[str] = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class _Told:
     problem: str = ""
 
     async def ask(self, node_id: int, agent: Agents) -> None:
-        """Ask an agent for what it knows by itself."""
+        """Returns an agent's own groups, transactions and state."""
         try:
             async with KafkaConnection(agent) as connection:
                 self.kernels[node_id] = await _kernel(connection, node_id)
@@ -81,11 +81,11 @@ class _Told:
 
 @asynchronous
 async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Shows a cluster's agents, and how many topics, groups and transactions it has in which state.
+    """Shows a cluster's agents, and counts its topics, groups and transactions by state.
 
-    An agent with an interpreted kernel was built without a C compiler, and is much slower. While the control plane is
-    away, the command shows what agents know, and the exit code is 1. `lacuna controlplane status` shows the control
-    planes, and `/metrics` of each process all numbers.
+    An agent with an interpreted kernel was built without a C compiler, and is much slower. If the control plane does
+    not answer, the command shows only the agents' own data, and the exit code is 1. `lacuna controlplane status` shows
+    the control planes, and `/metrics` of each process shows all metrics.
     """
     async with KafkaConnection(bootstrap) as connection:
         cluster = await connection.ask(
@@ -95,10 +95,10 @@ async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         request = MetadataRequest(None, allow_auto_topic_creation=False)
         metadata = await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)
     brokers = sorted(cluster.brokers, key=lambda broker: broker.broker_id)
-    told = _Told()
+    answers = _Answers()
     for broker in brokers:
         address = join_address(broker.host, broker.port)
-        await told.ask(broker.broker_id, Agents(address, bootstrap.security))
+        await answers.ask(broker.broker_id, Agents(address, bootstrap.security))
     table(
         ("agent", "address", "zone", "kernel"),
         (
@@ -106,7 +106,7 @@ async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
                 broker.broker_id,
                 f"{broker.host}:{broker.port}",
                 broker.rack or "",
-                told.kernels.get(broker.broker_id, ""),
+                answers.kernels.get(broker.broker_id, ""),
             )
             for broker in brokers
         ),
@@ -114,25 +114,25 @@ async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         name="agents",
     )
     topics = [topic for topic in metadata.topics if not topic.is_internal]
-    rows = [("agents", "cannot store records", told.failing)] if told.failing else []
+    rows = [("agents", "cannot store records", answers.failing)] if answers.failing else []
     rows += [("topics", "", len(topics))]
     rows += [("partitions", "", sum(len(topic.partitions) for topic in topics))]
-    rows += [("groups", state, count) for state, count in sorted(told.groups.items())]
+    rows += [("groups", state, count) for state, count in sorted(answers.groups.items())]
     rows += [
-        ("transactional ids", state, count) for state, count in sorted(told.transactions.items())
+        ("transactional ids", state, count) for state, count in sorted(answers.transactions.items())
     ]
     table(("what", "state", "count"), rows, name="counts")
-    if told.failing:
+    if answers.failing:
         print_error(
-            f"{told.failing} of {len(brokers)} agents cannot write to the object store: their logs and /readyz say why"
+            f"{answers.failing} of {len(brokers)} agents cannot write to the object store: see their logs or /readyz"
         )
-    if told.problem:
+    if answers.problem:
         print_collected()
-        fail(f"groups and transactions are not all counted: {told.problem}")
+        fail(f"some groups and transactions are not counted: {answers.problem}")
 
 
 async def _cannot_store(connection: KafkaConnection) -> bool:
-    """Whether the agent says that it cannot write to the object store."""
+    """Whether the agent reports that it cannot write to the object store."""
     response = await connection.ask(
         DESCRIBE_LOG_DIRS_REQUEST, DESCRIBE_LOG_DIRS_RESPONSE, 4, DescribeLogDirsRequest(())
     )
@@ -140,10 +140,10 @@ async def _cannot_store(connection: KafkaConnection) -> bool:
 
 
 async def _kernel(connection: KafkaConnection, node_id: int) -> str:
-    """Whether what works on records is compiled there; "" for whoever may not see an agent's configs."""
-    asked = DescribeConfigsResource(BROKER, str(node_id), [KERNEL])
+    """Whether the agent's kernel is compiled; "" if the user may not see the agent's configs."""
+    resource = DescribeConfigsResource(BROKER, str(node_id), [KERNEL])
     response = await connection.ask(
-        DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, DescribeConfigsRequest([asked])
+        DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, DescribeConfigsRequest([resource])
     )
     (result,) = response.results
     return next((each.value or "" for each in result.configs), "")

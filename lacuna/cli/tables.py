@@ -1,7 +1,7 @@
-"""The settings of each command that keeps running, by key. Their rows are in the settings classes (base/setting.py)."""
+"""The settings classes of the commands that keep running. `base/setting.py` describes their rows."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
@@ -10,8 +10,11 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.base.setting import Setting, settings_of
+from lacuna.cli.configuration import Configuration
+from lacuna.cli.places import PLACES
 from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.service import ServiceSettings
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
@@ -33,11 +36,20 @@ CONTROL_PLANE: Final = (
     AuthorizerSettings,
 )
 
-TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
-    command: {row.key: row for kind in kinds for row in settings_of(kind).values()}
-    for command, kinds in {
-        "up": AGENT + CONTROL_PLANE,
-        "agent": AGENT,
-        "controlplane": CONTROL_PLANE,
-    }.items()
-}
+
+def rows_of(kinds: Iterable[type[Any]]) -> Mapping[str, Setting]:
+    """Return the rows of settings classes, by key."""
+    return {row.key: row for kind in kinds for row in settings_of(kind).values()}
+
+
+def service_settings(configuration: Configuration) -> ServiceSettings:
+    """Return the settings of the control plane's service. Those of the state machine are made separately."""
+    return ServiceSettings(
+        runtime=configuration.make(RuntimeSettings),
+        tls=configuration.make(ControlTlsSettings),
+        authorizer=configuration.make(AuthorizerSettings),
+    )
+
+
+#: Every setting of every command, by key.
+ROWS: Final = rows_of((*PLACES, *AGENT, *CONTROL_PLANE))

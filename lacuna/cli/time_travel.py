@@ -1,4 +1,4 @@
-"""`lacuna time-travel`: what a read_committed consumer could see of a topic at a past time."""
+"""`lacuna time-travel`: the records of a topic that a read_committed consumer could see at a past time."""
 
 from typing import Annotated
 
@@ -27,14 +27,13 @@ async def time_travel(
     control: Control = None,
     data: Data = None,
 ) -> None:
-    """Shows the records of a topic that a read_committed consumer could see at a past time, and the number of newer
-    ones.
+    """Shows the records of a topic that a read_committed consumer could see at a past time, and counts newer ones.
 
-    Each row is a partition: the offset before which it ended then and ends now, how many of its records are left, and
-    how many have become visible since. It asks the control plane, which knows each second of the last minutes and
-    fewer of earlier times. All rows are for the same time. As for any consumer, a transaction that was committed by
-    then can be visible in one partition and not yet in another, where a transaction of another producer was still
-    open. `lacuna consume --at` prints the records.
+    Each row is a partition: its end at that time and now, the number of its records that still exist, and the number
+    that have become visible since. It queries the control plane, which knows each second of the last minutes and fewer
+    of earlier times. All rows are for the same time. As for any consumer, a transaction that was committed by then can
+    be visible in one partition but not in another, where a transaction of another producer was still open. `lacuna
+    consume --at` prints the records.
     """
     at_ms = parse_at(at, SystemWallClock().now_ms())
     async with open_control(control, data) as client:

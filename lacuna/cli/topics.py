@@ -8,7 +8,7 @@ import click
 
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
@@ -68,7 +68,7 @@ from lacuna.wire.messages.metadata import (
 LATEST, EARLIEST = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 TOPIC_RESOURCE = 2
-#: Where the value of a config is from, by Kafka's number; on the topic itself otherwise.
+#: Kafka's number → the source of a config's value. All other numbers mean the topic itself.
 SOURCES = {3: "for all brokers", 5: "default"}
 DELETE_TIMEOUT_MS = 30_000
 CREATE_TIMEOUT_MS = 30_000
@@ -84,7 +84,7 @@ Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists the topics, with ids and numbers of partitions.
 
-    __consumer_offsets and __transaction_state, which agents make for tools that read them, are left out.
+    The list does not include __consumer_offsets and __transaction_state, which agents make for tools that read them.
     """
     async with KafkaConnection(bootstrap) as connection:
         topics = await topic_metadata(connection, None)
@@ -109,7 +109,7 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
         stable = await topic_offsets(connection, name, indexes, LATEST, READ_COMMITTED)
         end = await topic_offsets(connection, name, indexes, LATEST, READ_UNCOMMITTED)
         configs = await topic_configs(connection, name)
-    tell(f"{name}  {show_id(topic.topic_id)}")
+    print_line(f"{name}  {show_id(topic.topic_id)}")
     table(
         ("partition", "agent", "log start", "last stable", "high watermark"),
         (
@@ -119,7 +119,9 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
         name="partitions",
     )
     if configs is None:
-        tell(f"the configs are not shown: ACLs do not allow DescribeConfigs on topic {name}")
+        print_line(
+            f"the configs are not shown, because ACLs do not allow DescribeConfigs on topic {name}"
+        )
         return
     table(
         ("config", "value", "set"),
@@ -142,7 +144,7 @@ async def create_topic(
             "-p",
             min=1,
             max=(1 << 31) - 1,
-            help="Number of partitions; it can be raised later, but not lowered.",
+            help="Number of partitions. You can raise it later, but not lower it.",
         ),
     ] = 1,
     config: Annotated[
@@ -160,7 +162,7 @@ async def create_topic(
         )
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
-    tell(
+    print_line(
         f"created {name}: {show_count(result.num_partitions, 'partition')}, id {show_id(result.topic_id)}"
     )
 
@@ -175,7 +177,7 @@ async def alter_topic(
     ] = None,
     unset: Annotated[
         list[str] | None,
-        option("--unset", "-u", help="Give a topic config its default again. May be repeated."),
+        option("--unset", "-u", help="Reset a topic config to its default. May be repeated."),
     ] = None,
     partitions: Annotated[
         int | None,
@@ -185,13 +187,13 @@ async def alter_topic(
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Changes configs of a topic, and raises its number of partitions."""
+    """Changes configs of a topic, or raises its number of partitions."""
     changes = [
         AlterableConfig(key, SET_CONFIG, value) for key, value in _configs_given(config or [])
     ]
     changes += [AlterableConfig(key, DELETE_CONFIG, None) for key in unset or []]
     if not changes and partitions is None:
-        fail("nothing to change: give --config, --unset or --partitions")
+        fail("nothing to change: add --config, --unset or --partitions")
     async with KafkaConnection(bootstrap) as connection:
         (topic,) = await topic_metadata(connection, name)
         check(topic.error_code, f"topic {name}")
@@ -216,10 +218,10 @@ async def alter_topic(
             )
             (outcome,) = raised.results
             check(outcome.error_code, f"partitions of {name}", outcome.error_message)
-    said = [f"{each.name}={each.value}" for each in changes if each.value is not None]
-    said += [f"{each.name} as by default" for each in changes if each.value is None]
-    said += [] if partitions is None else [show_count(partitions, "partition")]
-    tell(f"altered {name}: {', '.join(said)}")
+    changed = [f"{each.name}={each.value}" for each in changes if each.value is not None]
+    changed += [f"{each.name} as by default" for each in changes if each.value is None]
+    changed += [] if partitions is None else [show_count(partitions, "partition")]
+    print_line(f"altered {name}: {', '.join(changed)}")
 
 
 @app.adds("delete")
@@ -230,9 +232,9 @@ def delete_topic(
 ) -> None:
     """Deletes a topic with all its records."""
     if not yes and not sys.stdin.isatty():
-        fail(f"deleting {name} deletes all its records: add --yes to confirm")
+        fail(f"this deletes {name} with all its records: add --yes to confirm")
     if not yes:
-        # Not in an event loop: there, the first Ctrl-C cancels a task and the prompt would keep waiting.
+        # In an event loop, the first Ctrl-C would cancel a task, and the prompt would keep waiting.
         click.confirm(f"Delete {name} and all its records?", abort=True)
     _delete(name, bootstrap)
 
@@ -244,11 +246,11 @@ async def _delete(name: str, bootstrap: Agents) -> None:
         response = await connection.ask(DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE, 6, request)
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
-    tell(f"deleted {name}")
+    print_line(f"deleted {name}")
 
 
 def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
-    """The names and values of --config. Raises UserError."""
+    """Return the names and values of --config. Raises UserError."""
     pairs = [entry.partition("=") for entry in entries]
     for key, equals, value in pairs:
         if not key:
@@ -261,7 +263,7 @@ def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
 async def topic_metadata(
     connection: KafkaConnection, name: str | None, *, creates: bool = False
 ) -> Sequence[MetadataResponseTopic]:
-    """The metadata of a topic, or of all; `creates` creates one that does not exist, if the cluster does that."""
+    """Return the metadata of a topic, or of all. With `creates`, the cluster may create a missing topic."""
     topics = None if name is None else [MetadataRequestTopic(name=name)]
     request = MetadataRequest(topics, allow_auto_topic_creation=creates)
     return (await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)).topics
@@ -270,39 +272,39 @@ async def topic_metadata(
 async def topic_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> dict[int, int]:
-    found = {}
+    offsets = {}
     for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
         check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        found[partition.partition_index] = partition.offset
-    return found
+        offsets[partition.partition_index] = partition.offset
+    return offsets
 
 
 async def topic_lags(
     connection: KafkaConnection, name: str, positions: Mapping[int, int]
 ) -> dict[int, int]:
-    """How many records a read_committed consumer has left to read from its position in each partition."""
+    """Return the number of records left for a read_committed consumer after its position in each partition."""
     timestamps = {partition: LAG - position for partition, position in positions.items()}
-    found = {}
+    lags = {}
     for partition in await _list_offsets(connection, name, timestamps, READ_COMMITTED):
         check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        found[partition.partition_index] = partition.offset
-    return found
+        lags[partition.partition_index] = partition.offset
+    return lags
 
 
 async def list_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> Sequence[ListOffsetsPartitionResponse]:
-    """What an agent answers for each partition."""
+    """Return an agent's answer for each partition."""
     return await _list_offsets(connection, name, dict.fromkeys(partitions, timestamp), isolation)
 
 
 async def _list_offsets(
     connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
 ) -> Sequence[ListOffsetsPartitionResponse]:
-    asked = [
+    queries = [
         ListOffsetsPartition(each, timestamp=timestamp) for each, timestamp in timestamps.items()
     ]
-    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
+    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, queries)])
     response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
     return response.topics[0].partitions
 
@@ -310,7 +312,7 @@ async def _list_offsets(
 async def topic_configs(
     connection: KafkaConnection, name: str
 ) -> Sequence[DescribeConfigsResourceResult] | None:
-    """The configs of a topic; None for who may not see them, as somebody who only writes records need not."""
+    """Return the configs of a topic, or None if the user may not see them, as a producer need not."""
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
     response = await connection.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
     (result,) = response.results

@@ -1,11 +1,11 @@
-"""`lacuna transactions`: list, describe, abort, and who holds up readers."""
+"""`lacuna transactions`: list, describe, abort, and the transactions that consumers wait for."""
 
 from typing import Annotated
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
 from lacuna.operating.blame import blame
@@ -66,13 +66,13 @@ async def list_transactions(
         check(response.error_code, "transactions")
         if response.unknown_state_filters:
             fail(
-                f"no such state: {', '.join(response.unknown_state_filters)}; the states are Empty, "
+                f"unknown state {', '.join(response.unknown_state_filters)}: the states are Empty, "
                 "Ongoing, CompleteCommit and CompleteAbort"
             )
     rows = (
-        (found.transactional_id, found.producer_id, found.transaction_state)
+        (each.transactional_id, each.producer_id, each.transaction_state)
         for response in responses
-        for found in response.transaction_states
+        for each in response.transaction_states
     )
     table(("transactional id", "producer id", "state"), sorted(rows))
 
@@ -84,23 +84,23 @@ async def describe_transaction(
 ) -> None:
     """Shows a transactional producer and the partitions of its ongoing transaction."""
     async with KafkaConnection(bootstrap) as connection:
-        found = await _describe(connection, transactional_id)
+        state = await _describe(connection, transactional_id)
     table(
         ("transactional id", "producer id", "epoch", "state", "timeout ms"),
         (
             (
                 transactional_id,
-                found.producer_id,
-                found.producer_epoch,
-                found.transaction_state,
-                found.transaction_timeout_ms,
+                state.producer_id,
+                state.producer_epoch,
+                state.transaction_state,
+                state.transaction_timeout_ms,
             ),
         ),
         name="transaction",
     )
     table(
         ("topic", "partitions"),
-        ((topic.topic, ", ".join(str(p) for p in topic.partitions)) for topic in found.topics),
+        ((topic.topic, ", ".join(str(p) for p in topic.partitions)) for topic in state.topics),
         name="partitions",
     )
 
@@ -112,14 +112,14 @@ async def abort_transaction(
 ) -> None:
     """Aborts the ongoing transaction of a producer in all its partitions, and fences that producer."""
     async with KafkaConnection(bootstrap) as connection:
-        found = await _describe(connection, transactional_id)
-        if found.transaction_state != "Ongoing":
+        state = await _describe(connection, transactional_id)
+        if state.transaction_state != "Ongoing":
             fail(
-                f"{transactional_id}: there is nothing to abort, its state is {found.transaction_state}"
+                f"{transactional_id}: there is no transaction to abort; its state is {state.transaction_state}"
             )
 
-        topics = [WritableTxnMarkerTopic(topic.topic, topic.partitions) for topic in found.topics]
-        marker = WritableTxnMarker(found.producer_id, found.producer_epoch, topics=topics)
+        topics = [WritableTxnMarkerTopic(topic.topic, topic.partitions) for topic in state.topics]
+        marker = WritableTxnMarker(state.producer_id, state.producer_epoch, topics=topics)
         response = await connection.ask(
             WRITE_TXN_MARKERS_REQUEST,
             WRITE_TXN_MARKERS_RESPONSE,
@@ -129,7 +129,7 @@ async def abort_transaction(
     for topic in response.markers[0].topics:
         for partition in topic.partitions:
             check(partition.error_code, f"{transactional_id} on {topic.name}")
-    tell(f"aborted the transaction of {transactional_id}")
+    print_line(f"aborted the transaction of {transactional_id}")
 
 
 @app.adds("blame", shows=True)
@@ -139,17 +139,17 @@ async def blame_transactions(
     control: Control = None,
     data: Data = None,
 ) -> None:
-    """Shows which transactions hold up the consumers of a topic, and how many records their end would release.
+    """Shows the transactions that consumers of a topic wait for, and how many records their end would release.
 
-    Each row is a partition with an open transaction: the producer that holds its last stable offset, for how long, how
-    many offsets wait behind it, how many records a read_committed consumer would receive if it committed or aborted
-    now, and the groups that wait for it. It asks the control plane.
+    Each row is a partition with an open transaction: the producer that holds its last stable offset, the time since it
+    began, the number of offsets that wait behind it, the number of records that a read_committed consumer would receive
+    if it committed or aborted now, and the groups that wait for it. It queries the control plane.
     """
     async with open_control(control, data) as client:
         blamed = await blame(client, topic)
     now_ms = SystemWallClock().now_ms()
     if not blamed:
-        tell(f"no open transaction holds up the readers of {topic}")
+        print_line(f"no readers of {topic} wait for an open transaction")
     table(
         (
             "partition",
@@ -188,6 +188,6 @@ async def _describe(connection: KafkaConnection, transactional_id: str) -> Trans
         0,
         DescribeTransactionsRequest([transactional_id]),
     )
-    (found,) = response.transaction_states
-    check(found.error_code, f"transactional id {transactional_id}")
-    return found
+    (state,) = response.transaction_states
+    check(state.error_code, f"transactional id {transactional_id}")
+    return state

@@ -5,70 +5,27 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import click
-from click.core import ParameterSource
 
-from lacuna.cli.agent_options import (
-    AgentOptions,
-    given_rights,
-    given_security,
-    given_settings,
-)
-from lacuna.cli.command_line import option
-from lacuna.cli.config_options import Assignments, PrintConfig
-from lacuna.cli.configuration import configure, print_configuration
-from lacuna.cli.console_options import Wanted, host_names
+from lacuna.base.setting import Value
+from lacuna.cli import places, tables
+from lacuna.cli.agent_options import AgentOptions
+from lacuna.cli.command_line import option, takes
+from lacuna.cli.configuration import Configuration, is_typed, print_configuration
+from lacuna.cli.console_options import ConsoleOptions, host_names
 from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without
-from lacuna.cli.options import (
-    DEFAULT_CONSOLE,
-    DEFAULT_DATA,
-    DEFAULT_LISTEN,
-    LEASE_MS,
-    OFF,
-    AcceptLoss,
-    Advertise,
-    Authorizer,
-    Bucket,
-    CacheMebibytes,
-    Console,
-    ConsoleHosts,
-    ConsoleWrites,
-    CreateBucket,
-    EncryptionKeyCommand,
-    EncryptionKeys,
-    Endpoint,
-    FlushInterval,
-    Health,
-    Journal,
-    Listen,
-    LogFormat,
-    Moto,
-    NoAutoCreate,
-    NoConsole,
-    Partitions,
-    S3Sse,
-    S3SseKmsKeyId,
-    SuperUser,
-    TlsAuthorities,
-    TlsCertificate,
-    TlsKey,
-    UsersFile,
-    Verbose,
-    Workers,
-    Zone,
-    folder,
-    is_typed,
-)
-from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say_ready
+from lacuna.cli.options import AcceptLoss, PrintConfig, Verbose
+from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
-from lacuna.controlplane.client import ControlPlace
+from lacuna.controlplane.client import ControlPlace, ControlTlsSettings
 from lacuna.controlplane.journal.kinds import shared_kind_of
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.state.groups.settings import GroupSettings
@@ -83,119 +40,128 @@ from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster, make_fol
 from lacuna.operating.journals import SharedJournalOptions
 
 
-def up(
-    context: click.Context,
-    data: Annotated[
-        Path,
-        option(
-            "--data",
-            "-d",
-            key="data",
-            parser=folder,
-            metavar="PATH",
-            help="Data folder of the cluster, for its journal and, unless a bucket is named, its "
-            "records. It is created if missing.",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options of `lacuna up`."""
+
+    settings: Annotated[
+        Configuration,
+        takes(
+            places.DataFolder,
+            places.Bucket,
+            places.BucketCreation,
+            places.JournalPlace,
+            places.LeaderLease,
+            places.Encryption,
+            places.Listeners,
+            *tables.AGENT,
+            *tables.CONTROL_PLANE,
+            places.Workers,
+            places.Health,
+            places.ConsoleAddress,
+            places.ConsoleVisitors,
+            places.LogLines,
+            quiet=(ControlTlsSettings,),
         ),
-    ] = DEFAULT_DATA,
-    moto: Moto = False,
-    bucket: Bucket = None,
-    endpoint: Endpoint = None,
-    create_bucket: CreateBucket = False,
-    journal: Journal = None,
-    encryption_keys: EncryptionKeys = None,
-    encryption_key_command: EncryptionKeyCommand = None,
-    s3_sse: S3Sse = None,
-    s3_sse_kms_key_id: S3SseKmsKeyId = None,
-    listen: Listen = DEFAULT_LISTEN,
-    advertise: Advertise = None,
-    tls_cert: TlsCertificate = None,
-    tls_key: TlsKey = None,
-    tls_ca: TlsAuthorities = None,
-    users_file: UsersFile = None,
-    zone: Zone = None,
-    partitions: Partitions = None,
-    no_auto_create: NoAutoCreate = False,
-    authorizer: Authorizer = False,
-    super_user: SuperUser = None,
-    workers: Workers = 1,
-    flush_ms: FlushInterval = None,
-    cache_mib: CacheMebibytes = None,
-    accept_loss: AcceptLoss = False,
-    health: Health = None,
-    console: Console = DEFAULT_CONSOLE,
-    no_console: NoConsole = False,
-    console_hosts: ConsoleHosts = "",
-    console_writes: ConsoleWrites = False,
-    assignments: Assignments = None,
-    print_config: PrintConfig = False,
-    verbose: Verbose = False,
-    log_format: LogFormat = TEXT,
-) -> None:
+    ]
+    moto: Annotated[
+        bool,
+        option(
+            "--moto",
+            help="Keep everything in an S3 server in memory, for experiments. All data, including the journal, is lost "
+            "at the end.",
+            panel="Where to keep the records",
+        ),
+    ] = False
+    accept_loss: AcceptLoss = False
+    no_console: Annotated[
+        bool, option("--no-console", help="Serve no web console.", panel="Web console")
+    ] = False
+    print_config: PrintConfig = False
+    verbose: Verbose = False
+
+    def console(self) -> ConsoleOptions:
+        """Return the web console that these options ask for."""
+        chosen = self.settings.chosen["console.listen"]
+        visitors = self.settings.make(places.ConsoleVisitors)
+        return ConsoleOptions(
+            address="" if self.no_console or chosen.value == places.OFF else str(chosen.value),
+            is_chosen=not chosen.is_default,
+            names=host_names(visitors.hosts),
+            may_write=visitors.writes,
+        )
+
+
+def up(given: Given) -> None:
     """Runs a whole cluster in one command, with its records in a folder or a bucket.
 
     Prints `bootstrap: HOST:PORT` once Kafka clients can connect. Ctrl-C stops it cleanly; the next start
     continues with the same data.
     """
-    log_to_stderr(verbose, log_format)
-    given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
-    given |= given_security(tls_cert, tls_key, tls_ca, users_file)
-    given |= given_rights(authorizer, super_user)
-    configuration = configure(context, assignments, given)
+    log_to_stderr(given.verbose, given.settings.make(places.LogLines).format)
     with ExitStack() as stack:
-        if moto:
-            bucket, endpoint, data = _on_moto(context, stack)
-            create_bucket = True
-        elif not bucket and (endpoint or create_bucket):
-            fail("--endpoint and --create-bucket need --bucket: name the bucket")
-        elif journal and shared_kind_of(journal).is_in_bucket and not bucket:
-            fail(f"--journal {journal} keeps the journal in the bucket: name it with --bucket")
-        elif s3_sse and not bucket:
-            fail("--s3-sse needs --bucket: only S3 encrypts by itself")
-        url = (
-            bucket_url(bucket, endpoint=endpoint, sse=s3_sse, sse_kms_key_id=s3_sse_kms_key_id)
-            if bucket
-            else folder_url(data / "objects")
-        )
-        url = with_given_keys(context, url, encryption_keys, encryption_key_command)
-        options = AgentOptions(
-            url=url,
-            create_bucket=create_bucket,
-            listen=listen,
-            advertise=advertise,
-            configuration=configuration.on(url),
-            health=health,
-            verbose=verbose,
-            log_format=log_format,
-        )
+        settings = _on_moto(given.settings, stack) if given.moto else given.settings
+        url = _store_url(settings)
+        options = AgentOptions(url=url, configuration=settings.on(url), verbose=given.verbose)
         options.parts()
-        if print_config:
-            print_configuration(context, options.configuration)
+        if given.print_config:
+            print_configuration(options.configuration)
             return
-        shared = SharedJournalOptions(journal, url, LEASE_MS / 1000) if journal else None
-        make_folder(data)
-        if accept_loss and shared is not None:
-            asyncio.run(go_on_with_shared(shared, options.open_store))
-        elif accept_loss:
-            go_on_without(data, options.open_store)
-        is_new = not (data / JOURNAL_NAME).exists()
-        greet = partial(greeting, options, data, shared, keeps_nothing=moto, is_new=is_new)
-        is_chosen = context.get_parameter_source("console") is not ParameterSource.DEFAULT
-        wanted = Wanted(
-            address="" if no_console or console == OFF else console,
-            is_chosen=is_chosen,
-            names=host_names(console_hosts),
-            may_write=console_writes,
+        _serve(given, options)
+
+
+def _serve(given: Given, options: AgentOptions) -> None:
+    """Prepares the data folder and the journal, and serves until Ctrl-C."""
+    settings = options.configuration
+    data = Path(settings.make(places.DataFolder).data)
+    shared = _shared_journal(settings, options.url)
+    make_folder(data)
+    if given.accept_loss and shared is not None:
+        asyncio.run(go_on_with_shared(shared, options.open_store))
+    elif given.accept_loss:
+        go_on_without(data, options.open_store)
+    is_new = not (data / JOURNAL_NAME).exists()
+    greet = partial(greeting, options, data, shared, keeps_nothing=given.moto, is_new=is_new)
+    console = given.console()
+    workers = settings.make(places.Workers).workers
+    if workers > 1:
+        _run_workers(options, shared, workers, data, console, greet)
+    else:
+        run(partial(_up, options, shared, data, console, greet))
+
+
+def _store_url(settings: Configuration) -> str:
+    """Return the URL of the store that the settings name, with its keys. Raises UserError."""
+    s3 = settings.make(places.Bucket)
+    creates = settings.make(places.BucketCreation).create_bucket
+    if not s3.bucket and (s3.endpoint or creates):
+        fail("--endpoint and --create-bucket need --bucket: name the bucket")
+    journal = settings.make(places.JournalPlace).journal
+    if not s3.bucket and journal and shared_kind_of(journal).is_in_bucket:
+        fail(f"--journal {journal} needs a bucket: name it with --bucket")
+    if not s3.bucket and s3.sse:
+        fail("--s3-sse needs --bucket, because only S3 encrypts objects by itself: name the bucket")
+    if s3.bucket:
+        url = bucket_url(
+            s3.bucket, endpoint=s3.endpoint, sse=s3.sse, sse_kms_key_id=s3.sse_kms_key_id
         )
-        if workers > 1:
-            _run_workers(options, shared, workers, data, wanted, greet)
-        else:
-            run(partial(_up, options, shared, data, wanted, greet))
+    else:
+        url = folder_url(Path(settings.make(places.DataFolder).data) / "objects")
+    return with_given_keys(settings, url)
 
 
-def _on_moto(context: click.Context, stack: ExitStack) -> tuple[str, str, Path]:
-    """Starts moto's server, and returns its bucket, its endpoint, and a data folder."""
+def _shared_journal(settings: Configuration, url: str) -> SharedJournalOptions | None:
+    """Return the journal that --journal names, or None for one in the data folder."""
+    journal = settings.make(places.JournalPlace).journal
+    lease = settings.make(places.LeaderLease).lease_ms / 1000
+    return SharedJournalOptions(journal, url, lease) if journal else None
+
+
+def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:
+    """Starts moto's server, and returns the settings with its bucket, its endpoint, and a data folder."""
+    context = click.get_current_context()
     if is_typed(context, "bucket") or is_typed(context, "endpoint"):
-        fail("--moto comes with its own bucket: leave --bucket and --endpoint out")
+        fail("--moto has its own bucket: leave --bucket and --endpoint out")
     if is_typed(context, "data"):
         fail(
             "--moto keeps neither records nor journal on disk, so --data would have no effect: "
@@ -208,16 +174,22 @@ def _on_moto(context: click.Context, stack: ExitStack) -> tuple[str, str, Path]:
 
     endpoint = stack.enter_context(MotoServer()).endpoint
     os.environ.update(CREDENTIALS)
-    # The objects are gone when moto ends, so the journal that refers to them must go too.
+    # moto's end deletes the objects, so the journal that refers to them must go too.
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lacuna-moto-"))
-    return MOTO_BUCKET, endpoint, Path(folder)
+    values: dict[str, Value] = {
+        "bucket": MOTO_BUCKET,
+        "endpoint": endpoint,
+        "data": folder,
+        "create.bucket": True,
+    }
+    return settings.replaced(values, "--moto")
 
 
 async def _up(
     options: AgentOptions,
     journal: SharedJournalOptions | None,
     data: Path,
-    wanted: Wanted,
+    wanted: ConsoleOptions,
     greet: Callable[..., str],
 ) -> None:
     cluster = EmbeddedCluster(_cluster_settings(options, journal, data))
@@ -247,7 +219,7 @@ def _cluster_settings(
         store_url=options.url,
         journal=journal,
         parts=options.parts(),
-        service=options.configuration.service(),
+        service=tables.service_settings(options.configuration),
         groups=options.configuration.make(GroupSettings),
         producers=options.configuration.make(ProducerSettings),
     )
@@ -258,7 +230,7 @@ def _run_workers(
     journal: SharedJournalOptions | None,
     workers: int,
     data: Path,
-    wanted: Wanted,
+    wanted: ConsoleOptions,
     greet: Callable[..., str],
 ) -> None:
     """Runs a control plane and workers that use it, each in a separate process."""
@@ -271,12 +243,13 @@ def _run_workers(
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
         secrets = {}
         if journal is not None:
-            options.open_store().close()  # the bucket, if it is to be created
+            options.open_store().close()  # creates the bucket, if the options say so
             arguments += [f"--store={journal.store_url}"]
             secrets = {"LACUNA_CONTROLPLANE_JOURNAL": journal.url}
-        arguments += [f"--log-format={options.log_format}"]
         arguments += ["--verbose"] if options.verbose else []
-        arguments += options.configuration.arguments("controlplane")
+        arguments += options.configuration.arguments(
+            places.LeaderLease, places.LogLines, *tables.CONTROL_PLANE
+        )
         control = supervisor.start(arguments, CONTROL_READY, secrets=secrets)
 
         def ready(bootstrap: str) -> None:

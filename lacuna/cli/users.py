@@ -1,4 +1,4 @@
-"""`lacuna users`: list, add, remove users who authenticate with SCRAM or PLAIN (KIP-554)."""
+"""`lacuna users`: list, add, remove users that authenticate with SCRAM or PLAIN (KIP-554)."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM
 from lacuna.base.secret import read_secret
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -65,7 +65,7 @@ def add(
         option(
             "--password",
             metavar="REFERENCE",
-            help="Source of the password: file:PATH, env:NAME or command:LINE. By default, the command asks for it.",
+            help="Source of the password: file:PATH, env:NAME or command:LINE. By default, the command prompts for it.",
         ),
     ] = None,
     iterations: Annotated[
@@ -80,7 +80,7 @@ def add(
         secret = read_secret(password, "--password")
     changes = [_upsertion(user, secret, mechanism, iterations) for mechanism in HASHES]
     asyncio.run(_alter(bootstrap, user, AlterUserScramCredentialsRequest((), changes)))
-    tell(f"{user} can authenticate with the password")
+    print_line(f"{user} can authenticate with the password")
 
 
 @app.adds("remove")
@@ -93,8 +93,8 @@ async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         request = AlterUserScramCredentialsRequest([change], ())
         removed |= await _alter(bootstrap, user, request, may_be_missing=True)
     if not removed:
-        fail(f"there is no user {user}; `lacuna users list` shows the users that exist")
-    tell(f"{user} is removed")
+        fail(f"the user {user} does not exist; `lacuna users list` shows the existing users")
+    print_line(f"{user} is removed")
 
 
 async def _alter(
@@ -103,7 +103,7 @@ async def _alter(
     request: AlterUserScramCredentialsRequest,
     may_be_missing: bool = False,
 ) -> bool:
-    """Returns whether it was done; raises UserError, unless the user is missing and may be."""
+    """Returns whether the change was made. Raises UserError, except for a missing user if `may_be_missing`."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
             ALTER_USER_SCRAM_CREDENTIALS_REQUEST,

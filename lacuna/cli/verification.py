@@ -1,4 +1,4 @@
-"""Prints or writes an audit's report: for people (tables and pictures), for scripts, as JSON, as an HTML page."""
+"""Prints or writes an audit's report: tables and pictures for people, lines for scripts, JSON, or an HTML page."""
 
 import json
 from collections.abc import Iterable
@@ -67,14 +67,14 @@ def print_report(report: Report) -> None:
         _print_finding(finding, "yellow")
     if len(report.notes) > _MOST_NOTES:
         more = len(report.notes) - _MOST_NOTES
-        out.print(f"and {more} more notes; --json lists all of them", style="yellow")
+        out.print(f"and {more} more notes; --json lists all notes", style="yellow")
     for line in summary(report):
         out.print(line, markup=False)
     out.print(verdict(report), style="bold green" if report.is_sound else "bold red")
 
 
 def summary(report: Report) -> list[str]:
-    """A few lines that say what was audited, and how much of it no extent refers to."""
+    """Return the lines about the extent of the audit, and about objects that no extent refers to."""
     rate = show_size(_rate(report.bytes_read, report.task_seconds))
     read = show_count(report.objects_checked, "object")
     lines = [
@@ -102,29 +102,29 @@ def summary(report: Report) -> list[str]:
     if report.unreferenced_batch_bytes:
         lines.append(
             f"{show_size(report.unreferenced_batch_bytes)} of batches belong to no extent: they were "
-            "refused, replaced or deleted"
+            "rejected, replaced or deleted"
         )
     if report.unsettled:
         lines.append(
-            f"in {report.unsettled} partitions the last stable offset moved every time it was read, so "
-            "it was not compared with the ongoing transactions there"
+            f"in {report.unsettled} partitions, the last stable offset moved at every read, so it was not "
+            "compared with the ongoing transactions"
         )
     return [*lines, *report.remarks]
 
 
 def verdict(report: Report) -> str:
-    """The last line of the report: whether all is sound, and the numbers of findings and notes."""
+    """Return the last line of the report: whether the bucket is sound, and the numbers of findings and notes."""
     notes = len(report.notes) + report.notes_left_out
-    told = f", {show_count(notes, 'note')}" if notes else ""
+    noted = f", {show_count(notes, 'note')}" if notes else ""
     if report.is_sound:
-        return f"all is sound{told}"
+        return f"all is sound{noted}"
     errors = len(report.errors) + report.errors_left_out
-    untold = f" ({report.errors_left_out} are not shown)" if report.errors_left_out else ""
-    return f"something is wrong: {show_count(errors, 'finding')}{untold}{told}"
+    hidden = f" ({report.errors_left_out} are not shown)" if report.errors_left_out else ""
+    return f"something is wrong: {show_count(errors, 'finding')}{hidden}{noted}"
 
 
 def write_json(report: Report, path: Path) -> None:
-    """Writes the report as JSON to `path`; - prints it to standard output."""
+    """Writes the report as JSON to `path`. "-" prints it to standard output."""
     text = json.dumps(report.as_json(), indent=2)
     if str(path) == "-":
         click.echo(text)

@@ -1,4 +1,4 @@
-"""Renders an audit's report as one static HTML page, without scripts or anything else to load."""
+"""Renders an audit's report as one static HTML page, without scripts or other files to load."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -50,7 +50,7 @@ _HEADINGS: Final = (
 
 
 def page(report: Report, summary: Iterable[str], verdict: str) -> str:
-    """The whole page as HTML; `summary` are lines of plain text, `verdict` is one."""
+    """Return the page as HTML. `summary` are lines of plain text, `verdict` is one."""
     lines = "".join(f"<p>{escape(line)}</p>" for line in summary)
     kind = "sound" if report.is_sound else "wrong"
     return (

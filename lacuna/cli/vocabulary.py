@@ -1,22 +1,21 @@
-"""What all commands know together: the keys of config files, and the environment variables. Asking imports them all."""
+"""The keys of config files and the environment variables of all commands. `all_…` imports every command."""
 
 from collections.abc import Iterator, Mapping
 
 import click
 
-from lacuna.cli.command_line import Option
 from lacuna.cli.config_file import keys_of, variable_of
 from lacuna.cli.entries import CONTEXT, ENTRIES
-from lacuna.cli.tables import TABLES
+from lacuna.cli.tables import ROWS
 
 
 def all_keys() -> set[str]:
-    """The keys of all settings, and of the options of all commands."""
-    return {*TABLES["up"], *(key for each in _contexts() for key in keys_of(each))}
+    """Return the keys of all settings, and of the options of all commands."""
+    return {*ROWS, *(key for each in _contexts() for key in keys_of(each))}
 
 
 def all_variables() -> set[str]:
-    """The environment variables of all settings and of the options of all commands."""
+    """Return the environment variables of all settings and of the options of all commands."""
     return variables() | {
         variable_of(option, context)
         for context in _contexts()
@@ -25,7 +24,7 @@ def all_variables() -> set[str]:
 
 
 def _contexts() -> Iterator[click.Context]:
-    """A context of each command, as if it were called."""
+    """Yield a context of each command."""
     root = click.Context(click.Group("lacuna"), info_name="lacuna", **CONTEXT)
     yield from _contexts_below({name: each.load(name) for name, each in ENTRIES.items()}, root)
 
@@ -40,22 +39,6 @@ def _contexts_below(
             yield from _contexts_below(command.commands, below)
 
 
-def keyed_options() -> Iterator[Option]:
-    """The options of the commands with settings that have a key of their own, each key once."""
-    seen = set()
-    for command in TABLES:
-        for option in options_of(ENTRIES[command].load(command)):
-            if option.key not in seen:
-                seen.add(option.key)
-                yield option
-
-
-def options_of(command: click.Command) -> list[Option]:
-    """The options of one command that have a key of their own, which does not begin with the command."""
-    return [each for each in command.params if isinstance(each, Option) and each.key]
-
-
 def variables() -> set[str]:
-    """The environment variables of all settings and of the config file."""
-    rows = {row.variable for row in TABLES["up"].values()}
-    return rows | {str(option.envvar) for option in keyed_options()} | {"LACUNA_CONFIG"}
+    """Return the environment variables of all settings and of the config file."""
+    return {*(row.variable for row in ROWS.values()), "LACUNA_CONFIG"}

@@ -1,7 +1,7 @@
 """Several processes behind one port: workers of `lacuna agent`, which share it through SO_REUSEPORT.
 
-Each child's standard input is a pipe that only the supervisor holds, so that children end with the supervisor however
-it ends.
+Each child's standard input is a pipe that only the supervisor holds. The children therefore end with the supervisor,
+even if it is killed.
 """
 
 import os
@@ -28,12 +28,12 @@ from lacuna.cli.vocabulary import variables
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 
-#: Set in the environment of a worker, which shares its port, to its number.
+#: The variable with the number of a worker.
 WORKER = "LACUNA_WORKER"
-#: Set in the environment of all processes of a supervisor: the folder in which they find each other, and their names.
+#: The variables of all processes of a supervisor: the folder in which they find each other, and their names.
 WORKERS = "LACUNA_WORKERS_FOLDER"
 NAME = "LACUNA_WORKER_NAME"
-#: More than the time in which an agent ends by itself.
+#: Longer than an agent needs to stop.
 _STOP_SECONDS = 30.0
 
 
@@ -43,22 +43,22 @@ def is_worker() -> bool:
 
 
 def siblings() -> Siblings | None:
-    """The processes of this one's supervisor; None if it has none."""
+    """Return the other processes of this one's supervisor; None if it has no supervisor."""
     folder = os.environ.get(WORKERS)
     return Siblings(Path(folder), os.environ[NAME]) if folder else None
 
 
 @contextmanager
 def reserved_port(host: str, port: int) -> Iterator[int]:
-    """Reserves a port (any free one for 0) for workers to listen on, without listening itself; yields the port.
+    """Reserves a port (any free one for 0) for workers to listen on, without listening itself. Yields the port.
 
-    Raises ListenError if the host is not an address of this machine, or if another process already listens on the
-    port: with SO_REUSEPORT the kernel would let the workers join those of another command of the same user.
+    Raises ListenError if the host is not an address of this machine, or if another process already listens on the port.
+    With SO_REUSEPORT, the kernel would let the workers join the processes of another command of the same user.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as alone, socket.socket(family) as shared:
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # Connections left over from a single process that just ended do not have SO_REUSEPORT.
+        # The remaining connections of a single process that has just ended do not have SO_REUSEPORT.
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,7 +75,7 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
 
 
 class Supervisor:
-    """Starts `lacuna` processes and waits until they are ready; ends all of them when one ends, or at Ctrl-C."""
+    """Starts `lacuna` processes and waits until they are ready. Ends all of them when one ends, or at Ctrl-C."""
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
@@ -92,8 +92,8 @@ class Supervisor:
     def __exit__(self, *exception: object) -> None:
         _on_signals(self._kill)
         notify(STOPPING)
-        # Workers end before the control plane, to which they release their leases. They end together: clients are sent
-        # to them as long as one is there.
+        # Workers end before the control plane, to which they release their leases. They end together, since clients
+        # are sent to them as long as one runs.
         _stop(self._workers)
         _stop(self._processes)
         self._folder.cleanup()
@@ -108,13 +108,13 @@ class Supervisor:
     ) -> str:
         """Starts `lacuna ARGUMENTS`, waits for its line that begins with `ready`, and returns the rest of that line.
 
-        `worker` is a worker's number. `secrets` are variables for its environment, since everybody on the machine sees
-        arguments. If the process ends instead, it has said why on standard error, and this command ends too.
+        `worker` is a worker's number. `secrets` are variables for the process, since every user of the machine can see
+        arguments. If the process ends instead, it has printed the reason to standard error, and this command ends too.
         """
-        # The arguments say it all: a worker must not read its parent's sources a second time.
-        read = variables() - {COMMAND_VARIABLE}  # where the command for the keys is looked for
+        # The arguments are complete: a worker must not read its parent's variables a second time.
+        read = variables() - {COMMAND_VARIABLE}  # stores read the command for the keys here
         environment = {name: value for name, value in os.environ.items() if name not in read}
-        environment.pop(SOCKET, None)  # this process speaks for all of them
+        environment.pop(SOCKET, None)  # this process notifies systemd for all of them
         environment |= {SUPERVISED: "1", **secrets}
         environment[WORKERS] = self._folder.name
         environment[NAME] = worker or arguments[0]
@@ -138,18 +138,18 @@ class Supervisor:
                 threading.Thread(target=self._wait, args=(process,), daemon=True).start()
                 return line.removeprefix(ready).strip()
         if (code := process.wait()) < 0:
-            fail(f"`lacuna {arguments[0]}` was ended by {signal.Signals(-code).name}")
+            fail(f"`lacuna {arguments[0]}` was ended by {signal.Signals(-code).name}: see its log")
         raise click.exceptions.Exit(code or 1)
 
     def siblings(self, name: str) -> Siblings:
-        """The processes as this one sees them, which has none of their sockets, under a name of its own."""
+        """Return the processes as this one sees them, under `name`. This process has no socket of its own."""
         return Siblings(Path(self._folder.name), name)
 
     def wait(self) -> None:
-        """Waits until a process ends by itself, then raises UserError; Ctrl-C ends the wait too."""
+        """Waits until a process ends, then raises UserError. Ctrl-C ends the wait too."""
         self._ended.wait()
         ended = [process for process in self._processes if process.poll() is not None]
-        fail("; ".join(_epitaph(process) for process in ended) + ": all processes will end")
+        fail("; ".join(_epitaph(process) for process in ended) + ": stopping all processes")
 
     def _wait(self, process: "subprocess.Popen[str]") -> None:
         process.wait()
@@ -190,7 +190,7 @@ def _on_signals(handler: Callable[[], None]) -> None:
 
 
 def _leave() -> None:
-    """Raises Exit at Ctrl-C, which unwinds to the supervisor's `__exit__`, where its processes are stopped."""
+    """Raises Exit at Ctrl-C, so that the supervisor's `__exit__` stops its processes."""
     raise click.exceptions.Exit(0)
 
 
@@ -204,7 +204,7 @@ def _end_with_parent() -> None:
 def _stop(processes: "Sequence[subprocess.Popen[str]]") -> None:
     for process in processes:
         if process.poll() is None:
-            process.terminate()  # not SIGINT: a process that is still importing would print a traceback
+            process.terminate()  # SIGINT would make a process that is still importing print a traceback
     for process in processes:
         try:
             process.wait(_STOP_SECONDS)

@@ -1,5 +1,5 @@
-"""The web console: what a cluster holds and does, as pages.
+"""The web console: pages that show the contents and the work of a cluster.
 
-It is server-rendered HTML that works without JavaScript; one small script makes it live. Nothing is changed through it
-unless that was switched on. docs/console.md describes it.
+It is server-rendered HTML that works without JavaScript; one small script makes it live. It changes nothing unless the
+operator allows changes. docs/console.md describes it.
 """

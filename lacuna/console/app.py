@@ -64,7 +64,7 @@ _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The console: what answers requests, and the event streams, which must be ended."""
+    """The console: the handler of requests, and the event streams, which the caller must end."""
 
     answers: ASGIApp
     streams: live.Streams
@@ -72,7 +72,7 @@ class Application:
 
 
 def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Application:
-    """Return the console. `names` are the host names that it goes by."""
+    """Return the console. `names` are its host names."""
     security = sources.agents().security
     needs_login = security.has_sasl and security.credentials is None
     logins = Logins(sources.seconds) if needs_login else None
@@ -157,7 +157,7 @@ def _observed(site: Site, shown: Shown) -> list[Route]:
 
 
 async def _nothing(_site: Site, request: Request) -> Response:
-    raise NotThere(f"There is no page {request.url.path}.")
+    raise NotThere(f"The page {request.url.path} does not exist.")
 
 
 def _static(name: str) -> Callable[[Request], Awaitable[Response]]:

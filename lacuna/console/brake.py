@@ -1,4 +1,4 @@
-"""Makes the guessing of passwords slow: for each user from each host, and for each host."""
+"""Slows down the guessing of passwords, for each user of a host and for each host."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 _MOST: Final = 4096
-#: After so many failures one has to wait, each time twice as long, up to the longest pause: for one user, and for all
-#: users of a host, since behind a proxy all browsers are one host.
+#: The failures before a user of a host, or a whole host, has to wait. Each further wait is twice as long, up to the
+#: longest. A host has a higher limit, since all browsers behind a proxy are one host.
 _FREE_OF_USER: Final = 3
 _FREE_OF_HOST: Final = 30
 _LONGEST_PAUSE: Final = 60.0
 _FORGET_SECONDS: Final = 600.0
 _MOST_CHARACTERS: Final = 256
 
-#: A host, and one of the users there, or None for all.
+#: A host and one of its users, or None for all of its users.
 _Key = tuple[str, str | None]
 
 
@@ -27,44 +27,44 @@ class _Failures:
 
 
 class Brake:
-    """Counts attempts. One counts as failed until it is known to be right, so that many at a time are no way past."""
+    """Counts attempts. An attempt counts as failed until it succeeds, so concurrent attempts do not evade the limit."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._failures: OrderedDict[_Key, _Failures] = OrderedDict()
 
     def wait(self, host: str, user: str) -> float:
-        """Return for how many seconds nobody may try to log in as a user from a host."""
+        """Return the seconds for which a user may not log in from a host."""
         now = self._seconds()
-        found = (self._failures.get(key) for key in _keys(host, user))
-        return max([0.0, *(each.wait_until - now for each in found if each is not None)])
+        known = (self._failures.get(key) for key in _keys(host, user))
+        return max([0.0, *(each.wait_until - now for each in known if each is not None)])
 
     def begin(self, host: str, user: str) -> None:
         """Count an attempt."""
         now = self._seconds()
         for key in _keys(host, user):
-            found = self._failures.setdefault(key, _Failures())
+            failures = self._failures.setdefault(key, _Failures())
             self._failures.move_to_end(key)
             if len(self._failures) > _MOST:
                 self._failures.popitem(last=False)
-            if now - found.last > _FORGET_SECONDS:
-                found.count = 0
-            found.count += 1
-            found.last = now
-            over = found.count - (_FREE_OF_HOST if key[1] is None else _FREE_OF_USER)
+            if now - failures.last > _FORGET_SECONDS:
+                failures.count = 0
+            failures.count += 1
+            failures.last = now
+            over = failures.count - (_FREE_OF_HOST if key[1] is None else _FREE_OF_USER)
             if over > 0:
-                found.wait_until = now + min(_LONGEST_PAUSE, 2.0 ** min(over, 10))
+                failures.wait_until = now + min(_LONGEST_PAUSE, 2.0 ** min(over, 10))
 
     def take_back(self, host: str, user: str) -> None:
-        """Forget an attempt that nobody has answered."""
+        """Forget an attempt that had no answer."""
         for key in _keys(host, user):
-            found = self._failures.get(key)
-            if found is not None:
-                found.count -= 1
-                found.wait_until = 0.0
+            failures = self._failures.get(key)
+            if failures is not None:
+                failures.count -= 1
+                failures.wait_until = 0.0
 
     def succeeded(self, host: str, user: str) -> None:
-        """Note that a user has logged in: that says nothing of other users from the same host."""
+        """Note that a user has logged in. The attempts of other users from the same host still count."""
         self.take_back(host, user)
         self._failures.pop(_keys(host, user)[0], None)
 
@@ -75,7 +75,7 @@ def _keys(host: str, user: str) -> tuple[_Key, _Key]:
 
 
 def _network(host: str) -> str:
-    """Return what one may take an address from: one of IPv4, 64 bits of IPv6."""
+    """Return the part of an address that one client controls: an IPv4 address, or 64 bits of an IPv6 address."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The page of the cluster: its agents and control planes, what it holds, what it does, what the store costs."""
+"""The page of the cluster: its agents and control planes, its contents, its load, and the cost of its store."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _SUMMED = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the page, and show those who may not see the cluster the topics that they may."""
+    """Answer with the page. Users that may not describe the cluster receive the list of their topics."""
     if not rights_of(request).sees_cluster:
         return RedirectResponse("/topics", 303)
     control = site.sources.control
@@ -37,14 +37,14 @@ async def page(site: Site, request: Request) -> Response:
         statuses=await site.sources.status(),
         topics=len(topics),
         partitions=sum(topic.partition_count for topic in topics),
-        size=sum(found.size for found in sample.topics.values()),
-        retained=sum(found.retained for found in sample.topics.values()),
-        waiting=sum(found.waiting for found in sample.topics.values()),
+        size=sum(topic.size for topic in sample.topics.values()),
+        retained=sum(topic.retained for topic in sample.topics.values()),
+        waiting=sum(topic.waiting for topic in sample.topics.values()),
         rate=sum(rates.values()) if rates else None,
         left_out=sample.left_out,
         groups=Counter(group.state for group in groups.groups_listed.groups),
         transactions=Counter(
-            found.state for found in transactions.transactions_listed.transactions
+            topic.state for topic in transactions.transactions_listed.transactions
         ),
         index=described,
         load=load_of(each.report for each in described.agents if each.HasField("report")),
@@ -53,7 +53,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def load_of(reports: Iterable[AgentReport]) -> AgentReport:
-    """Sum up what agents report of their load and their store."""
+    """Return the sums of the load and of the store's requests over all agents."""
     load = AgentReport()
     for each in reports:
         for name in ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups"):

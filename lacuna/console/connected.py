@@ -1,4 +1,4 @@
-"""The page of connected clients: what they say that they are, and what is known of such clients."""
+"""The page of connected clients: their own names and versions, and the results of the client matrix for them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from lacuna.console.site import Paging, Site
 from lacuna.controlplane.v1.reports_pb2 import AgentReport, ConnectedClients
 from lacuna.operating.clients import Client, ClientQuery, load, nearest
 
-#: What clients call themselves, where `lacuna doctor` has another name for them.
+#: The name that a client sends → its name in `lacuna doctor`, if the two differ.
 _KNOWN_AS: Final = {"apache-kafka-java": "kafka-clients", "kgo": "franz-go"}
-#: Bindings of librdkafka say both versions: 2.16.1-rdkafka-2.16.1.
+#: Bindings of librdkafka send both versions: 2.16.1-rdkafka-2.16.1.
 _BOUND: Final = "-rdkafka-"
 _SHOWN: Final = 5
 
@@ -23,7 +23,7 @@ known_clients = cache(load)
 
 @dataclass(slots=True)
 class Kind:
-    """The connections of one version of a client; `name` is empty for those that do not say what they are."""
+    """The connections of one version of a client. `name` is empty for clients that send none."""
 
     name: str
     version: str
@@ -35,28 +35,28 @@ class Kind:
 
     @property
     def tested(self) -> Sequence[Client]:
-        """What the client matrix knows of this version, or of the nearest ones."""
+        """Return the results of the client matrix for this version, or for the nearest ones."""
         name = _KNOWN_AS.get(self.name, self.name)
-        found = nearest(known_clients(), ClientQuery(name, self.version.rpartition(_BOUND)[2]))
-        return found[:2]
+        results = nearest(known_clients(), ClientQuery(name, self.version.rpartition(_BOUND)[2]))
+        return results[:2]
 
     @property
     def shown_ids(self) -> Sequence[str]:
-        """Some of the client ids."""
+        """Return some of the client ids."""
         return sorted(self.client_ids)[:_SHOWN]
 
     @property
     def shown_hosts(self) -> Sequence[str]:
-        """Some of the hosts."""
+        """Return some of the hosts."""
         return sorted(self.hosts)[:_SHOWN]
 
-    def add(self, told: ConnectedClients) -> None:
-        """Add what another agent tells of the same version."""
-        self.connections += told.connections
-        self.client_ids.update(told.client_ids)
-        self.hosts.update(told.hosts)
-        self.has_more_ids |= told.has_more_ids or len(self.client_ids) > _SHOWN
-        self.has_more_hosts |= told.has_more_hosts or len(self.hosts) > _SHOWN
+    def add(self, clients: ConnectedClients) -> None:
+        """Add another agent's report of the same version."""
+        self.connections += clients.connections
+        self.client_ids.update(clients.client_ids)
+        self.hosts.update(clients.hosts)
+        self.has_more_ids |= clients.has_more_ids or len(self.client_ids) > _SHOWN
+        self.has_more_hosts |= clients.has_more_hosts or len(self.hosts) > _SHOWN
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -74,10 +74,10 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def kinds_of(reports: Iterable[AgentReport]) -> list[Kind]:
-    """Add up the clients of agents by what they say that they are, those with the most connections first."""
+    """Return the clients of all agents by name and version, those with the most connections first."""
     kinds: dict[tuple[str, str], Kind] = {}
     for report in reports:
-        for told in report.clients:
-            key = (told.name, told.version)
-            kinds.setdefault(key, Kind(*key)).add(told)
+        for clients in report.clients:
+            key = (clients.name, clients.version)
+            kinds.setdefault(key, Kind(*key)).add(clients)
     return sorted(kinds.values(), key=lambda kind: (-kind.connections, kind.name, kind.version))

@@ -1,8 +1,8 @@
-"""A browser's connection, as uvicorn serves it, with the bounds that uvicorn lacks.
+"""A browser's connection, served by uvicorn, with bounds that uvicorn does not have.
 
-The head of a request has to come in time, and connections are bounded, from each address and in all. A new connection
-beyond the bound takes the place of the one that has been without a request for longest, so half-sent heads and idle
-connections keep nobody out.
+The head of a request must arrive in time. Connections are bounded, for each address and in all. A new connection beyond
+the bound replaces the one that has been without a request for longest, so incomplete heads and idle connections do not
+exclude others.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ _numbers: Final = itertools.count(1)
 class Doorkeeper(H11Protocol):
     """One connection."""
 
-    #: Closes the connection if the head of a request does not come; None while there is one.
+    #: Closes the connection if the head of a request does not arrive; None during a request.
     _due: asyncio.TimerHandle | None = None
-    #: The number of what the client last sent: those of all connections are in order.
+    #: The number of the client's last data, counted over all connections.
     _last_heard = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Await a request, and make room for the connection."""
+        """Wait for a request, and make room for the connection."""
         super().connection_made(transport)
         self._last_heard = next(_numbers)
         self._await_head()
@@ -41,7 +41,7 @@ class Doorkeeper(H11Protocol):
             _close_one(others)
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes; a head of which a part has come has to end in time."""
+        """Take in bytes. The rest of an incomplete head must arrive in time."""
         self._last_heard = next(_numbers)
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
@@ -50,7 +50,7 @@ class Doorkeeper(H11Protocol):
             self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for no head any more."""
+        """Stop waiting for a head."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -79,18 +79,18 @@ class Doorkeeper(H11Protocol):
 
 
 def _close_one(connections: Iterable[Doorkeeper]) -> None:
-    """Close the connection that has been without a request for longest; the newest is without one."""
+    """Close the connection that has been without a request for longest. The newest has none yet."""
     idle = (each for each in connections if not each.is_busy)
     min(idle, key=lambda each: each._last_heard)._close()
 
 
 class Quiet(logging.Filter):
-    """Lets through what uvicorn says of a request once a minute: every client can make it say it again."""
+    """Passes on uvicorn's messages about requests once a minute, since any client can cause more."""
 
     def __init__(self) -> None:
         super().__init__()
         self._complaints = Complaints()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is logged."""
+        """Return whether to log the record."""
         return self._complaints.is_new("", record.getMessage(), record.created)

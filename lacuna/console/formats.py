@@ -1,4 +1,4 @@
-"""How numbers, times and bytes are written on pages."""
+"""The form of numbers, times and bytes on pages."""
 
 import json
 import unicodedata
@@ -9,20 +9,20 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 #: The largest time that datetime knows, in milliseconds.
 _LAST_MS: Final = 253_402_300_799_999
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
-#: JSON of so many characters stays on one line.
+#: JSON of up to this many characters stays on one line.
 _LINE: Final = 80
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def number(value: float) -> str:
-    """A whole number with commas between thousands; any other with up to two decimals."""
+    """Return a number with commas between thousands, and up to two decimals if it is not whole."""
     if isinstance(value, int) or value.is_integer():
         return f"{int(value):,}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:,.2f}"
 
 
 def short(value: float) -> str:
-    """A number in at most five characters or so: 950, 12.3k, 4.5M."""
+    """Return a number in about five characters at most: 950, 12.3k, 4.5M."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
         if abs(value) >= size:
             scale = 1_000 if unit == "k" else size
@@ -31,7 +31,7 @@ def short(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """A number of bytes in the largest unit that gives at least 1."""
+    """Return a number of bytes in the largest unit that gives at least 1."""
     at = 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1
@@ -39,7 +39,7 @@ def size(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration in its two largest units: 850 ms, 12.5 s, 3 min 20 s, 2 d 4 h."""
+    """Return a duration in its two largest units: 850 ms, 12.5 s, 3 min 20 s, 2 d 4 h."""
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
     if seconds < 60:
@@ -55,17 +55,17 @@ def duration(seconds: float) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A time in UTC, with milliseconds; an empty text for none, and the number itself beyond the year 9999."""
+    """Return a time in UTC, with milliseconds: "" for none, and the number itself beyond the year 9999."""
     if milliseconds < 0:
         return ""
     if milliseconds > _LAST_MS:
         return str(milliseconds)
-    found = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return found.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}"
+    at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}"
 
 
 def visible(text: str) -> str:
-    """The text with what cannot be seen, or turns the direction of writing, as escapes; line ends and tabs stay."""
+    """Return the text with escapes for invisible characters and changes of direction. Line ends and tabs stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -77,34 +77,34 @@ def visible(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """A name on one line: as `visible`, with line ends and tabs as escapes too."""
+    """Return a name on one line: as `visible`, with escapes for line ends and tabs too."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def shown(data: bytes | None, how: str, most: int) -> tuple[str, str, bool]:
-    """Bytes as text: what to show, how it was decoded, and whether it was cut.
+    """Return bytes as text, with the decoding that was used and whether the text was cut.
 
-    `how` is auto, text, json or hex; what is no JSON is shown as text, and what is no UTF-8 as hex. A tombstone or a
-    missing key is "null".
+    `how` is auto, text, json or hex. Bytes that are not JSON are shown as text, and bytes that are not UTF-8 as hex. A
+    tombstone or a missing key is "null".
     """
     if data is None:
         return "null", "null", False
     if how != "hex":
         if how in ("auto", "json") and data[:1] in (b"{", b"[") and len(data) <= most:
             try:
-                found = json.loads(data)
-                text = json.dumps(found, ensure_ascii=False)
+                value = json.loads(data)
+                text = json.dumps(value, ensure_ascii=False)
                 if len(text) > _LINE:
-                    text = json.dumps(found, indent=2, ensure_ascii=False)
+                    text = json.dumps(value, indent=2, ensure_ascii=False)
             except (ValueError, RecursionError):
-                pass  # it only begins like JSON, and is shown as the text that it is
+                pass  # it only begins like JSON, so it is shown as text
             else:
                 return visible(text), "json", False
         try:
-            # What is cut may end within a character.
+            # The cut may be within a character.
             text = data[:most].decode("utf-8", "strict" if len(data) <= most else "ignore")
         except UnicodeDecodeError:
-            pass  # bytes, which are shown as such
+            pass  # not text, so it is shown as hex
         else:
             return visible(text), "text", len(data) > most
     begin = data[:most]

@@ -1,4 +1,4 @@
-"""The pages of all groups, with their lag, and of one, with its members."""
+"""The page of all groups, with their lag, and the page of one group, with its members."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ from lacuna.operating.lag import PartitionLag, lag_of_offsets
 
 
 class GroupRow(NamedTuple):
-    """A group in the list. Its lag is None if it has no positions, or if there were too many to count."""
+    """A group in the list. Its lag is None if it has no positions, or if it was not counted."""
 
     group: ListedGroup
     partitions: int
@@ -40,7 +40,7 @@ class GroupRow(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member, and the partitions that it has: text such as `topic 0-3, 7`."""
+    """A member and its partitions, as text such as `topic 0-3, 7`."""
 
     member_id: str
     client: str
@@ -108,20 +108,22 @@ async def _rows(site: Site, groups: Sequence[ListedGroup], rights: Rights) -> li
 async def _committed(
     control: ControlClient, groups: Sequence[ListedGroup]
 ) -> list[tuple[ListedGroup, Sequence[CommittedOffset]]]:
-    """Return what groups have committed; once that is very much, nothing more for the rest of them."""
-    found: list[tuple[ListedGroup, Sequence[CommittedOffset]]] = []
+    """Return the committed offsets of groups. Beyond a bound, the remaining groups have none."""
+    committed: list[tuple[ListedGroup, Sequence[CommittedOffset]]] = []
     left = limits.OFFSETS
     for first in range(0, len(groups), limits.GROUPS_AT_ONCE):
         chunk = groups[first : first + limits.GROUPS_AT_ONCE]
         if left <= 0:
-            found += [(group, ()) for group in chunk]
+            committed += [(group, ()) for group in chunk]
             continue
-        asked = [OffsetFetchGroup(group_id=group.group_id, all_partitions=True) for group in chunk]
-        reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+        queries = [
+            OffsetFetchGroup(group_id=group.group_id, all_partitions=True) for group in chunk
+        ]
+        reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
         for group, fetched in zip(chunk, reply.offsets_fetched.groups, strict=True):
-            found.append((group, fetched.offsets))
+            committed.append((group, fetched.offsets))
             left -= len(fetched.offsets)
-    return found
+    return committed
 
 
 async def group_page(site: Site, request: Request) -> Response:
@@ -132,18 +134,18 @@ async def group_page(site: Site, request: Request) -> Response:
     group_id = request.query_params.get("id", "")
     listed = await control.call(Command(list_groups=ListGroups()))
     rights = rights_of(request)
-    found = next((each for each in listed.groups_listed.groups if each.group_id == group_id), None)
-    if found is None or not rights.group(group_id):
-        raise NotThere(f"There is no group {group_id[:250]!r}.")
-    asked = [OffsetFetchGroup(group_id=group_id, all_partitions=True)]
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+    chosen = next((each for each in listed.groups_listed.groups if each.group_id == group_id), None)
+    if chosen is None or not rights.group(group_id):
+        raise NotThere(f"The group {group_id[:250]!r} does not exist.")
+    queries = [OffsetFetchGroup(group_id=group_id, all_partitions=True)]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
     offsets = _shown(control, reply.offsets_fetched.groups[0].offsets, rights)
     lags: Sequence[PartitionLag] = await lag_of_offsets(control, offsets[: limits.LAGS])
     members, details = await _members(control, group_id, rights)
     return site.render(
         request,
         "group.html",
-        group=found,
+        group=chosen,
         lags=lags,
         not_counted=max(0, len(offsets) - limits.LAGS),
         members=members[: limits.ROWS],
@@ -155,7 +157,7 @@ async def group_page(site: Site, request: Request) -> Response:
 def _shown(
     control: ControlClient, offsets: Iterable[CommittedOffset], rights: Rights
 ) -> Sequence[CommittedOffset]:
-    """Return the offsets in topics that may be described."""
+    """Return the offsets in topics that the user may describe."""
     topics = control.cluster.topics_by_id
     return [
         each
@@ -167,7 +169,7 @@ def _shown(
 async def _members(
     control: ControlClient, group_id: str, rights: Rights
 ) -> tuple[list[Member], list[tuple[str, str]]]:
-    """Return the members of a group of either protocol, and what else is said about it."""
+    """Return the members of a group of either protocol, and further facts about the group."""
     described = await control.call(
         Command(describe_consumer_groups=DescribeConsumerGroups(group_ids=[group_id]))
     )
@@ -224,32 +226,32 @@ def _consumers(
 
 
 def _classic(assignment: bytes, rights: Rights) -> list[str]:
-    """The partitions of an assignment as Kafka's consumers write it; another protocol's is only counted in bytes.
+    """Return the partitions of an assignment in the format of Kafka's consumers, or its size in another format.
 
-    Topics that may not be described are left out.
+    Topics that the user may not describe are left out.
     """
     try:
         _, count = struct.unpack_from(">hi", assignment)
-        at, found = 6, []
+        at, parts = 6, []
         for _ in range(count):
             (length,) = struct.unpack_from(">h", assignment, at)
             name = assignment[at + 2 : at + 2 + length].decode()
             at += 2 + length
             (size,) = struct.unpack_from(">i", assignment, at)
             if rights.topic(name):
-                found.append(f"{name} {spans(struct.unpack_from(f'>{size}i', assignment, at + 4))}")
+                parts.append(f"{name} {spans(struct.unpack_from(f'>{size}i', assignment, at + 4))}")
             at += 4 + 4 * size
     except (struct.error, UnicodeDecodeError):
         return [f"{len(assignment)} bytes"] if assignment else []
-    return found
+    return parts
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Numbers as text, with those that follow each other joined: 0-3, 7."""
-    found: list[list[int]] = []
+    """Return numbers as text, with consecutive ones joined: 0-3, 7."""
+    runs: list[list[int]] = []
     for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

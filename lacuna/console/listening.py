@@ -1,4 +1,4 @@
-"""Listening for the console, before all that serves it is imported."""
+"""Listens for the console before the console's libraries are imported."""
 
 import os
 import socket
@@ -11,9 +11,11 @@ _BACKLOG: Final = 64
 
 
 def listen(address: str, option: str) -> socket.socket:
-    """Listen on HOST:PORT. Raises UserError for a malformed address, ListenError if that cannot be done.
+    """Listen on HOST:PORT.
 
-    The error names the `option` with which another address can be chosen."""
+    Raises UserError for a malformed address, ListenError if the process cannot listen there. The error names the
+    `option` that chooses another address.
+    """
     host, port = parse_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = None

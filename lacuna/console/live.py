@@ -1,4 +1,4 @@
-"""Event streams: that something has changed, so that a page reloads its numbers; and the messages that arrive."""
+"""Event streams: a signal for pages to reload their numbers, and the messages that arrive."""
 
 import asyncio
 import json
@@ -31,12 +31,12 @@ from lacuna.operating.kafka import Agents
 _TICK_SECONDS: Final = 2.0
 _TAIL_WAIT_MS: Final = 1000
 _TAIL_PAUSE_SECONDS: Final = 0.25
-#: Messages of one event; when more arrive at a time, the oldest of them are skipped.
+#: Messages in one event. If more arrive at a time, the oldest are skipped.
 _TAIL_MESSAGES: Final = 50
 
 
 class Streams:
-    """The open event streams, which are counted."""
+    """The open event streams, and their number."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -53,7 +53,7 @@ class Streams:
                 await self._ending.wait()
 
     async def changes(self, request: Request) -> Response:
-        """Answer with an event every two seconds: what has changed is asked for by reloading."""
+        """Answer with an event every two seconds, at which the page reloads its numbers."""
         return self._stream(self._ticks(), request)
 
     async def tail(self, request: Request) -> Response:
@@ -86,10 +86,10 @@ class Streams:
         logins = self._site.logins
         self._open += 1
         loop = asyncio.get_running_loop()
-        ends = loop.time() + limits.STREAM_SECONDS  # the browser asks again then
+        ends = loop.time() + limits.STREAM_SECONDS  # the browser then reconnects
         try:
             async for event in events:
-                # An event may have taken a while: its reader can have logged out meanwhile.
+                # An event may take a while, and its reader may have logged out in the meantime.
                 if logins is not None and logins.find(request) is None:
                     return
                 yield event
@@ -123,10 +123,10 @@ class Streams:
                     data = await fetch(
                         connection, topic, partition, offset, isolation, _TAIL_WAIT_MS
                     )
-                    found, skipped = await asyncio.to_thread(_newest, data, offset, view, how)
+                    newest, skipped = await asyncio.to_thread(_newest, data, offset, view, how)
                     offset = max(offset, end_of(data, offset))
-                    event = json.dumps({"messages": found, "skipped": skipped})
-                    yield f"event: messages\ndata: {event}\n\n" if found else ": none\n\n"
+                    event = json.dumps({"messages": newest, "skipped": skipped})
+                    yield f"event: messages\ndata: {event}\n\n" if newest else ": none\n\n"
                     await self._pause(_TAIL_PAUSE_SECONDS)
         except UserError as error:
             yield f"event: failed\ndata: {json.dumps(str(error))}\n\n"
@@ -135,7 +135,7 @@ class Streams:
 def _newest(
     data: bytes, offset: int, view: PartitionView, how: str
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the last messages of batches, and how many come before them."""
+    """Return the last messages of batches, and the number of messages before them."""
     newest: deque[Record] = deque(maxlen=_TAIL_MESSAGES)
     count = 0
     for count, record in enumerate(records_of(data, offset), 1):  # noqa: B007 - how many there were

@@ -1,8 +1,8 @@
-"""Logging in, where the agents ask their clients who they are: the console then asks the same.
+"""The login of the console, for clusters whose agents authenticate clients.
 
-A user and a password are right if an agent takes them. They stay in this process, behind a cookie that says nothing,
-and are what the console connects with when it reads records for that user; so it shows nobody records that he may not
-read.
+A user and a password are valid if an agent accepts them. They stay in this process, and the browser receives a cookie
+that does not contain them. The console uses them to read records for that user, so it shows no records that the user
+may not read.
 """
 
 import base64
@@ -28,7 +28,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 async def log_in(site: Site, request: Request) -> Response:
-    """Check a user and a password by connecting with them, and answer with a cookie."""
+    """Check a user and a password by a connection to an agent, and answer with a cookie."""
     logins, host = site.logins, request.client.host if request.client else ""
     if logins is None:
         return RedirectResponse("/", 303)
@@ -41,9 +41,9 @@ async def log_in(site: Site, request: Request) -> Response:
         return _form(site, request, 429, f"Too many wrong passwords: try again in {wait:.0f} s.")
     credentials = await _right(site, host, user, form.get("password", ""))
     if credentials is None:
-        return _form(site, request, 403, "There is no such user, or the password is wrong.")
+        return _form(site, request, 403, "The user does not exist, or the password is wrong.")
     response = RedirectResponse(_own_path(form.get("to", "")), 303)
-    # Behind a proxy with TLS only the browser knows that the connection is encrypted.
+    # Behind a proxy with TLS, only the browser knows that the connection is encrypted.
     is_secure = urlsplit(request.headers.get("origin", "")).scheme == "https"
     response.set_cookie(
         COOKIE,
@@ -70,10 +70,10 @@ async def log_out(site: Site, request: Request) -> Response:
 
 
 async def refuse_metrics(site: Site, request: Request) -> Response | None:
-    """Return why a request is not answered with metrics; None if it is.
+    """Return the reason for not answering a request with metrics; None if there is none.
 
-    Who has not logged in sends user and password with the request (HTTP Basic), as Prometheus can. Raises UserError if
-    no agent can be asked.
+    A client that has not logged in sends user and password with the request (HTTP Basic), as Prometheus can. Raises
+    UserError if no agent answers.
     """
     if site.logins is None:
         if site.sources.has_acls:
@@ -87,11 +87,11 @@ async def refuse_metrics(site: Site, request: Request) -> Response | None:
         user, password = _basic(request.headers.get("authorization", ""))
         if wait := site.logins.brake.wait(host, user):
             return PlainTextResponse(f"too many wrong passwords: wait {wait:.0f} s\n", 429)
-        found = await _right(site, host, user, password)
-        if found is None:
+        accepted = await _right(site, host, user, password)
+        if accepted is None:
             asks = {"www-authenticate": 'Basic realm="Lacuna", charset="UTF-8"'}
             return PlainTextResponse("log in with a user and a password\n", 401, asks)
-        credentials = found
+        credentials = accepted
     as_user = Agents(agents.addresses, replace(agents.security, credentials=credentials))
     (await site.rights.of(as_user)).check_cluster()
     return None
@@ -115,21 +115,22 @@ def _form(site: Site, request: Request, code: int = 200, wrong: str = "") -> Res
 
 
 async def _right(site: Site, host: str, user: str, password: str) -> Credentials | None:
-    """Return what authenticates as the user, by a mechanism that the agents take; None if they take none.
+    """Return credentials of the user for a mechanism that the agents accept; None if they reject the password.
 
-    Raises BootstrapUnavailable, and NotAuthenticated if they take none of the mechanisms that have passwords."""
+    Raises BootstrapUnavailable, and NotAuthenticated if the agents accept none of the mechanisms with passwords.
+    """
     if site.logins is None or not user or not password:
         return None
     brake = site.logins.brake
     brake.begin(host, user)
     try:
-        found = await _authenticated(site.sources.agents(), user, password)
+        credentials = await _authenticated(site.sources.agents(), user, password)
     except BaseException:
         brake.take_back(host, user)
         raise
-    if found is not None:
+    if credentials is not None:
         brake.succeeded(host, user)
-    return found
+    return credentials
 
 
 async def _authenticated(agents: Agents, user: str, password: str) -> Credentials | None:
@@ -143,9 +144,11 @@ async def _authenticated(agents: Agents, user: str, password: str) -> Credential
             continue
         except NotAuthenticated:
             return None
-    raise NotAuthenticated("the agents take no passwords, so nobody can log in here")
+    raise NotAuthenticated(
+        "the agents accept no passwords: enable SCRAM or PLAIN on them, or run the console elsewhere"
+    )
 
 
 def _own_path(text: str) -> str:
-    """Return a path of the console; / if it is something else."""
+    """Return a path of the console, or / for any other text."""
     return text if text.startswith("/") and not text.startswith(("//", "/\\", "/login")) else "/"

@@ -1,4 +1,4 @@
-"""The users who have logged in, each under the value of a cookie."""
+"""The users that have logged in, each under the value of a cookie."""
 
 import secrets
 from collections import OrderedDict
@@ -18,7 +18,7 @@ _MOST: Final = 1000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Login:
-    """A user who has logged in, until when (loop time), and what the console connects with for that user."""
+    """A user that has logged in, the end of the login (loop time), and the credentials of its connections."""
 
     user: str
     credentials: Credentials
@@ -26,7 +26,7 @@ class Login:
 
 
 class Logins:
-    """All logins. The oldest one ends when there are too many."""
+    """All logins. If there are too many, the oldest ends."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -43,7 +43,7 @@ class Logins:
         return login
 
     def add(self, user: str, credentials: Credentials) -> str:
-        """Return the cookie's value for a user who has logged in."""
+        """Return the cookie's value for a user that has logged in."""
         for ended in [
             each for each, login in self._logins.items() if self._seconds() >= login.ends
         ]:

@@ -1,4 +1,4 @@
-"""The page of merges and compaction: what they reclaimed, what waits for them, and what failed."""
+"""The page of merges and compaction: the bytes that they reclaimed, their pending work, and their failures."""
 
 from operator import attrgetter
 
@@ -20,17 +20,17 @@ async def page(site: Site, request: Request) -> Response:
     every = control.cluster.topics_by_name.values()
     topics = sorted((each for each in every if rights.topic(each.name)), key=attrgetter("name"))
     paging = Paging.of(request.query_params, len(topics))
-    asked = topics[paging.first : paging.stop]
-    names = {topic.topic_id: topic.name for topic in asked}
+    shown = topics[paging.first : paging.stop]
+    names = {topic.topic_id: topic.name for topic in shown}
     reply = await control.call(Command(describe_merges=DescribeMerges(topic_ids=names)))
-    found = reply.merges_described
+    done = reply.merges_described
     agents = (await site.sources.describe_cluster()).agents
     return site.render(
         request,
         "merges.html",
-        found=found,
-        rows=[(names[each.topic_id], each) for each in found.topics],
-        left_out=sum(each.partitions_left_out for each in found.topics),
+        found=done,
+        rows=[(names[each.topic_id], each) for each in done.topics],
+        left_out=sum(each.partitions_left_out for each in done.topics),
         paging=paging,
         agents=[each for each in agents if each.report.HasField("merges")],
         failures=sum(each.report.merges.failures for each in agents),

@@ -1,4 +1,4 @@
-"""The page of messages: records of a partition from an offset or a time on, fetched as any consumer would."""
+"""The page of messages: records of a partition from an offset or a time on, fetched as a consumer fetches them."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -33,14 +33,14 @@ from lacuna.wire.messages.list_offsets import (
 )
 
 _BY_NAME: Final = 12
-#: Records that are objects at a time.
+#: Records that exist as objects at the same time.
 _GROUP: Final = 1000
 FORMATS: Final = ("auto", "text", "json", "hex")
 ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}
 
 
 class Cell(NamedTuple):
-    """A key or a value as it is shown: text, how it was decoded, its size in bytes, and whether it was cut."""
+    """A key or a value on the page: text, its decoding, its size in bytes, and whether it was cut."""
 
     text: str
     form: str
@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A record as it is shown; `fate` is empty for one that every consumer gets."""
+    """A record on the page. `fate` is empty for a record that every consumer receives."""
 
     offset: int
     timestamp: int
@@ -60,7 +60,7 @@ class Message(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What is looked for: the first `most` messages with `wanted` in their key or value, decoded as `how`."""
+    """A search for the first `most` messages with `wanted` in their key or value, decoded as `how`."""
 
     most: int
     isolation: int
@@ -69,7 +69,7 @@ class Search(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Messages, and the offset behind the last one that was looked at."""
+    """Messages, and the offset after the last one that was examined."""
 
     messages: Sequence[Message]
     reached: int
@@ -122,7 +122,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def connection_to(agents: Agents) -> KafkaConnection:
-    """A connection to an agent, which takes no response that is larger than a page may cost."""
+    """Return a connection to an agent, which rejects responses larger than a page may cost."""
     return KafkaConnection(agents, limits.ASK_SECONDS, limits.RESPONSE_BYTES)
 
 
@@ -134,7 +134,7 @@ async def _search(
     search: Search,
     seconds: Callable[[], float],
 ) -> Found:
-    """Return the messages from `start` on, as far as a page may look."""
+    """Return the messages from `start` on, within the bounds of a page."""
     ends = seconds() + limits.SCAN_SECONDS
     messages: list[Message] = []
     reached, looked_at = start, 0
@@ -143,10 +143,10 @@ async def _search(
         if not data:
             break
         left = search._replace(most=search.most - len(messages))
-        made, seen, reached = await asyncio.to_thread(
+        decoded, seen, reached = await asyncio.to_thread(
             _decoded, data, reached, left, view, lambda: seconds() > ends
         )
-        messages += made
+        messages += decoded
         looked_at += seen
         if len(messages) == search.most or seconds() > ends:
             break
@@ -161,11 +161,11 @@ async def fetch(
     isolation: int,
     wait_ms: int = 0,
 ) -> bytes:
-    """Return the batches that a Fetch brings; none behind the end.
+    """Return the batches of one Fetch; none at the end of the log.
 
     Raises BootstrapUnavailable, and BadRequest if the partition cannot be read there.
     """
-    asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=limits.FETCH_BYTES)
+    query = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=limits.FETCH_BYTES)
     response = await connection.ask(
         FETCH_REQUEST,
         FETCH_RESPONSE,
@@ -175,22 +175,22 @@ async def fetch(
             min_bytes=1,
             max_bytes=limits.FETCH_BYTES,
             isolation_level=isolation,
-            topics=[FetchTopic(topic, partitions=[asked])],
+            topics=[FetchTopic(topic, partitions=[query])],
         ),
     )
     if not response.responses:
         return b""
-    found = response.responses[0].partitions[0]
-    if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+    answer = response.responses[0].partitions[0]
+    if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return b""
-    if found.error_code:
-        code = ErrorCode(found.error_code).name
+    if answer.error_code:
+        code = ErrorCode(answer.error_code).name
         raise BadRequest(f"the agent answers {code} for {topic} [{partition}] at offset {offset}")
-    return b"".join(found.records or ())
+    return b"".join(answer.records or ())
 
 
 def records_of(data: bytes, offset: int) -> Iterator[Record]:
-    """Yield the records of batches from `offset` on; few of them are objects at a time.
+    """Yield the records of batches from `offset` on, few of them as objects at a time.
 
     Raises BadRequest if they cannot be read.
     """
@@ -200,13 +200,11 @@ def records_of(data: bytes, offset: int) -> Iterator[Record]:
                 for group in batch.record_groups(_GROUP, limits.BATCH_BYTES):
                     yield from (each for each in group if each.offset >= offset)
     except RecordsError as error:
-        raise BadRequest(
-            f"what is stored behind offset {offset} cannot be read: {error}"
-        ) from error
+        raise BadRequest(f"the records after offset {offset} cannot be read: {error}") from error
 
 
 def end_of(data: bytes, offset: int) -> int:
-    """Return the offset behind the last batch, or `offset` without any."""
+    """Return the offset after the last batch, or `offset` if there are no batches."""
     return max(
         (batch.header.next_offset for batch in read_batches(data, verify=False)), default=offset
     )
@@ -215,7 +213,7 @@ def end_of(data: bytes, offset: int) -> int:
 def _decoded(
     data: bytes, offset: int, search: Search, view: PartitionView, is_over: Callable[[], bool]
 ) -> tuple[list[Message], int, int]:
-    """Return messages from `offset` on, how many records were looked at, and the offset to go on at."""
+    """Return messages from `offset` on, the number of examined records, and the offset at which to continue."""
     needle = search.wanted.encode()
     messages: list[Message] = []
     seen = 0
@@ -229,7 +227,7 @@ def _decoded(
 
 
 def message(record: Record, view: PartitionView, how: str) -> Message:
-    """Return how a record is shown."""
+    """Return a record in the form of the page."""
     fate = ""
     if is_dead(view.dead, record.offset):
         fate = "aborted"
@@ -261,39 +259,39 @@ async def _at_time(
     connection: KafkaConnection, topic: str, partition: int, timestamp: int, isolation: str
 ) -> int:
     """Return the first offset with a timestamp of at least `timestamp`, or -1."""
-    asked = [ListOffsetsPartition(partition, timestamp=timestamp)]
+    queries = [ListOffsetsPartition(partition, timestamp=timestamp)]
     response = await connection.ask(
         LIST_OFFSETS_REQUEST,
         LIST_OFFSETS_RESPONSE,
         9,
-        ListOffsetsRequest(-1, ISOLATIONS[isolation], [ListOffsetsTopic(topic, asked)]),
+        ListOffsetsRequest(-1, ISOLATIONS[isolation], [ListOffsetsTopic(topic, queries)]),
     )
-    found = response.topics[0].partitions[0]
-    if found.error_code:
-        raise BadRequest(f"the agent answers {ErrorCode(found.error_code).name} for this time")
-    return found.offset
+    answer = response.topics[0].partitions[0]
+    if answer.error_code:
+        raise BadRequest(f"the agent answers {ErrorCode(answer.error_code).name} for this time")
+    return answer.offset
 
 
 def _milliseconds(text: str) -> int:
-    """Parse a time in UTC, or milliseconds since 1970. Raises BadRequest."""
+    """Return the milliseconds since 1970 of a time in UTC, or of a number. Raises BadRequest."""
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise BadRequest(
-            f"{text[:40]!r} is not a time: give one such as 2026-01-31T12:30, in UTC"
+            f"{text[:40]!r} is not a time: write one such as 2026-01-31T12:30, in UTC"
         ) from error
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return round(found.timestamp() * 1000)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
 
 
-def as_json(found: Message) -> dict[str, Any]:
-    """Return a message as the script of the page takes it."""
+def as_json(each: Message) -> dict[str, Any]:
+    """Return a message in the form that the page's script reads."""
     return {
-        "offset": found.offset,
-        "time": formats.moment(found.timestamp),
-        "key": found.key.text,
-        "value": found.value.text,
+        "offset": each.offset,
+        "time": formats.moment(each.timestamp),
+        "key": each.key.text,
+        "value": each.value.text,
     }

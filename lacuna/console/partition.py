@@ -1,4 +1,4 @@
-"""The page of a partition: the strip of its log, from the whole of it down to single records."""
+"""The page of a partition: the strip of its log, from the whole log down to single records."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 from lacuna.logstore.segments.paths import SegmentId
 
 _FACTOR: Final = 4
-#: So many offsets are shown one by one.
+#: Up to this many offsets are shown one by one.
 _SINGLE: Final = 64
 
 
@@ -37,7 +37,7 @@ class Mark(NamedTuple):
 
 
 class Zoom(NamedTuple):
-    """Another window of offsets [first, end) to go to."""
+    """A link to another window of offsets, [first, end)."""
 
     name: str
     first: int
@@ -91,14 +91,14 @@ async def page(site: Site, request: Request) -> Response:
     )
 
 
-def _segment(found: Range) -> str:
-    return str(SegmentId(found.lease_id, found.sequence)) if found.extents else ""
+def _segment(part: Range) -> str:
+    return str(SegmentId(part.lease_id, part.sequence)) if part.extents else ""
 
 
 async def _names(
     control: ControlClient, strip: Strip, starts: Mapping[int, int], rights: Rights
 ) -> dict[int, str]:
-    """Return the transactional ids of the producers in a strip that are still known."""
+    """Return the known transactional ids of the producers in a strip."""
     ids = {each.producer_id for each in strip.ranges if each.producer_id >= 0} | set(starts)
     if not ids:
         return {}
@@ -116,8 +116,8 @@ async def _positions(control: ControlClient, key: TopicPartition, rights: Rights
     listed = await control.call(Command(list_groups=ListGroups()))
     groups = listed.groups_listed.groups
     ids = [each.group_id for each in groups if rights.group(each.group_id)][: limits.GROUPS]
-    asked = [OffsetFetchGroup(group_id=each, partitions=[key]) for each in ids]
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+    queries = [OffsetFetchGroup(group_id=each, partitions=[key]) for each in ids]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
     return {
         group_id: fetched.offsets[0].offset
         for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True)
@@ -126,7 +126,7 @@ async def _positions(control: ControlClient, key: TopicPartition, rights: Rights
 
 
 def _zooms(strip: Strip, high: int, last_stable: int) -> list[Zoom]:
-    """Return where one can go from a window."""
+    """Return the links from a window to other windows."""
     first, end = strip.first, strip.end
     width = end - first
     middle = (first + end) // 2

@@ -1,7 +1,8 @@
-"""What the user of a request may see: what the agents show that user.
+"""The rights of the user of a request: the console shows only data that agents would show the same user.
 
-The console itself may see everything, so its pages leave out what their user may not describe. It has no rules of its
-own: it asks the agents as the user, for lists, from which they leave out the rest, and for what is allowed.
+The console itself may see everything, so its pages leave out data that the user may not describe. It has no rules of
+its own. It queries the agents as the user, for lists, from which the agents leave out the rest, and for the permitted
+operations.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from lacuna.wire.messages.list_transactions import (
 )
 from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE, MetadataRequest
 
-#: A change of ACLs, and what has just been created, is seen after so long at most.
+#: A change of ACLs, or a new topic, becomes visible within this time.
 _FRESH_SECONDS: Final = 3.0
 _MOST: Final = 100
 
 
 class NotAllowed(UserError):
-    """The user may not see a page, or may not do something; the message says what is missing."""
+    """The user may not see a page, or may not do something. The message names the missing permission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What a user may see and do. Operations are sets of bits, as in Kafka's answers; None stands for everything."""
+    """A user's permissions. Operations are sets of bits, as in Kafka's answers. None permits everything."""
 
     topics: Mapping[str, int] | None
     groups: Collection[str] | None
@@ -68,28 +69,28 @@ class Rights:
 
     @property
     def sees_cluster(self) -> bool:
-        """Whether the cluster may be described: its agents, what they do, and who is connected."""
+        """Whether the user may describe the cluster: its agents, their load, and the connected clients."""
         return self.cluster is None or _has(self.cluster, Operation.DESCRIBE)
 
     @property
     def may_abort(self) -> bool:
-        """Whether transactions of others may be aborted: what WriteTxnMarkers needs in Kafka."""
+        """Whether the user may abort transactions of others, for which Kafka requires the right to WriteTxnMarkers."""
         return self.cluster is None or any(
             _has(self.cluster, each) for each in (Operation.ALTER, Operation.CLUSTER_ACTION)
         )
 
     def check_cluster(self) -> None:
-        """Raise NotAllowed if the cluster may not be described."""
+        """Raise NotAllowed if the user may not describe the cluster."""
         if not self.sees_cluster:
             raise NotAllowed(_words("Describe on the cluster", "Describe --cluster"))
 
     def check_reads(self, topic: str) -> None:
-        """Raise NotAllowed if a topic may not be read."""
+        """Raise NotAllowed if the user may not read a topic."""
         if not self.topic(topic, Operation.READ):
             raise NotAllowed(_words(f"Read on topic {topic}", f"Read --topic {quote(topic)}"))
 
     def check_aborts(self) -> None:
-        """Raise NotAllowed if transactions may not be aborted."""
+        """Raise NotAllowed if the user may not abort transactions."""
         if not self.may_abort:
             raise NotAllowed(_words("Alter on the cluster", "Alter --cluster"))
 
@@ -100,7 +101,7 @@ NOTHING: Final = Rights(topics={}, groups=(), transactional_ids=(), cluster=0)
 
 def _words(what: str, options: str) -> str:
     return (
-        f"This needs {what}, which you do not have. Whoever runs the cluster can grant it with "
+        f"This page needs the permission {what}, which you do not have. An administrator can grant it with "
         f"lacuna acls add --allow-principal User:NAME --operation {options}"
     )
 
@@ -110,33 +111,33 @@ def _has(operations: int, operation: Operation) -> bool:
 
 
 class RightsOfUsers:
-    """Remembers for a moment what users may see, those who asked last."""
+    """Caches, for a moment, the rights of the users that sent the latest requests."""
 
     def __init__(self, seconds: Callable[[], float], *, has_acls: bool) -> None:
-        """Without ACLs everybody may see everything, and nobody is asked."""
+        """Without ACLs, every user may see everything, and the agents are not queried."""
         self._seconds = seconds
         self._has_acls = has_acls
         self._key = secrets.token_bytes(32)
         self._known: OrderedDict[bytes, tuple[float, Rights]] = OrderedDict()
 
     async def of(self, agents: Agents) -> Rights:
-        """Return what is shown to who connects so. Raises UserError if no agent answers, or none takes the user."""
+        """Return the rights of the user of a connection. Raises UserError if no agent answers or accepts the user."""
         if not self._has_acls:
             return EVERYTHING
         user, now = self._digest(agents.security.credentials), self._seconds()
         while self._known and now - next(iter(self._known.values()))[0] > _FRESH_SECONDS:
             self._known.popitem(last=False)
-        found = self._known.get(user)
-        if found is None:
-            found = (now, await ask(agents))
+        cached = self._known.get(user)
+        if cached is None:
+            cached = (now, await ask(agents))
             self._known.pop(user, None)
-            self._known[user] = found
+            self._known[user] = cached
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
-        return found[1]
+        return cached[1]
 
     def _digest(self, user: Credentials | None) -> bytes:
-        """Return what tells users apart, and keeps no password."""
+        """Return a key that is unique to a user and contains no password."""
         if user is None:
             return b""
         text = "\0".join((user.mechanism, user.user, user.password))
@@ -144,10 +145,10 @@ class RightsOfUsers:
 
 
 async def ask(agents: Agents) -> Rights:
-    """Ask the agents what they show to who connects so.
+    """Return the rights of the user of a connection, from the agents.
 
-    Raises BootstrapUnavailable and NotAuthenticated. An agent that does not answer any more is left out, and the groups
-    and transactions that it alone lists with it.
+    Leaves out agents that do not answer, with the groups and transactions that only they list. Raises
+    BootstrapUnavailable and NotAuthenticated.
     """
     metadata = MetadataRequest(None, False, False, include_topic_authorized_operations=True)
     async with KafkaConnection(agents, limits.ASK_SECONDS) as connection:

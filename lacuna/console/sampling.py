@@ -1,4 +1,4 @@
-"""Sizes of all topics, and how fast they grow."""
+"""The sizes of all topics, and their growth."""
 
 import asyncio
 from collections import deque
@@ -12,17 +12,17 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
 
-#: A sample as young as this is used again.
+#: A sample of up to this age is used again.
 _FRESH_SECONDS: Final = 1.0
-#: Rates are those of the last minute, with a sample every ten seconds or so while somebody looks.
+#: Rates cover the last minute. There is a sample about every ten seconds while the console is in use.
 _PAUSE_SECONDS: Final = 10.0
 _MINUTE: Final = 65.0
-#: Partitions of one command, which the control plane answers at a time.
+#: Partitions in one command to the control plane.
 _AT_ONCE: Final = 1000
 
 
 class TopicSize(NamedTuple):
-    """The sums of a topic's partitions: offsets from the log start on, offsets ever given, bytes, and what waits."""
+    """The sums over a topic's partitions: retained offsets, all offsets, bytes, and offsets that wait."""
 
     retained: int = 0
     offsets: int = 0
@@ -31,7 +31,7 @@ class TopicSize(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """All topics at one time; `left_out` counts the partitions that were too many to ask for."""
+    """The sizes of all topics at one time. `left_out` counts the partitions beyond the bound of a request."""
 
     seconds: float
     topics: Mapping[bytes, TopicSize]
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Keeps samples of the last minute. None are taken unless somebody looks."""
+    """Keeps samples of the last minute. It takes them only when a page asks for one."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -48,7 +48,7 @@ class Sampler:
         self._lock = asyncio.Lock()
 
     async def newest(self) -> Sample:
-        """Return a sample of at most a second ago. Raises ControlPlaneUnavailable."""
+        """Return a sample that is at most a second old. Raises ControlPlaneUnavailable."""
         async with self._lock:
             now = self._sources.seconds()
             if self._newest is None or now - self._newest.seconds > _FRESH_SECONDS:
@@ -63,14 +63,14 @@ class Sampler:
             self._samples.append(sample)
 
     def rates(self, sample: Sample) -> Mapping[bytes, float]:
-        """Return the offsets a second that topics were given since up to a minute ago; empty if that is not known."""
+        """Return the offsets per second that topics received in the last minute; empty if they are not known."""
         before = self._samples[0] if self._samples else sample
         passed = sample.seconds - before.seconds
         if passed < _FRESH_SECONDS:
             return {}
         return {
-            topic_id: (found.offsets - before.topics[topic_id].offsets) / passed
-            for topic_id, found in sample.topics.items()
+            topic_id: (size.offsets - before.topics[topic_id].offsets) / passed
+            for topic_id, size in sample.topics.items()
             if topic_id in before.topics
         }
 
@@ -92,13 +92,13 @@ class Sampler:
         topics: dict[bytes, TopicSize] = {}
         for key, state in zip(keys, states, strict=True):
             if state.error_code:
-                continue  # it was deleted meanwhile
-            found = topics.get(key.topic_id, TopicSize())
+                continue  # the topic was deleted in the meantime
+            size = topics.get(key.topic_id, TopicSize())
             topics[key.topic_id] = TopicSize(
-                found.retained + state.high_watermark - state.log_start_offset,
-                found.offsets + state.high_watermark,
-                found.size + state.size,
-                found.waiting + state.high_watermark - state.last_stable_offset,
+                size.retained + state.high_watermark - state.log_start_offset,
+                size.offsets + state.high_watermark,
+                size.size + state.size,
+                size.waiting + state.high_watermark - state.last_stable_offset,
             )
         return Sample(self._sources.seconds(), topics, left_out)
 
@@ -109,7 +109,7 @@ async def read_partitions(
     """Return the bounds and sizes of partitions. Raises ControlPlaneUnavailable."""
     states: list[PartitionState] = []
     for first in range(0, len(keys), _AT_ONCE):
-        asked = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
-        reply = await control.call(Command(read_partitions=asked))
+        query = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
+        reply = await control.call(Command(read_partitions=query))
         states += reply.partitions_read.partitions
     return states

@@ -1,9 +1,9 @@
-"""What keeps other sites, and other machines, from using the console through a browser.
+"""Prevents other sites, and other machines, from using the console through a browser.
 
 A page of another site can make a browser send requests here. It cannot read the answers, unless its name resolves to
-this address (DNS rebinding): so the Host header must name what the console is known by. An address as such cannot be
-rebound. Requests that change something must say that they come from the console's own pages: by the Origin header,
-which browsers send and pages cannot choose, and by a token that only the console's pages have.
+this address (DNS rebinding). The Host header must therefore contain a name of the console, or an address, which cannot
+be rebound. Requests that change something must come from the console's own pages. The Origin header shows this, since
+browsers send it and pages cannot choose it. So does a token that only the console's pages have.
 """
 
 import hmac
@@ -47,10 +47,10 @@ COOKIE: Final = "lacuna_console"
 
 
 class Guard:
-    """Middleware that refuses what is not for the console, and adds the security headers to every answer."""
+    """Middleware that rejects requests from elsewhere, and adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        """`names` are the host names by which browsers may call the console, in small letters."""
+        """`names` are the lower-case host names by which browsers may call the console."""
         self._app = app
         self._names = frozenset(names)
 
@@ -74,11 +74,11 @@ class Guard:
         if len(headers.getlist("host")) != 1 or not self._knows(host):
             return _no(
                 421,
-                "the console does not go by this name: use its address, or start it with "
+                "this is not a name of the console: use its address, or start it with "
                 "--console-hosts NAME",
             )
         if len(scope["query_string"]) > QUERY_CHARACTERS:
-            return _no(414, "the query is too long")
+            return _no(414, "the query string is too long: shorten it")
         if scope["method"] in _SAFE:
             return None
         if scope["method"] != "POST":
@@ -104,23 +104,21 @@ class Guard:
 
 
 class Tokens:
-    """Tokens for forms, each bound to a browser by its cookie and to what the form does."""
+    """Tokens for forms, each bound to a browser by its cookie and to the action of the form."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
 
     def browser_of(self, headers: Headers) -> str:
-        """The browser's cookie, or a new one."""
+        """Return the browser's cookie, or a new one."""
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            sent = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
-            found = None
-        return (
-            found.value if found is not None and len(found.value) == 32 else secrets.token_hex(16)
-        )
+            sent = None
+        return sent.value if sent is not None and len(sent.value) == 32 else secrets.token_hex(16)
 
     def token(self, browser: str, action: str) -> str:
-        """The token of a form that does `action`."""
+        """Return the token of a form for `action`."""
         return hmac.new(self._key, f"{browser} {action}".encode(), sha256).hexdigest()
 
     def is_right(self, browser: str, action: str, token: str) -> bool:

@@ -24,7 +24,7 @@ log = logging.getLogger("lacuna")
 
 _HEAD_BYTES: Final = 16 << 10
 _IDLE_SECONDS: Final = 30
-#: An event stream may wait for a Fetch for a second before it notices that it is to end.
+#: An event stream may wait a second for a Fetch before it notices the end.
 _END_SECONDS: Final = 2
 
 
@@ -34,12 +34,12 @@ class _Server(uvicorn.Server):
         self._ending = asyncio.Event()
 
     def end(self) -> None:
-        """Have `serve` return."""
+        """Make `serve` return."""
         self.should_exit = True
         self._ending.set()
 
     async def main_loop(self) -> None:
-        """Wait for `end`, and make the Date header anew once a second, where uvicorn looks ten times."""
+        """Wait for `end`, and renew the Date header once a second. uvicorn does so ten times a second."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(1):
@@ -59,21 +59,21 @@ async def console_served(
     names: Sequence[str] = (),
     may_write: bool = False,
 ) -> AsyncIterator[str]:
-    """Serves the console on a socket during the block, to which it gives HOST:PORT, and closes the socket.
+    """Serves the console on a socket during the block, to which it gives HOST:PORT. Closes the socket.
 
-    `names` are further host names by which browsers may call it; only if it `may_write` can it change anything.
+    `names` are further host names by which browsers may call it. It can change the cluster only if it `may_write`.
     """
     host, port = listener.getsockname()[:2]
     app = make_app(sources, {"localhost", *map(str.lower, names)}, may_write=may_write)
     if app.asks_for_passwords and not is_loopback(host):
         log.warning(
-            "the console at %s asks for passwords and has no TLS, so whoever sees the traffic can read them: put a "
+            "the console at %s requires passwords and has no TLS, so anyone that sees the traffic can read them: put a "
             "proxy with TLS before it, or listen on 127.0.0.1",
             join_address(host, port),
         )
     server = _Server(_config(app.answers))
-    quiet, said = Quiet(), logging.getLogger("uvicorn.error")
-    said.addFilter(quiet)
+    quiet, logger = Quiet(), logging.getLogger("uvicorn.error")
+    logger.addFilter(quiet)
     serving = asyncio.create_task(server.serve([listener]), name="console")
     try:
         yield join_address(host, port)
@@ -81,7 +81,7 @@ async def console_served(
         app.streams.end()
         server.end()
         await serving
-        said.removeFilter(quiet)
+        logger.removeFilter(quiet)
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ async def console_of_others(
     may_write: bool,
     shown: Shown | None = None,
 ) -> AsyncIterator[str]:
-    """Serves as `console_served` does, for control planes at a place and agents, both elsewhere."""
+    """Serves as `console_served` does, for control planes at a place and agents in other processes."""
     async with client_of(place, SessionLimits(max_partitions=VIEWS)) as client:
         sources = of_others(client, place, agents, shown)
         async with console_served(listener, sources, names=names, may_write=may_write) as served:

@@ -1,4 +1,4 @@
-"""What all pages share: where they come from, how they are rendered, and what they may cost."""
+"""The shared parts of all pages: their sources, their templates, and their bounds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,22 +23,22 @@ from lacuna.operating.kafka import Agents, BootstrapUnavailable
 
 
 class NotThere(UserError):
-    """What a page is about does not exist; the message says what."""
+    """The subject of a page does not exist. The message names it."""
 
 
 class BadRequest(UserError):
-    """A parameter of a page is not what it should be; the message says which."""
+    """A parameter of a page is not valid. The message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a page is given."""
+    """The objects that every page can use."""
 
     sources: Sources
     sampler: Sampler
     tokens: Tokens
     rights: RightsOfUsers
-    #: Who has logged in, if users must.
+    #: The users that have logged in, if a login is required.
     logins: Logins | None
     may_write: bool
     templates: jinja2.Environment
@@ -46,17 +46,17 @@ class Site:
     links: Callable[[Rights], Sequence[tuple[str, str]]]
 
     def agents(self, request: Request) -> Agents:
-        """Return how to connect to the agents for who sends a request. Raises UserError if nobody has logged in."""
+        """Return the agents, with the credentials of a request's user. Raises UserError without a login."""
         agents = self.sources.agents()
         if self.logins is None:
             return agents
         login = self.logins.find(request)
         if login is None:
-            raise UserError("you are not logged in any more")
+            raise UserError("your login has ended: log in again")
         return Agents(agents.addresses, replace(agents.security, credentials=login.credentials))
 
     def render(self, request: Request, template: str, code: int = 200, **context: Any) -> Response:
-        """Return the page that a template makes of `context`."""
+        """Return the page that a template makes from `context`."""
         browser = self.tokens.browser_of(request.headers)
         login = self.logins.find(request) if self.logins is not None else None
         rights = rights_of(request)
@@ -77,16 +77,16 @@ class Site:
 
 
 Handler = Callable[[Site, Request], Awaitable[Response]]
-#: Raises NotAllowed if a user with these rights may not have the page at an address; the latter's parts are given.
+#: Raises NotAllowed if a user with these rights may not see a page. The second argument has the parts of its address.
 Needs = Callable[[Rights, Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What answers at an address, and what its user must be allowed: a row of the table in app.py.
+    """A row of the table in app.py: the handler of an address, and the permission that it needs.
 
-    There is no page without `needs`. One that shows each user what that user may describe has `leaves_out`. A page with
-    a `title` is linked in the head of all pages, for users that have what it needs, or what its link needs.
+    Every page has `needs`. A page that shows each user only the user's own part has `leaves_out`. All pages link to
+    pages with a `title`, for users with the permission that the page or its link needs.
     """
 
     path: str
@@ -107,40 +107,40 @@ class Page:
         return True
 
     async def answer(self, site: Site, request: Request) -> Response:
-        """Answer, once the user's rights are known and suffice."""
+        """Answer the request, if the user's rights suffice."""
         await note_rights(site, request)
         self.needs(rights_of(request), request.path_params)
         return await self.handler(site, request)
 
 
 def leaves_out(_rights: Rights, _path: Mapping[str, Any]) -> None:
-    """Anybody may have the page: it leaves out what its user may not describe."""
+    """Every user may see the page, which leaves out data that the user may not describe."""
 
 
 def describes_cluster(rights: Rights, _path: Mapping[str, Any]) -> None:
-    """The page is about the cluster."""
+    """The page needs the right to describe the cluster."""
     rights.check_cluster()
 
 
 def reads_topic(rights: Rights, path: Mapping[str, Any]) -> None:
-    """The page shows records of the topic in its address. One that its user may not describe is not found."""
+    """The page shows records of the topic in its address. A topic that the user may not describe is not found."""
     if rights.topic(path["topic"]):
         rights.check_reads(path["topic"])
 
 
 def aborts(rights: Rights, _path: Mapping[str, Any]) -> None:
-    """The page aborts transactions."""
+    """The page needs the right to abort transactions."""
     rights.check_aborts()
 
 
 def rights_of(request: Request) -> Rights:
-    """Return what the user of a request may see, which `note_rights` has noted; before it, nothing."""
+    """Return the rights of a request's user, which `note_rights` has noted. Before that, the user has none."""
     rights: Rights = getattr(request.state, "rights", NOTHING)
     return rights
 
 
 async def note_rights(site: Site, request: Request) -> None:
-    """Note with a request what its user may see. Raises UserError if that cannot be asked."""
+    """Note the rights of a request's user in the request. Raises UserError if the agents do not answer."""
     request.state.rights = await site.rights.of(site.agents(request))
 
 
@@ -151,7 +151,7 @@ def form_of(request: Request) -> dict[str, str]:
 
 
 async def read_form(request: Request) -> None:
-    """Note with a request the fields of its form. Raises BadRequest, and ClientDisconnect."""
+    """Note the fields of a request's form in the request. Raises BadRequest, and ClientDisconnect."""
     body = bytearray()
     try:
         async with asyncio.timeout(limits.FORM_SECONDS):
@@ -161,9 +161,9 @@ async def read_form(request: Request) -> None:
                     raise BadRequest("the form is too large")
         fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=16)
     except TimeoutError as error:
-        raise BadRequest("the form came too slowly") from error
+        raise BadRequest("the form arrived too slowly: send it again") from error
     except ValueError as error:
-        raise BadRequest("the form cannot be read") from error
+        raise BadRequest("the form is not valid: reload the page, and send it again") from error
     request.state.form = dict(fields)
 
 
@@ -178,15 +178,15 @@ _FAILURES: Final = (
 
 
 class Turns:
-    """Has a few requests answered at a time, each within a time."""
+    """Limits the number of requests that are answered at a time, and the time of each."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(limits.REQUESTS)
 
     async def answer(self, site: Site, request: Request, handler: Handler) -> Response:
-        """Return what `handler` answers, or a page that says why it does not."""
+        """Return the answer of `handler`, or a page with the reason for having none."""
         if request.method == "POST":
-            # Before its turn: whoever sends a form slowly keeps nobody waiting.
+            # Before its turn, so that a slow form does not make others wait.
             try:
                 await read_form(request)
             except BadRequest as error:
@@ -204,7 +204,7 @@ class Turns:
             async with asyncio.timeout(limits.ANSWER_SECONDS):
                 return await handler(site, request)
         except TimeoutError:
-            text = f"This took longer than {limits.ANSWER_SECONDS:g} seconds, and was given up."
+            text = f"This took longer than {limits.ANSWER_SECONDS:g} seconds, so it was stopped. Try again later."
             return _failed(site, request, 503, "Too slow", text)
         except (UserError, CommandRefused, ControlPlaneUnavailable) as error:
             code, title = next(
@@ -220,7 +220,7 @@ def _failed(site: Site, request: Request, code: int, title: str, text: str) -> R
 
 
 def templates() -> jinja2.Environment:
-    """The templates, with everything escaped that they are given."""
+    """Return the templates, which escape all their values."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lacuna.console"),
         autoescape=True,
@@ -242,7 +242,7 @@ def templates() -> jinja2.Environment:
 
 
 def link(path: str, **query: object) -> str:
-    """A path with a query of what is not None."""
+    """Return a path with a query of the values that are not None."""
     given = {key.rstrip("_"): value for key, value in query.items() if value is not None}
     return f"{path}?{urlencode(given)}" if given else path
 
@@ -251,32 +251,35 @@ _WIDEST: Final = (1 << 63) - 1
 
 
 def whole(query: Mapping[str, str], name: str, default: int) -> int:
-    """A parameter that is a whole number of at least 0; `default` if it is missing or empty. Raises BadRequest."""
+    """Return a parameter that is a whole number of at least 0, or `default` if it is missing or empty.
+
+    Raises BadRequest.
+    """
     text = query.get(name, "").strip().replace(",", "")
     if not text:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _WIDEST):
-        raise BadRequest(f"{name} is {text[:40]!r}: give a whole number")
+        raise BadRequest(f"{name} is {text[:40]!r}: write a whole number")
     return int(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """One page of `total` rows, the first of which has the index `first`."""
+    """One page of `total` rows, beginning with the row at index `first`."""
 
     first: int
     total: int
 
     @classmethod
     def of(cls, query: Mapping[str, str], total: int) -> "Paging":
-        """The page that a query asks for; one behind the end is the last one."""
+        """Return the page that a query names. A page beyond the end is the last one."""
         page = whole(query, "page", 1)
         last = max(0, total - 1) // limits.ROWS
         return cls(min(max(page - 1, 0), last) * limits.ROWS, total)
 
     @property
     def stop(self) -> int:
-        """The index behind the last row."""
+        """The index after the last row."""
         return min(self.first + limits.ROWS, self.total)
 
     @property
@@ -286,5 +289,5 @@ class Paging:
 
     @property
     def pages(self) -> int:
-        """How many pages there are."""
+        """The number of pages."""
         return max(1, -(-self.total // limits.ROWS))

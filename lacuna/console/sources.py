@@ -1,4 +1,4 @@
-"""What the console shows: the cluster's parts, wherever they run."""
+"""The sources of the console's data: the parts of the cluster, in this process or elsewhere."""
 
 import asyncio
 import time
@@ -19,12 +19,11 @@ from lacuna.operating.kafka import Agents
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the pages come from.
+    """The sources of the pages' data.
 
-    `control` is asked for the metadata and `agents` for records. `status` asks the control planes, where there may be
-    several. `has_acls` is false if it is known that everybody may do everything. `reports` are those of the agents in
-    this process, by lease id, which are newer than the last ones that the control plane has. `shown` is what the
-    process answers to /metrics, if it is part of the cluster.
+    `control` has the metadata and `agents` the records. `status` queries the control planes, of which there may be
+    several. `has_acls` is false if every user may do everything. `reports` are those of the agents in this process, by
+    lease id, which are newer than the control plane's. `shown` answers /metrics, if the process is part of the cluster.
     """
 
     control: ControlClient
@@ -37,7 +36,7 @@ class Sources:
     shown: Shown | None = None
 
     async def describe_cluster(self) -> ClusterDescribed:
-        """What all agents report, and sums over all partitions. Raises ControlPlaneUnavailable."""
+        """Return the reports of all agents, and sums over all partitions. Raises ControlPlaneUnavailable."""
         reply = await self.control.call(Command(describe_cluster=DescribeCluster()))
         newer = self.reports()
         for each in reply.cluster_described.agents:
@@ -47,7 +46,7 @@ class Sources:
 
 
 async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
-    """Return what an embedded cluster has, whose process shows `shown`."""
+    """Return the sources of an embedded cluster, whose process shows `shown`."""
 
     async def status() -> Sequence[ControlPlaneStatus]:
         return [cluster.running.status()]
@@ -65,7 +64,7 @@ async def of_embedded(cluster: EmbeddedCluster, shown: Shown | None) -> Sources:
 
 
 def _agents_of(cluster: EmbeddedCluster) -> Agents:
-    """Return how to connect to its agents, as whoever logs in if they ask."""
+    """Return the addresses of its agents, and the security of their first listener."""
     access = cluster.agents[0].context.access
     security = access.to_peers(asyncio.get_running_loop().time())
     return Agents(cluster.bootstraps, replace(security, credentials=None))
@@ -74,14 +73,14 @@ def _agents_of(cluster: EmbeddedCluster) -> Agents:
 def of_others(
     control: ControlClient, place: ControlPlace, agents: Agents, shown: Shown | None = None
 ) -> Sources:
-    """Return what processes elsewhere have: control planes at a place, and agents."""
+    """Return the sources of other processes: control planes at a place, and agents."""
     tls = made_of(place.tls)
 
     async def status() -> Sequence[ControlPlaneStatus]:
         for each in place.address.split(","):
-            found = await ask_status(each, tls=tls)
-            if found is not None and found.leader:
-                return [found]
+            answer = await ask_status(each, tls=tls)
+            if answer is not None and answer.leader:
+                return [answer]
         return []
 
     return Sources(

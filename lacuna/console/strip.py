@@ -1,8 +1,8 @@
-"""A partition as a strip: what lies in a range of offsets, as ranges or, where these are too many, as columns; pure.
+"""A partition as a strip: the contents of a range of offsets, as ranges or, if there are too many, as columns.
 
-A strip adds up only as much as it must: extents, then the extents of a transaction that follow each other, then
-neighbours of one kind. If even these are too many, the range is divided into columns of equally many offsets, and each
-says how many offsets of each kind it has.
+A strip sums up only as much as it must: first extents, then consecutive extents of one transaction, then neighbours of
+one kind. If even these are too many, the range is divided into columns of equally many offsets, each with the number of
+offsets of each kind. The module is pure.
 """
 
 import sys
@@ -23,7 +23,7 @@ from lacuna.controlplane.v1.transactions_pb2 import ActiveProducer
 
 
 class Kind(StrEnum):
-    """What a range of offsets is; the order is that in which a column stacks them, from below."""
+    """The kind of a range of offsets. Columns stack the kinds in this order, from below."""
 
     COMMITTED = "committed"
     MERGED = "merged"
@@ -34,22 +34,22 @@ class Kind(StrEnum):
     EXPIRED = "expired"
 
 
-#: What each kind means, for legends.
+#: The meaning of each kind, for legends.
 MEANINGS: Final[Mapping[Kind, str]] = {
     Kind.COMMITTED: "delivered to every consumer",
     Kind.MERGED: "delivered, from an object that a merge or a compaction wrote",
-    Kind.WAITING: "not of an open transaction, but behind the start of one: held back from read_committed",
-    Kind.OPEN: "of a transaction that has not ended",
-    Kind.ABORTED: "of an aborted transaction: skipped",
+    Kind.WAITING: "not part of an open transaction, but after the start of one: held back from read_committed",
+    Kind.OPEN: "part of a transaction that has not ended",
+    Kind.ABORTED: "part of an aborted transaction: skipped",
     Kind.HOLE: "no records: compacted away, or dropped with an abort",
     Kind.EXPIRED: "below the log start: deleted or past retention",
 }
 
 
-#: A kind, offsets [first, end), and the indexes [start, stop) of the extents, -1 for what has none.
+#: A kind, offsets [first, end), and the indexes [start, stop) of the extents, or -1 if it has none.
 _Part: TypeAlias = tuple[Kind, int, int, int, int]
 
-#: Codes of kinds: whether an extent is live, and the flag of merged ones; two more for what is not stable.
+#: Codes of kinds: whether an extent is live, the flag of merged ones, and two more codes for unstable offsets.
 _LIVE: Final = 1
 _OPEN: Final = 4
 _WAITING: Final = 5
@@ -63,15 +63,15 @@ _KINDS: Final = {
 }
 
 
-#: A range below this share of its strip may be less than a pixel wide.
+#: A range below this share of its strip may be narrower than a pixel.
 _NARROW: Final = 1 / 150
 
 
 class Range(NamedTuple):
     """Offsets [first, end) of one kind.
 
-    `extents` is how many extents were joined, 0 for holes; the fields behind `size` are those of the first one.
-    `transaction` is 0 without one, and -1 for those of several; `timestamp` is the largest of that extent, or -1.
+    `extents` is the number of joined extents, 0 for holes. The fields after `size` are those of the first extent.
+    `transaction` is 0 without a transaction, and -1 for several. `timestamp` is the largest of that extent, or -1.
     """
 
     kind: Kind
@@ -87,16 +87,16 @@ class Range(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Offsets [first, end), and how many of them are of each kind, without those of which it has none."""
+    """Offsets [first, end), and the number of offsets of each kind that occurs."""
 
     first: int
     end: int
     counts: Mapping[Kind, int]
 
     def bands(self, height: float, least: float) -> list[tuple[Kind, float, float]]:
-        """Return its kinds from below, each with its top and height, in a column as high as `height`.
+        """Return the kinds from below, each with its top and height, in a column of the height `height`.
 
-        Each is at least as high as `least`, so that no kind is lost.
+        Each is at least `least` high, so that no kind is lost.
         """
         rest = (height - least * len(self.counts)) / (self.end - self.first)
         bands, top = [], height
@@ -108,9 +108,9 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A copy of what a view knows of the offsets [first, end), which another thread may read.
+    """A copy of a view's data about the offsets [first, end), which another thread may read.
 
-    `open_from` are the producers with an open transaction in the partition, and its first offset there.
+    `open_from` maps the producers with an open transaction in the partition to its first offset there.
     """
 
     first: int
@@ -133,7 +133,7 @@ class Window:
     def of(
         cls, view: PartitionView, first: int, end: int, open_from: Mapping[int, int]
     ) -> "Window":
-        """Copy [first, end) of a view that is ready. It takes 70 bytes an extent."""
+        """Copy [first, end) of a view that is ready. The copy takes 70 bytes for each extent."""
         extents = view.extents
         start, stop = extents.first_ending_after(first), extents.first_at_or_after(end)
         stop = max(start, stop)
@@ -158,10 +158,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """What lies in [first, end): either ranges, or columns.
+    """The contents of [first, end): either ranges, or columns.
 
-    `totals` are the offsets of each kind, `sizes` the bytes of their extents, which are not cut, and `extents` counts
-    the extents. `level` says what a range is.
+    `totals` are the offsets of each kind, `sizes` the bytes of their extents, which are not cut, and `extents` is the
+    number of extents. `level` describes a range.
     """
 
     first: int
@@ -174,11 +174,11 @@ class Strip:
     level: str
 
     def is_narrow(self, part: Range) -> bool:
-        """Whether a range needs an outline of its own colour to be seen, and has no room for a gap beside it."""
+        """Whether a range needs an outline of its own colour to be visible, and has no room for a gap beside it."""
         return part.end - part.first < _NARROW * (self.end - self.first)
 
     def gaps(self) -> list[int]:
-        """Return the offsets between two ranges that are wide enough for a gap between them."""
+        """Return the offsets between two ranges that are wide enough for a gap."""
         return [
             other.first
             for one, other in pairwise(self.ranges)
@@ -203,7 +203,7 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
     for kind, first, end, start, stop in by_kind:
         totals[kind] += end - first
         sizes[kind] += sum(window.sizes[start:stop]) if start >= 0 else 0
-    level, parts, found = "one extent", by_kind, list[Column]()
+    level, parts, bars = "one extent", by_kind, list[Column]()
     edges: Sequence[int] = range(_begin(window), len(kinds) + 1)
     if len(edges) > most_ranges + 1:
         level = "neighbouring extents of one transaction"
@@ -213,7 +213,7 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
     if len(edges) > most_ranges + 1 or len(parts) > most_ranges:
         level, parts = "neighbouring extents of one kind", by_kind
     if len(parts) > most_ranges:
-        level, parts, found = (
+        level, parts, bars = (
             "a column of equally many offsets",
             [],
             _columns(window, by_kind, columns),
@@ -222,7 +222,7 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
         first=window.first,
         end=window.end,
         ranges=[_range(window, part) for part in parts],
-        columns=found,
+        columns=bars,
         totals={kind: count for kind, count in totals.items() if count},
         sizes=sizes,
         extents=len(window.base_offsets),
@@ -231,7 +231,7 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
 
 
 def _kinds(window: Window) -> bytearray:
-    """Return the code of each extent's kind. Most are made of whole columns at a time: there may be many."""
+    """Return the code of each extent's kind. For speed, most steps work on whole columns."""
     merged = map(and_, window.flags, repeat(FLAG_TRUE_OFFSETS))
     codes = bytearray(map(or_, window.is_live, merged))
     stable = bisect_right(window.next_offsets, window.last_stable_offset)
@@ -249,7 +249,7 @@ def _begin(window: Window) -> int:
 
 
 def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int]:
-    """Return the indexes where extents follow a hole, or those of another kind or value in a column; and the end."""
+    """Return the indexes of extents after a hole, or that differ in kind or value from the one before; and the end."""
     begin, count = _begin(window), len(kinds)
     if begin == count:
         return [count]
@@ -260,7 +260,7 @@ def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int
 
 
 def _parts(window: Window, kinds: bytearray, edges: Iterable[int]) -> list[_Part]:
-    """Return the extents between edges, and what lies between them, cut to the window and the log start."""
+    """Return the extents between edges, and the holes between them, cut to the window and the log start."""
     parts: list[_Part] = []
     reached = window.first
     if reached < window.log_start_offset:

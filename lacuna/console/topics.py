@@ -1,4 +1,4 @@
-"""The pages of all topics, and of one."""
+"""The page of all topics, and the page of one."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers
 
-#: So many partitions of a topic are drawn, each in so many columns.
+#: The number of a topic's partitions that are drawn, and the columns of each.
 _DRAWN: Final = 16
 _NARROW: Final = 120
 
 
 class TopicRow(NamedTuple):
-    """A topic in the list; the rate is in offsets a second, None while it is not known."""
+    """A topic in the list. The rate is in offsets per second, or None while it is not known."""
 
     topic: Topic
     size: TopicSize
@@ -137,7 +137,7 @@ async def find_topic(site: Site, request: Request) -> Topic:
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(name)
     if found is None or not rights_of(request).topic(name):
-        raise NotThere(f"There is no topic {name[:250]!r}.")
+        raise NotThere(f"The topic {name[:250]!r} does not exist.")
     return found
 
 

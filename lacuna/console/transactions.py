@@ -1,4 +1,4 @@
-"""The pages of transactions: those that are open, whom they keep waiting, and the form that aborts one."""
+"""The pages of transactions: the open ones, the readers that wait for them, and the form that aborts one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from lacuna.operating.blame import Blamed, blame_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """An ongoing transaction, how many partitions it has, and those whose readers wait for it."""
+    """An ongoing transaction, the number of its partitions, and the partitions whose readers wait for it."""
 
     found: TransactionDescription
     seconds: float
@@ -34,17 +34,17 @@ class OpenTransaction:
 
     @property
     def waiting(self) -> int:
-        """How many offsets wait behind it."""
+        """The number of offsets that wait behind it."""
         return sum(each.waiting for each in self.blocked)
 
     @property
     def by_commit(self) -> int:
-        """How many of them a read_committed consumer would get if it committed now."""
+        """The number of these that a read_committed consumer would receive if it committed now."""
         return sum(each.by_commit for each in self.blocked)
 
     @property
     def by_abort(self) -> int:
-        """How many of them a read_committed consumer would get if it aborted now."""
+        """The number of these that a read_committed consumer would receive if it aborted now."""
         return sum(each.by_abort for each in self.blocked)
 
     @property
@@ -89,19 +89,19 @@ async def page(site: Site, request: Request) -> Response:
 async def _opened(
     site: Site, ids: Sequence[str], rights: Rights
 ) -> tuple[list[OpenTransaction], int]:
-    """Return ongoing transactions, the oldest first, and how many partitions were too many to look at."""
+    """Return ongoing transactions, the oldest first, and the number of partitions that were not examined."""
     if not ids:
         return [], 0
     control = site.sources.control
     described = await control.call(
         Command(describe_transactions=DescribeTransactions(transactional_ids=ids))
     )
-    found = [
+    ongoing = [
         each for each in described.transactions_described.transactions if each.state == "Ongoing"
     ]
-    found.sort(key=lambda each: each.start_time_ms)
+    ongoing.sort(key=lambda each: each.start_time_ms)
     keys: dict[tuple[bytes, int], TopicPartition] = {
-        key_of(key): key for each in found for key in each.partitions
+        key_of(key): key for each in ongoing for key in each.partitions
     }
     looked_at = list(keys.values())[: limits.BLAMED_PARTITIONS]
     blamed: dict[int, list[Blamed]] = {}
@@ -117,13 +117,13 @@ async def _opened(
             partitions=sum(_may_see(control, key, rights) for key in each.partitions),
             blocked=blamed.get(each.producer_id, []),
         )
-        for each in found
+        for each in ongoing
     ]
     return opened, len(keys) - len(looked_at)
 
 
 async def abort_page(site: Site, request: Request) -> Response:
-    """Answer with what an abort would do, and the button for it."""
+    """Answer with the effects of an abort, and the button for it."""
     _check_writes(site)
     rights = rights_of(request)
     transactional_id = request.query_params.get("id", "")
@@ -136,15 +136,13 @@ async def abort_page(site: Site, request: Request) -> Response:
 
 
 async def abort(site: Site, request: Request) -> Response:
-    """Abort the transaction that the form names, unless that producer has begun another one since."""
+    """Abort the transaction that the form names, unless the producer has begun another one since."""
     _check_writes(site)
     rights = rights_of(request)
     form = form_of(request)
     browser = site.tokens.browser_of(request.headers)
     if not site.tokens.is_right(browser, "abort", form.get("token", "")):
-        text = (
-            "This form is not of this console, or too old. Go back, reload the page, and try again."
-        )
+        text = "This form is from another console, or too old. Go back, reload the page, and try again."
         return site.render(request, "failed.html", 403, title="Refused", text=text)
     try:
         command = AbortTxn(
@@ -164,13 +162,13 @@ async def abort(site: Site, request: Request) -> Response:
     )
     if opened and not is_shown:
         return site.render(request, "abort.html", 409, opened=opened[0], is_stale=True)
-    # By producer id and epoch, which the control plane checks once more: a transaction may end at this very moment.
+    # The control plane checks producer id and epoch again, since the transaction may end at this very moment.
     code = ErrorCode.INVALID_TXN_STATE
     if opened:
         reply = await site.sources.control.call(Command(abort_txn=command))
         code = ErrorCode(reply.txn_aborted.error_code)
     if code != ErrorCode.NONE:
-        text = "The transaction has ended meanwhile. Nothing was aborted."
+        text = "The transaction ended in the meantime. Nothing was aborted."
         return site.render(request, "failed.html", 409, title="Already ended", text=text)
     return RedirectResponse(link("/transactions", aborted=transactional_id), 303)
 
@@ -178,7 +176,7 @@ async def abort(site: Site, request: Request) -> Response:
 def _check_writes(site: Site) -> None:
     if not site.may_write:
         raise BadRequest(
-            "This console is read-only: start it with --console-writes to change things."
+            "This console is read-only: start it with --console-writes to allow changes."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a running process shows of itself: metrics and health, over HTTP.
+"""The metrics and the health of a running process, over HTTP.
 
-Counters are plain integers of the parts that count; they become metrics only when somebody asks for `/metrics`.
+Counters are plain integers in the parts that count. They become metrics only when a client requests `/metrics`.
 """

@@ -18,12 +18,12 @@ from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges, histograms, info
 from lacuna.operating.agents import RunningAgent
 
-#: Why an agent is not ready at first.
-STARTING: Final = "the agent is starting: it has no answer yet from the control plane or its store"
+#: The reason why a new agent is not ready.
+STARTING: Final = "the agent is starting: neither the control plane nor the store has answered yet"
 
 
 def observe_agent(observed: Observed, running: RunningAgent) -> None:
-    """Have a process show an agent, which decides whether the process is ready."""
+    """Make a process show an agent, which decides whether the process is ready."""
 
     async def add(families: Families) -> None:
         context = running.context
@@ -56,7 +56,7 @@ def _about(agent: RunningAgent) -> tuple[str, ...]:
 _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     info(
         "lacuna_agent",
-        "The agent, and the cluster that it belongs to.",
+        "The agent, and its cluster.",
         ("version", "node_id", "address", "zone", "cluster_id", "kernel"),
         _about,
     ),
@@ -87,7 +87,7 @@ _AGENT: Final[tuple[Metric[RunningAgent], ...]] = (
     ),
     gauge(
         "lacuna_peer_lines_limit",
-        "One for each other agent.",
+        "The expected number: one for each other agent.",
         lambda agent: agent.context.lines.counts().wanted,
     ),
     gauge(
@@ -104,13 +104,13 @@ def _requests(metrics: AgentMetrics) -> list[tuple[str, int]]:
 
 
 def _durations(metrics: AgentMetrics) -> list[tuple[tuple[str], list[int], float]]:
-    names, found = api_names(), sorted(metrics.durations.items())
-    return [((names[key],), each.counts, each.seconds) for key, each in found]
+    names, items = api_names(), sorted(metrics.durations.items())
+    return [((names[key],), each.counts, each.seconds) for key, each in items]
 
 
 def _errors(metrics: AgentMetrics) -> list[tuple[str, str, int]]:
-    names, found = api_names(), sorted(metrics.errors.items())
-    return [(names[key], _error_name(code), count) for (key, code), count in found]
+    names, items = api_names(), sorted(metrics.errors.items())
+    return [(names[key], _error_name(code), count) for (key, code), count in items]
 
 
 def _error_name(code: int) -> str:
@@ -213,7 +213,7 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
     counter(
         "lacuna_views_confirmed",
-        "How often the control plane confirmed that this agent's views are current.",
+        "Confirmations by the control plane that this agent's views are current.",
         lambda metrics: metrics.views_confirmed,
     ),
 )
@@ -347,7 +347,7 @@ _ZONE: Final[tuple[Metric[SharedReads], ...]] = (
     ),
     gauge(
         "lacuna_zone_connections_limit",
-        "The most of them, for the agents that are connected.",
+        "The limit of these connections, for the present agents.",
         lambda shared: shared.connections().most,
     ),
 )
@@ -434,7 +434,7 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     ),
     counter(
         "lacuna_store_unwanted_bytes",
-        "Bytes read between the wanted ranges.",
+        "Bytes read between the requested ranges.",
         lambda store: store.bytes_between,
     ),
     counter(
@@ -449,12 +449,12 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     ),
     gauge(
         "lacuna_store_connections_limit",
-        "How many connections stay open for the next request; 0 for a store without connections.",
+        "Connections that stay open for the next request; 0 for a store without connections.",
         lambda store: store.sent.connections_kept,
     ),
     counter(
         "lacuna_store_cost_dollars",
-        "What these requests cost at the service's list prices; 0 for a folder.",
+        "The cost of these requests at the service's list prices; 0 for a folder.",
         StoreMetrics.dollars,
     ),
 )

@@ -1,4 +1,4 @@
-"""The metrics of a control plane. Only the leader has those of the state; docs/metrics.md lists them."""
+"""The metrics of a control plane. Only the leader has the metrics of the state. docs/metrics.md lists them."""
 
 import asyncio
 import heapq
@@ -23,22 +23,22 @@ from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
 
-#: How many partitions are told apart, those whose last stable offset is furthest behind.
+#: Partitions with metrics of their own: those whose last stable offset is furthest behind.
 _MOST_PARTITIONS: Final = 50
-#: How many partitions of groups are told apart; of further ones only the sums of their groups.
+#: Partitions of groups with metrics of their own. For all others, there are only the sums of their groups.
 _MOST_GROUP_PARTITIONS: Final = 10_000
-#: How many are looked at, which takes half a second; those that are left out are counted.
+#: Positions that are examined, which takes half a second. The others are counted.
 _MOST_LAGS: Final = 50_000
-#: How many partitions are searched for what waits to be merged, which takes a second if there are many small extents.
+#: Partitions in which extents to merge are counted, which takes a second if there are many small extents.
 _MOST_WAITING: Final = 10_000
-#: After so many, which take a few milliseconds, others in the event loop have their turn.
+#: The number after which other tasks in the event loop have their turn. It takes a few milliseconds.
 _AT_A_TIME: Final = 256
 
 
 def observe_control_plane(
     observed: Observed, running: RunningControlPlane | RunningNode, settings: RuntimeSettings
 ) -> None:
-    """Have a process show a control plane."""
+    """Make a process show a control plane."""
 
     async def add(families: Families) -> None:
         if isinstance(running, RunningNode):
@@ -91,7 +91,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
     ),
     gauges(
         "lacuna_controlplane_standby_lag_records",
-        "How many records of the journal a standby has not replayed.",
+        "Records of the journal that a standby has not replayed.",
         ("standby",),
         _standby_lags,
     ),
@@ -109,12 +109,12 @@ class _Loaded(NamedTuple):
 _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     gauge(
         "lacuna_controlplane_time_doubtful",
-        "1 while the clocks disagree with the control plane's time, and nothing is deleted by age.",
+        "1 while the clocks disagree with the control plane's time. No records are then deleted by age.",
         lambda leader: leader.plane.time.is_doubtful,
     ),
     gauge(
         "lacuna_controlplane_clocks_ahead_seconds",
-        "How far the clocks are ahead of the control plane's time; negative if they are behind.",
+        "Seconds by which the clocks are ahead of the control plane's time; negative if they are behind.",
         lambda leader: leader.plane.time.apart_ms / 1000,
     ),
     counter(
@@ -203,7 +203,7 @@ def _by_work(seen: _Summed) -> Iterator[tuple[str, Rewritten]]:
 
 
 def _transactional_ids(seen: _Summed) -> list[tuple[str, int]]:
-    states = Counter(found.state.value for found in seen.state.transactional_ids.values())
+    states = Counter(each.state.value for each in seen.state.transactional_ids.values())
     return [
         (name, states[name]) for name in ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
     ]
@@ -405,7 +405,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
 
 @dataclass(slots=True)
 class _Waiting:
-    """What waits to be merged."""
+    """The records that wait for merges."""
 
     extents: int = 0
     aborted_offsets: int = 0
@@ -415,15 +415,15 @@ class _Waiting:
 
 async def _waiting_in(state: State) -> _Waiting:
     partitions = list(islice(state.partitions.values(), _MOST_WAITING))
-    found = _Waiting(left_out=len(state.partitions) - len(partitions))
+    sums = _Waiting(left_out=len(state.partitions) - len(partitions))
     for count, partition in enumerate(partitions, 1):
         waiting = waiting_in(partition, state.rewriting.small_bytes)
-        found.extents += waiting.small_extents
-        found.aborted_offsets += waiting.aborted_offsets
-        found.aborted_bytes += waiting.aborted_bytes
+        sums.extents += waiting.small_extents
+        sums.aborted_offsets += waiting.aborted_offsets
+        sums.aborted_bytes += waiting.aborted_bytes
         if not count % _AT_A_TIME:
             await asyncio.sleep(0)
-    return found
+    return sums
 
 
 _WAITING: Final[tuple[Metric[_Waiting], ...]] = (
@@ -451,7 +451,7 @@ _WAITING: Final[tuple[Metric[_Waiting], ...]] = (
 
 
 class _Lag(NamedTuple):
-    """How far a group is behind in a partition."""
+    """The lag of a group in a partition."""
 
     group_id: str
     topic: str
@@ -467,7 +467,7 @@ class _Lag(NamedTuple):
 
 
 class _Lags:
-    """The lags of groups: of each partition, as far as they are told apart, and of each group."""
+    """The lags of groups in each partition, up to the bound, and the sums of each group."""
 
     def __init__(self, left_out: int) -> None:
         self.left_out = left_out
@@ -484,7 +484,7 @@ class _Lags:
 
 
 def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
-    """Return the committed offset of each group in each partition, by group, as far as they are looked at."""
+    """Return the committed offset of each group in each partition, by group, up to the bound."""
     committed = (
         (group_id, key, stored.offset)
         for group_id, offsets in sorted(state.groups.offsets.committed.items())
@@ -502,7 +502,7 @@ async def _lags_in(state: State, now_ms: int) -> _Lags:
             await asyncio.sleep(0)
         partition = state.partitions.get(key)
         if partition is None:
-            continue  # it was deleted meanwhile
+            continue  # the topic was deleted in the meantime
         lag = known.get((key, offset))
         if lag is None:
             lag = known[key, offset] = behind(partition, offset)
@@ -511,7 +511,7 @@ async def _lags_in(state: State, now_ms: int) -> _Lags:
     return lags
 
 
-#: They have the names that exporters of lag use.
+#: Their names are those of other lag exporters.
 _LAGS: Final[tuple[Metric[_Lags], ...]] = (
     gauges(
         "kafka_consumergroup_current_offset",

@@ -1,8 +1,8 @@
 """Serves health checks and metrics of a process over HTTP.
 
 GET /healthz   200 while the process answers
-GET /readyz    200 while the process does what it is for; else 503 with the reason
-GET /metrics   metrics as Prometheus text, or OpenMetrics for those who accept it
+GET /readyz    200 while the process can serve; otherwise 503 with the reason
+GET /metrics   metrics as Prometheus text, or OpenMetrics if the client accepts it
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Observed:
-    """What a process shows: why it is not ready, or "" if it is, and what adds its metrics."""
+    """The state of a process: the reason why it is not ready, or "", and the functions that add its metrics."""
 
     def __init__(self, why_not: str) -> None:
-        """It is not ready because of `why_not` until it `becomes` so."""
+        """It is not ready, because of `why_not`, until `becomes` is called."""
         self._why_not: Callable[[], str] = lambda: why_not
         self._adders: list[Callable[[Families], Awaitable[None]]] = []
 
     def becomes(self, why_not: Callable[[], str]) -> None:
-        """Ask `why_not` from now on whether it is ready."""
+        """Call `why_not` from now on to learn whether the process is ready."""
         self._why_not = why_not
 
     def shows(self, add: Callable[[Families], Awaitable[None]]) -> None:
-        """Have `add` add metrics whenever somebody asks for them; where there are many, it lets others run between."""
+        """Call `add` for each request of metrics. If there are many, it lets other tasks run in between."""
         self._adders.append(add)
 
     def why_not(self) -> str:
@@ -45,7 +45,7 @@ class Observed:
         return self._why_not()
 
     async def families(self) -> Families:
-        """The metrics as of now."""
+        """Return the metrics as of now."""
         families = Families()
         for add in self._adders:
             await add(families)
@@ -53,7 +53,7 @@ class Observed:
 
 
 class Shown:
-    """What a process answers: its own health, and the metrics of its own and, if there are any, of its siblings."""
+    """The answers of a process: its own health, and the metrics of itself and of its siblings, if there are any."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
         self.observed = observed
@@ -62,7 +62,7 @@ class Shown:
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """Return the text and its content type, which depends on the Accept header `accept`.
 
-        Looks at the numbers in the event loop; what takes long with many of them is done in a thread.
+        Reads the numbers in the event loop, and does slow work on many of them in a thread.
         """
         families = await self.observed.families()
         texts = {} if self.siblings is None else await self.siblings.texts()
@@ -77,19 +77,20 @@ class Shown:
 
 
 class Endpoint:
-    """Answers one request per connection; connections beyond 32 at once are closed."""
+    """Answers one request per connection. Connections beyond 32 at a time are closed."""
 
     def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
-        """With `siblings`, several workers share the port, and each shows the metrics of all."""
+        """With `siblings`, several workers share the port, and each answers with the metrics of all."""
         self._shown = Shown(observed, siblings)
         self._servers: list[asyncio.Server] = []
         self._open = 0
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on `host`:`port`; port 0 means any, and `port` then says which. Raises OSError.
+        """Listen on `host`:`port`. Port 0 means any port, which `port` then has. Raises OSError.
 
-        Workers share a port; the one that gets a request answers whether it is ready itself."""
+        If workers share a port, the one that receives a request answers whether it is ready itself.
+        """
         server = await asyncio.start_server(
             self._serve,
             host,
@@ -121,7 +122,7 @@ class Endpoint:
                     writer.write(await self._answer(head))
                     await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the client has left, is too slow or speaks no HTTP: there is nobody to tell
+            pass  # the client has left, is too slow or does not speak HTTP, so it gets no answer
         finally:
             self._open -= 1
             writer.close()
@@ -164,9 +165,9 @@ def _response(code: int, body: bytes, content_type: str = _TEXT, *, has_body: bo
 
 @asynccontextmanager
 async def endpoint_served(
-    address: str | None, observed: Observed, siblings: Siblings | None = None
+    address: str, observed: Observed, siblings: Siblings | None = None
 ) -> AsyncIterator[None]:
-    """Serves what is observed at `address` (HOST:PORT), if there is one, and to `siblings` during the block.
+    """Serves the metrics and the health at `address` (HOST:PORT), unless it is "", and to `siblings` during the block.
 
     Raises UserError for a malformed address, ListenError if it cannot listen there.
     """
@@ -175,7 +176,7 @@ async def endpoint_served(
         if siblings is not None:
             endpoints.append(Endpoint(observed))
             await endpoints[-1].start_on_socket(siblings.socket)
-        if address is not None:
+        if address:
             host, port = parse_address(address)
             endpoints.append(Endpoint(observed, siblings))
             try:

@@ -1,7 +1,6 @@
 """Collects samples into metric families, and renders them as Prometheus or OpenMetrics text.
 
-Samples are read in the event loop, where the numbers are, and only noted there: making text of ten thousand of them
-takes a tenth of a second, for which a thread is used.
+Samples are only noted in the event loop. Rendering ten thousand of them takes a tenth of a second, so a thread does it.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from lacuna.observing.metric import Metric, S
 
-#: After so many samples, others in the event loop have their turn.
+#: The number of samples after which other tasks in the event loop have their turn.
 _AT_A_TIME: Final = 256
 
 
@@ -25,7 +24,7 @@ class Families:
         self._noted: dict[str, tuple[Metric[Any], list[tuple[Any, ...]]]] = {}
 
     async def add(self, metrics: Iterable[Metric[S]], source: S) -> None:
-        """Add what `source` shows now. If there are many samples, it lets others run between two metrics."""
+        """Add the metrics of `source` as of now. If there are many samples, lets other tasks run in between."""
         count = 0
         for metric in metrics:
             if samples := metric.read(source):
@@ -37,14 +36,14 @@ class Families:
                 await asyncio.sleep(0)
 
     def collect(self) -> list[prometheus_client.Metric]:
-        """Return the families. Any thread may call it, once nothing more is added."""
-        made: list[prometheus_client.Metric] = []
+        """Return the families. Any thread may call this, once nothing more is added."""
+        families: list[prometheus_client.Metric] = []
         for metric, samples in self._noted.values():
             family = metric.family(metric.name, metric.help_text, labels=metric.labels)
             for sample in samples:
                 family.add_metric(*sample)
-            made.append(family)
-        return made
+            families.append(family)
+        return families
 
 
 class _Collected(Collector):
@@ -56,6 +55,6 @@ class _Collected(Collector):
 
 
 def render(metrics: Iterable[prometheus_client.Metric], accept: str) -> tuple[bytes, str]:
-    """Return the text of metrics and its content type: OpenMetrics if the Accept header asks for it."""
+    """Return the text of metrics and its content type: OpenMetrics if the Accept header accepts it."""
     encode, content_type = choose_encoder(accept)
     return encode(_Collected(metrics)), content_type

@@ -1,4 +1,4 @@
-"""One row for each metric: its kind, name, help text and labels, and how to read its value from what it is a metric of.
+"""One row for each metric: its kind, name, help text and labels, and the function that reads its value from an object.
 
     METRICS: Final[tuple[Metric[Agent], ...]] = (
         gauge("lacuna_connections", "Connections of clients.", lambda agent: agent.metrics.connections_now),
@@ -10,8 +10,8 @@
         ),
     )
 
-What a process shows follows from the rows, and so does docs/metrics.md. A test looks in the rows for the metrics that
-deploy/prometheus and deploy/grafana name.
+The metrics of a process follow from the rows, and so does docs/metrics.md. A test checks that the rows contain the
+metrics that deploy/prometheus and deploy/grafana name.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +36,7 @@ Samples: TypeAlias = Iterable[tuple[*tuple[str, ...], float]]
 class Metric(Generic[S]):
     """A metric of an S. The `name` is without the suffix that `family`, a class, adds.
 
-    `read` returns what `add_metric` of the family is to be called with. It changes nothing, and waits for nothing.
+    `read` returns the arguments of the family's `add_metric`. It changes nothing and does not wait.
     """
 
     family: type[Any]
@@ -52,7 +52,7 @@ class Metric(Generic[S]):
 
     @property
     def type(self) -> str:
-        """The type as Prometheus has it, which knows an info as a gauge."""
+        """The type in Prometheus, where an info is a gauge."""
         return "gauge" if self.family is InfoMetricFamily else str(self.family(self.name, "").type)
 
 
@@ -90,7 +90,7 @@ def counters(
 def info(
     name: str, help_text: str, labels: tuple[str, ...], values: Callable[[S], Sequence[str]]
 ) -> Metric[S]:
-    """Return the row of what never changes while the process runs: the labels of a metric that is always 1."""
+    """Return the row of a value that never changes while the process runs: labels of a metric that is always 1."""
 
     def read(source: S) -> list[tuple[Any, ...]]:
         return [(values(source), {})]
@@ -107,8 +107,8 @@ def histograms(
 ) -> Metric[S]:
     """Return the row of a histogram with labels.
 
-    A sample is the values of the labels, the counts of all buckets, of which there is one more than `bounds`, and the
-    sum of all that was observed.
+    A sample has the values of the labels, the counts of all buckets, one more than `bounds`, and the sum of all
+    observed values.
     """
     ends = (*map(str, bounds), "+Inf")
 

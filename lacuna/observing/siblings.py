@@ -1,6 +1,6 @@
-"""The metrics of several workers behind one port: whoever is asked gathers those of all.
+"""The metrics of several workers behind one port, any of which answers for all.
 
-Each worker also listens on a socket in a folder that their supervisor made, and shows its own metrics there.
+Each worker also listens on a socket in a folder of their supervisor, and serves its own metrics there.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _SUFFIX: Final = ".sock"
 
 
 class Siblings:
-    """The workers with sockets in `folder`, of which this one is named `own`."""
+    """The workers with sockets in `folder`. The name of this one is `own`."""
 
     def __init__(self, folder: Path, own: str) -> None:
         self._folder = folder
@@ -24,17 +24,17 @@ class Siblings:
 
     @property
     def socket(self) -> Path:
-        """Where this worker listens."""
+        """The path of this worker's socket."""
         return self._folder / f"{self.own}{_SUFFIX}"
 
     async def texts(self) -> dict[str, str]:
-        """Return what the other workers show, by name. One that does not answer within two seconds is left out."""
+        """Return the metrics of the other workers, by name. Leaves out workers that take more than two seconds."""
         names = sorted(path.stem for path in self._folder.glob(f"*{_SUFFIX}"))
         others = [name for name in names if name != self.own]
         return dict(zip(others, await asyncio.gather(*map(self._ask, others)), strict=True))
 
     def merged(self, own: Iterable[Metric], texts: Mapping[str, str]) -> list[Metric]:
-        """Return the metrics of all workers, each sample with the worker's name; `own` are this one's."""
+        """Return the metrics of all workers, each sample with the worker's name. `own` are this worker's."""
         merged: dict[str, Metric] = {}
         _merge(merged, own, self.own)
         for name, text in texts.items():
@@ -52,7 +52,9 @@ class Siblings:
                 finally:
                     writer.close()
         except (TimeoutError, OSError):
-            return ""  # it has ended or is too busy: what the others count is still worth showing
+            return (
+                ""  # the worker has ended or is too busy, but the others' metrics are still useful
+            )
         return answer.partition(b"\r\n\r\n")[2].decode()
 
 

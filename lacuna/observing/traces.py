@@ -1,7 +1,7 @@
-"""Traces of an agent's requests and flushes by OpenTelemetry, if its variables ask for them.
+"""Traces of an agent's requests and flushes by OpenTelemetry, if OTEL_TRACES_EXPORTER is set.
 
-OTEL_TRACES_EXPORTER says where spans go: `otlp`, or `console` for trying it out. Everything else is as OpenTelemetry's
-SDK reads it from its environment variables: the endpoint, the sampler, the bounds of the queue.
+Its value is the destination of spans: `otlp`, or `console` for experiments. OpenTelemetry's SDK reads everything else
+from its own environment variables: the endpoint, the sampler, the bounds of the queue.
 """
 
 import logging
@@ -30,9 +30,9 @@ _NANOSECONDS: Final = 1_000_000_000
 
 @contextmanager
 def traced(context: AgentContext) -> Iterator[None]:
-    """Exports traces of an agent during the block, if OTEL_TRACES_EXPORTER asks for it.
+    """Exports traces of an agent during the block, if OTEL_TRACES_EXPORTER is set.
 
-    Raises UserError if it names no exporter, or if OpenTelemetry's SDK is not installed.
+    Raises UserError for an unknown exporter, or if OpenTelemetry's SDK is not installed.
     """
     wanted = os.environ.get(_VARIABLE, "none")
     if wanted in ("", "none"):
@@ -49,11 +49,11 @@ def traced(context: AgentContext) -> Iterator[None]:
 
 
 def trace_agent(context: AgentContext, tracer: "Tracer") -> None:
-    """Give `tracer` a span for each request of an agent, and one with two children for each flush."""
+    """Make `tracer` record a span for each request of an agent, and one with two children for each flush."""
     from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
     names = api_names()
-    # What the counter gives is turned into the time of day, in nanoseconds.
+    # Converts the counter's value to the time of day, in nanoseconds.
     offset = time.time_ns() - round(time.perf_counter() * _NANOSECONDS)
 
     def at(seconds: float) -> int:
@@ -123,5 +123,5 @@ def _exporter(wanted: str) -> "SpanExporter":
 
         return OTLPSpanExporter()
     raise UserError(
-        f"{_VARIABLE}={wanted} is not an exporter of traces: give otlp, console or none"
+        f"{_VARIABLE}={wanted} is not an exporter of traces: set it to otlp, console or none"
     )

@@ -1,1 +1,1 @@
-"""What operates a cluster: the embedded one, agents, journals, stores, and what commands and console report."""
+"""The parts that operate a cluster: the embedded cluster, agents, journals, stores, and the reports of commands."""

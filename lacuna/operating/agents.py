@@ -1,4 +1,4 @@
-"""Putting one agent together: its context, its services, its listener, its lease."""
+"""Assembles one agent: its context, its services, its listener, its lease."""
 
 import asyncio
 import random
@@ -45,17 +45,20 @@ from lacuna.wire.messages.describe_cluster import (
     DescribeClusterRequest,
 )
 
-#: How long a stop waits for the control plane to send clients elsewhere; without it, they find out by themselves.
+#: How long a stop waits for the control plane to send clients elsewhere. Clients also notice the stop by themselves.
 _LEAVE_SECONDS = 1.0
-#: How long a stop then waits to give the lease back, which is longer than another control plane needs to take over.
+#: How long a stop then waits to release the lease. A takeover by another control plane takes less.
 _RELEASE_SECONDS = 4.0
-#: How long another agent has for a connection or an answer.
+#: How long this agent waits for a connection to another agent, or for its answer.
 _PEER_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """The settings of each part of one agent. With `housekeeping` None, it leaves merges and collection to others."""
+    """The settings of each part of one agent.
+
+    If `housekeeping` is None, the agent leaves merges and collection to others.
+    """
 
     agent: AgentSettings = field(default_factory=AgentSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
@@ -64,12 +67,12 @@ class AgentParts:
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
 
     def without_housekeeping(self) -> "AgentParts":
-        """A copy whose agent does no merges and no collection, because another agent of the process does them."""
+        """Return a copy without merges and collection, for a process with another agent that does them."""
         return replace(self, housekeeping=None)
 
 
 class RunningAgent:
-    """An agent that is serving clients. `start_agent` makes one; `stop` ends it."""
+    """An agent that serves clients. `start_agent` makes one; `stop` ends it."""
 
     def __init__(
         self,
@@ -94,12 +97,12 @@ class RunningAgent:
         return join_address(lease.host, lease.port)
 
     def report(self) -> AgentReport:
-        """What the agent tells of itself, as of now."""
+        """Return the agent's report as of now."""
         metrics = None if self.housekeeping is None else self.housekeeping.metrics
         return report_of(self.context, self.server.peers(), metrics)
 
     async def stop(self) -> None:
-        """Has clients sent to other agents, answers what was read, closes everything and releases the lease.
+        """Sends clients to other agents, answers the requests that were read, and releases the lease.
 
         The caller still has to close the control client.
         """
@@ -117,7 +120,7 @@ class RunningAgent:
         await self.context.lease.release(_RELEASE_SECONDS)
 
     async def abort(self) -> None:
-        """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""
+        """Ends as a crash would: connections break, nothing is flushed, and the lease is left to expire."""
         self.server.abort()
         if self.context.fetch.shared is not None:
             self.context.fetch.shared.hang_up()
@@ -147,11 +150,11 @@ async def start_agent(
     ask_peer: AskPeer | None = None,
     connect_peer: ConnectPeer | None = None,
 ) -> RunningAgent:
-    """Starts an agent: it listens where its settings say, then takes its lease from the control plane.
+    """Starts an agent, which listens where its settings say and then takes its lease from the control plane.
 
     `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
-    reach another agent, by default at the address that its clients use.
-    Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
+    reach another agent, by default at the address that its clients use. Raises ListenError and other UserErrors,
+    ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
     identity = PeerIdentity(control)
@@ -235,7 +238,7 @@ def _context(
     connect_peer: ConnectPeer,
     access: Access,
 ) -> AgentContext:
-    """Everything of one agent except its listener."""
+    """Return all parts of one agent except its listener."""
     metrics = AgentMetrics()
     lease = AgentLease(control, parts.agent, metrics)
     lines = PeerLines(control, lease, connect_peer)

@@ -1,4 +1,4 @@
-"""Who holds the last stable offset of a partition, what waits behind it, and what its end would release."""
+"""The transaction that holds the last stable offset of a partition, what waits for it, and what its end releases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,9 +29,10 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 class Blamed:
     """A partition whose readers wait for a transaction.
 
-    `waiting` are the offsets from the last stable offset on, `own` those of the transaction among them. If it commits
-    now, a read_committed consumer gets `by_commit` more, and `by_abort` if it aborts: up to the next transaction that
-    is still open. `groups` are those that have read everything before it. `start_time_ms` is when it began.
+    `waiting` counts the offsets from the last stable offset on, and `own` those among them that belong to the
+    transaction. If it commits now, a read_committed consumer receives `by_commit` more offsets, up to the next open
+    transaction; if it aborts, `by_abort`. `groups` are the groups that have read everything before it. The transaction
+    began at `start_time_ms`.
     """
 
     topic: str
@@ -49,13 +50,13 @@ class Blamed:
 
 
 async def blame(control: ControlClient, topic: str) -> list[Blamed]:
-    """Return the partitions of a topic whose readers wait, by partition. Raises UserError, ControlPlaneUnavailable."""
+    """Return the partitions of a topic whose readers wait, in order. Raises UserError, ControlPlaneUnavailable."""
     await confirm(control)
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(topic)
     if found is None:
         raise UserError(
-            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the existing topics"
         )
     keys = [
         TopicPartition(topic_id=found.topic_id, partition=index)
@@ -67,9 +68,9 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
 async def blame_in(
     control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None = None
 ) -> list[Blamed]:
-    """Return those of the partitions whose readers wait, in their order; at most `most_groups` groups are asked for.
+    """Return the partitions among `keys` whose readers wait, in their order.
 
-    Raises ControlPlaneUnavailable.
+    Examines at most `most_groups` groups. Raises ControlPlaneUnavailable.
     """
     transactions = await _transactions(control)
     groups = await _positions(control, keys, most_groups)
@@ -120,7 +121,7 @@ def _blamed(
 
 
 def _own(view: PartitionView, producer_id: int, first: int, end: int) -> int:
-    """Return how many offsets in [first, end) belong to the producer's open transaction."""
+    """Return the number of offsets in [first, end) that belong to the producer's open transaction."""
     extents = view.extents
     start, stop = extents.first_at_or_after(first), extents.first_at_or_after(end)
     return sum(
@@ -147,8 +148,8 @@ async def _positions(
     """Return the committed offsets of groups in partitions, by partition and group."""
     listed = await control.call(Command(list_groups=ListGroups()))
     ids = [each.group_id for each in listed.groups_listed.groups][:most_groups]
-    asked = [OffsetFetchGroup(group_id=each, partitions=keys) for each in ids]
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+    queries = [OffsetFetchGroup(group_id=each, partitions=keys) for each in ids]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
     positions: dict[PartitionKey, dict[str, int]] = {}
     for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True):
         for each in fetched.offsets:

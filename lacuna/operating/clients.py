@@ -1,4 +1,4 @@
-"""What is known of Kafka clients: clients.json, written by the client matrix (tests/compat)."""
+"""The results of the client matrix (tests/compat) for Kafka clients, from clients.json."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from typing import Any
 from lacuna.base.errors import UserError
 
 _NUMBER = re.compile(r"\d+")
-#: 2.16.1, v4.1.0-rc1, 1.0b2, and the form that the matrix uses: 4.4.0 (group.protocol=consumer).
+#: Such as 2.16.1, v4.1.0-rc1, 1.0b2, and the form of the matrix: 4.4.0 (group.protocol=consumer).
 _VERSION = re.compile(r"v?\d{1,9}(?:\.\d{1,9}){0,9}(?:[-.+]?[A-Za-z][\w.+-]{0,30})?(?: \(.+\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How one scenario went; `what` explains it.
+    """The outcome of one scenario, which `what` explains.
 
     `outcome` is same, right (here but not with Kafka), as Kafka (it fails with both), unsupported, or differs.
     """
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One version of a client and its results by scenario; if it was not run, `outcome` and `what` say why."""
+    """One version of a client and its results by scenario. If it was not run, `outcome` and `what` say why."""
 
     name: str
     version: str
@@ -47,15 +47,15 @@ class Client:
 
     @property
     def summary(self) -> str:
-        """How the client behaves here, in one line."""
+        """The client's behaviour, in one line."""
         if not self.cells:
             return f"{self.outcome}: {self.what}"
         if self.differing:
             return f"differs from Kafka in {', '.join(self.differing)}"
         failing, lacking = self._having("as Kafka"), self._having("unsupported")
         parts = ["as with Kafka"]
-        parts += [f"fails there too: {', '.join(failing)}"] if failing else []
-        parts += [f"has no {', '.join(lacking)}"] if lacking else []
+        parts += [f"fails with Kafka too: {', '.join(failing)}"] if failing else []
+        parts += [f"does not support {', '.join(lacking)}"] if lacking else []
         return "; ".join(parts)
 
     def _having(self, outcome: str) -> list[str]:
@@ -64,30 +64,30 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class ClientQuery:
-    """A parsed NAME@VERSION; an empty version means any."""
+    """A parsed NAME@VERSION. An empty version means any."""
 
     name: str
     version: str = ""
 
     def is_of(self, one: Client) -> bool:
-        """Whether the query's version is this client's, or any. 4.1 equals 4.1.0; text in parentheses is ignored."""
+        """Whether the query matches this client's version: 4.1 equals 4.1.0, and text in parentheses is ignored."""
         return not self.version or _order(self.version) == _order(one.version)
 
 
 def load() -> list[Client]:
-    """All clients of clients.json, in the order of the client matrix."""
+    """Return all clients of clients.json, in the order of the client matrix."""
     text = resources.files(__package__).joinpath("clients.json").read_text(encoding="utf-8")
     return [_client(one) for one in json.loads(text)["clients"]]
 
 
 def parse(text: str) -> ClientQuery:
-    """Parses NAME or NAME@VERSION. Raises UserError for anything else."""
+    """Return the query of NAME or NAME@VERSION. Raises UserError for anything else."""
     name, at, version = text.strip().rpartition("@")
     if not at:
         name, version = version, ""
     if not name or (at and not version):
         raise UserError(
-            f"{text!r} does not name a client: write NAME@VERSION, for example librdkafka@2.16.1"
+            f"{text!r} is not the name of a client: write NAME@VERSION, for example librdkafka@2.16.1"
         )
     if at and not _VERSION.fullmatch(version):
         raise UserError(
@@ -97,16 +97,16 @@ def parse(text: str) -> ClientQuery:
     return ClientQuery(name, version)
 
 
-def nearest(clients: Iterable[Client], asked: ClientQuery) -> list[Client]:
-    """The clients that match a query.
+def nearest(clients: Iterable[Client], query: ClientQuery) -> list[Client]:
+    """Return the clients that match a query.
 
-    If the version asked for was not tested, the nearest versions below and above it; without a version, all
+    If the version was not tested, returns the nearest versions below and above it. Without a version, returns all
     versions; for an unknown name, none.
     """
-    known = [one for one in clients if asked.name.lower() in _names(one)]
-    if not asked.version:
+    known = [one for one in clients if query.name.lower() in _names(one)]
+    if not query.version:
         return known
-    wanted = _order(asked.version)
+    wanted = _order(query.version)
     if exact := [one for one in known if _order(one.version) == wanted]:
         return exact
     below = [one for one in known if _order(one.version) < wanted]
@@ -115,12 +115,12 @@ def nearest(clients: Iterable[Client], asked: ClientQuery) -> list[Client]:
 
 
 def known_names(clients: Iterable[Client]) -> list[str]:
-    """The names of the clients without repeats, in their order."""
+    """Return each client's name once, in order."""
     return list(dict.fromkeys(one.name for one in clients))
 
 
 def _all_of(clients: list[Client], pick: Any) -> list[Client]:
-    """All entries of the version that `pick` chooses: one version may have been run in several ways."""
+    """Return all entries of the version that `pick` chooses, which may have been run in several ways."""
     if not clients:
         return []
     version = pick(_order(one.version) for one in clients)
@@ -132,7 +132,7 @@ def _names(one: Client) -> set[str]:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    """2.16.1 (group.protocol=consumer) -> (2, 16, 1); trailing zeros are dropped."""
+    """Return the sort key of a version: 2.16.1 (group.protocol=consumer) → (2, 16, 1), without trailing zeros."""
     numbers = [int(number) for number in _NUMBER.findall(version.split(" ", 1)[0])]
     while numbers and numbers[-1] == 0:
         numbers.pop()

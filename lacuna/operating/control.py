@@ -1,4 +1,4 @@
-"""Finding and opening a control plane from outside its process."""
+"""Connects to a control plane from outside its process."""
 
 import asyncio
 import logging
@@ -26,10 +26,10 @@ T = TypeVar("T")
 DEFAULT_DATA = Path("data")
 ADDRESS_NAME = "control.address"
 STORE_NAME = "store.url"
-#: Somebody is waiting at a prompt, but a busy machine may need seconds for its first answer.
+#: A user waits at a prompt, but the first answer of a busy machine may take seconds.
 _QUESTION = SessionLimits(give_up_after=5.0)
 _PAUSE_SECONDS = 1.0
-_TELL_SECONDS = 60.0
+_WARNING_SECONDS = 60.0
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def connect(
 async def client_of(
     place: ControlPlace, settings: SessionLimits | None = None
 ) -> AsyncIterator[ControlClient]:
-    """A client that looks for the control plane at a place, as `connect` does, and does not wait for it."""
+    """Runs the body with a client of the control plane at a place, without waiting for its first answer."""
     if not place.address.startswith("unix:"):
         parse_addresses(place.address)
     tls = made_of(place.tls)
@@ -62,16 +62,16 @@ async def client_of(
 
 
 async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
-    """Takes a step again and again until a control plane answers, and says once a minute why it still waits."""
+    """Repeats a step until a control plane answers, and logs the reason for the wait once a minute."""
     loop = asyncio.get_running_loop()
-    tell_at = loop.time()
+    warn_at = loop.time()
     while True:
         try:
             return await step()
         except ControlPlaneUnavailable as error:
-            if loop.time() >= tell_at:
-                tell_at = loop.time() + _TELL_SECONDS
-                log.warning("%s; trying again until one answers", error)
+            if loop.time() >= warn_at:
+                warn_at = loop.time() + _WARNING_SECONDS
+                log.warning("%s; trying again until a control plane answers", error)
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
@@ -81,26 +81,26 @@ async def open_control(
 ) -> AsyncIterator[ControlClient]:
     """Connects as `connect` does, but gives up after 5 seconds.
 
-    Without a place, it looks up that of the cluster running on the data folder (`data/` by default). Raises
-    UserError if none runs there.
+    Without a place, connects to the cluster that runs on the data folder (`data/` by default). Raises UserError if no
+    cluster runs there.
     """
     async with connect(find_control(place, data), _QUESTION) as client:
         yield client
 
 
 def find_control(place: ControlPlace | None, data: Path | None) -> ControlPlace:
-    """The place, or without one that of the cluster running on the data folder (`data/` by default).
+    """Return the place, or without one, that of the cluster that runs on the data folder (`data/` by default).
 
-    Raises UserError if none runs there.
+    Raises UserError if no cluster runs there.
     """
     folder = data or DEFAULT_DATA
-    found = place or ControlPlace(_address_in(folder))
-    if not found.address:
+    chosen = place or ControlPlace(_address_in(folder))
+    if not chosen.address:
         raise UserError(
-            f"no cluster is running on the data folder {folder}: give the folder of a running `lacuna "
+            f"no cluster runs on the data folder {folder}: name the folder of a running `lacuna "
             "up` with --data, or the address of its control plane with --control HOST:PORT"
         )
-    return found
+    return chosen
 
 
 def leave(folder: Path, name: str, text: str) -> None:
@@ -114,7 +114,7 @@ def leave(folder: Path, name: str, text: str) -> None:
 
 
 def _address_in(folder: Path) -> str:
-    """The address in the folder's address file, or "" if that file is missing or cannot be read as text."""
+    """Return the address in the folder's address file, or "" if the file is missing or not text."""
     try:
         return (folder / ADDRESS_NAME).read_text().strip()
     except (OSError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
-"""The demo's two scenarios: run with a real client, described step by step, and checked as they run.
+"""The two scenarios of the demo, which a real client runs, describes and checks step by step.
 
-The first shows isolation levels: a transactional producer that aborts, a plain one, and a transactional one that
-commits take turns writing to one partition. The second aborts everything that was written: the consumer gets no
-record and must still move past the range.
+In the first one, three producers take turns writing to one partition: a transaction that aborts, a plain producer, and
+a transaction that commits. In the second one, every record is aborted: the consumer receives none and must still move
+past them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,17 +17,17 @@ from lacuna.base.errors import UserError
 from lacuna.operating.kafka import Agents
 
 TIMEOUT_SECONDS = 60.0
-#: librdkafka logs lines of its own about connections that end; whatever matters is reported as an error.
+#: librdkafka logs connections that end. Anything that matters is also reported as an error.
 QUIET = {"log_level": 2}
 
 
 class DemoFailedError(UserError):
-    """A client saw something other than what the scenario promises; the message says what."""
+    """A client did not see what the scenario promises. The message has the details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a consumer read of partition 0 from start to end: (offset, value) pairs, and its final position."""
+    """The (offset, value) pairs that a consumer read from partition 0, and its final position."""
 
     records: tuple[tuple[int, str], ...]
     position: int
@@ -35,7 +35,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What was written to `topic` (`story`, one line per step), and what each isolation level read."""
+    """The steps of a scenario on `topic`, one line of `story` each, and the readings of each isolation level."""
 
     title: str
     topic: str
@@ -45,9 +45,9 @@ class Scenario:
 
 
 def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
-    """Interleaves an aborted transaction, plain records and a committed transaction, and checks what is read.
+    """Interleaves an aborted transaction, plain records and a committed transaction, and checks every reading.
 
-    Raises DemoFailedError. `suffix` makes the names of the topic and the transactional ids unique.
+    `suffix` makes the names of the topic and the transactional ids unique. Raises DemoFailedError.
     """
     topic = create_topic(bootstrap, f"demo-isolation-{suffix}")
     aborted = transactional(bootstrap, f"demo-aborted-{suffix}")
@@ -72,7 +72,7 @@ def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
     )
     # Read before the abort: afterwards a merge may drop aborted records at any time, for read_uncommitted too (S14).
     uncommitted = read(bootstrap, topic, "read_uncommitted")
-    story.append("a read_uncommitted consumer reads all of it")
+    story.append("a read_uncommitted consumer reads everything")
     aborted.abort_transaction(TIMEOUT_SECONDS)
     story.append("transaction A aborts")
     before_commit = read(bootstrap, topic, "read_committed")
@@ -98,9 +98,9 @@ def isolation_levels(bootstrap: Agents, suffix: str) -> Scenario:
 
 
 def wholly_aborted(bootstrap: Agents, suffix: str, count: int = 11) -> Scenario:
-    """Writes `count` records, aborts them all, and checks that a read_committed consumer ends at offset `count`.
+    """Writes and aborts `count` records. Checks that a read_committed consumer ends at offset `count`.
 
-    Raises DemoFailedError. `suffix` makes the names of the topic and the transactional id unique.
+    `suffix` makes the names of the topic and the transactional id unique. Raises DemoFailedError.
     """
     topic = create_topic(bootstrap, f"demo-aborted-range-{suffix}")
     producer = transactional(bootstrap, f"demo-range-{suffix}")
@@ -111,11 +111,11 @@ def wholly_aborted(bootstrap: Agents, suffix: str, count: int = 11) -> Scenario:
     uncommitted = read(bootstrap, topic, "read_uncommitted")
     producer.abort_transaction(TIMEOUT_SECONDS)
     scenario = Scenario(
-        "a range that was aborted as a whole",
+        "a range in which every record was aborted",
         topic,
         (
             f"transaction R writes {count} records",
-            "a read_uncommitted consumer reads all of it",
+            "a read_uncommitted consumer reads everything",
             "transaction R aborts",
             "a read_committed consumer reads from the start",
         ),
@@ -124,7 +124,7 @@ def wholly_aborted(bootstrap: Agents, suffix: str, count: int = 11) -> Scenario:
     )
     expect("records that read_uncommitted sees", len(scenario.uncommitted.records), count)
     expect("records that read_committed sees", scenario.committed.records, ())
-    expect("where read_committed stands", scenario.committed.position, count)
+    expect("the position of read_committed", scenario.committed.position, count)
     return scenario
 
 
@@ -143,14 +143,14 @@ def create_topic(bootstrap: Agents, topic: str) -> str:
 
 
 def transactional(bootstrap: Agents, transactional_id: str) -> Any:
-    """A producer on which `init_transactions` has been called."""
+    """Return a producer on which `init_transactions` has been called."""
     producer = Producer({**bootstrap.librdkafka(), "transactional.id": transactional_id, **QUIET})
     producer.init_transactions(TIMEOUT_SECONDS)
     return producer
 
 
 def flush(producer: Any) -> None:
-    """Waits until everything produced is acknowledged. Raises DemoFailedError if that takes too long."""
+    """Waits until all records are acknowledged. Raises DemoFailedError if that takes too long."""
     if remaining := producer.flush(TIMEOUT_SECONDS):
         raise DemoFailedError(
             f"{remaining} records were not acknowledged within {TIMEOUT_SECONDS:.0f} s"
@@ -183,7 +183,7 @@ def read(bootstrap: Agents, topic: str, isolation_level: str) -> Reading:
             message = consumer.poll(TIMEOUT_SECONDS)
             if message is None:
                 raise DemoFailedError(
-                    f"a {isolation_level} consumer never reached the end of {topic}"
+                    f"a {isolation_level} consumer did not reach the end of {topic}"
                 )
             error = message.error()
             if error is None:
@@ -196,7 +196,7 @@ def read(bootstrap: Agents, topic: str, isolation_level: str) -> Reading:
         consumer.close()
 
 
-def expect(what: str, found: object, promised: object) -> None:
-    """Raises DemoFailedError if `found` differs from `promised`; `what` names the thing compared."""
-    if found != promised:
-        raise DemoFailedError(f"{what}: expected {promised}, but the client got {found}")
+def expect(what: str, actual: object, promised: object) -> None:
+    """Raises DemoFailedError if `actual` differs from `promised`. `what` names the compared value."""
+    if actual != promised:
+        raise DemoFailedError(f"{what}: expected {promised}, but the client got {actual}")

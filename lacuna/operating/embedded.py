@@ -49,9 +49,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger("lacuna")
 
-#: Linux allows at most 107 bytes for the path of a socket; a data folder's path may be longer.
+#: Linux limits the path of a socket to 107 bytes. The path of a data folder may be longer.
 _MAX_SOCKET_PATH = 100
-#: gRPC reads the path as part of a URL, so it would not find one with characters that are special or quoted there.
+#: gRPC reads the path as part of a URL, so it does not accept characters that are special in URLs.
 _PLAIN_PATH = re.compile(r"[\w/.,=+~@-]+", re.ASCII)
 
 
@@ -59,9 +59,10 @@ _PLAIN_PATH = re.compile(r"[\w/.,=+~@-]+", re.ASCII)
 class ClusterSettings:
     """Settings of an embedded cluster.
 
-    `data` is the folder for the journal (created if missing), unless `journal` is another one, and for the objects,
-    unless `open_store` opens another store; `store_url` is that store's URL, if it has one. `agents` is the number of
-    agents and `ports` the ports of their first listeners in order; those after the first without one take free ports.
+    `data` is the folder of the journal, unless `journal` is given, and of the objects, unless `open_store` is given. It
+    is created if missing. `store_url` is the URL of the store that `open_store` opens, if it has one. `agents` is the
+    number of agents. `ports` are the ports of the agents' first listeners, in order; agents beyond `ports` take free
+    ports.
     """
 
     data: Path
@@ -76,7 +77,7 @@ class ClusterSettings:
     producers: ProducerSettings = field(default_factory=ProducerSettings)
 
     def parts_of(self, number: int) -> AgentParts:
-        """The settings of the agent `number`, counted from 0, which alone does merges and collection."""
+        """Return the settings of the agent `number`, counted from 0. Only the first one does merges and collection."""
         first, *others = self.parts.agent.listeners
         if number > 0:
             first, *others = (replace(each, port=0) for each in (first, *others))
@@ -130,7 +131,7 @@ class EmbeddedCluster:
         await self._serve(load)
         self.control = await self.connect()
         await self._led(lambda: claim(self.store, self.control))
-        # Only now: the journal is ours, so no other cluster that runs on this folder has its files overwritten.
+        # The journal is ours now, so these files are not those of another cluster on this folder.
         if settings.store_url:
             leave(settings.data, STORE_NAME, settings.store_url)
         address = settings.data / ADDRESS_NAME
@@ -156,7 +157,7 @@ class EmbeddedCluster:
         )
 
     async def _led(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Take a step of the start, and again where the lease of a shared journal is lost in the middle of it."""
+        """Repeat a step of the start if the lease of a shared journal is lost during it."""
         while True:
             try:
                 return await step()
@@ -168,7 +169,7 @@ class EmbeddedCluster:
     def _stands_by(self, leader: str) -> None:
         assert self.settings.journal is not None
         _log.warning(
-            "%s leads on this journal: waiting until it ends, or has been silent for %g s",
+            "another control plane leads on this journal at %s: waiting until it ends, or has been silent for %g s",
             leader,
             self.settings.journal.lease,
         )
@@ -219,10 +220,10 @@ class EmbeddedCluster:
         return store
 
     async def connect(self, max_partitions: int = 10_000) -> ControlClient:
-        """Returns another client of the control plane, with the views of at most `max_partitions`; `stop` closes it."""
+        """Return another client of the control plane, with the views of at most `max_partitions`. `stop` closes it."""
         client: InProcessClient | SessionClient
         if isinstance(self.running, RunningNode):
-            # It may lose the leadership and get it back, as if it were elsewhere.
+            # The control plane may lose the leadership and regain it, as one in another process may.
             node, bound = self.running.node, self.settings.service.max_outbox
             client = SessionClient(
                 [self.running.address],
@@ -253,7 +254,7 @@ class EmbeddedCluster:
     async def explain(
         self, topic: str, partition: int, first: int | None = None, end: int | None = None
     ) -> Explanation:
-        """Explains what a read_committed consumer gets from offsets `first` to `end` (exclusive) of a partition.
+        """Explains which offsets from `first` to `end` (exclusive) a read_committed consumer receives, and why.
 
         Raises NothingToExplainError, ControlPlaneUnavailable.
         """
@@ -263,7 +264,7 @@ class EmbeddedCluster:
 def state_settings(
     groups: GroupSettings, producers: ProducerSettings
 ) -> Callable[[machine.State], None]:
-    """Returns a function that gives a state machine these settings."""
+    """Return a function that gives a state machine these settings."""
 
     def prepare(state: machine.State) -> None:
         state.groups.settings = groups
@@ -285,7 +286,7 @@ def make_folder(data: Path) -> None:
 
 
 def socket_address(data: Path) -> str:
-    """The gRPC address (unix:PATH) at which the control plane of a data folder listens.
+    """Return the gRPC address (unix:PATH) at which the control plane of a data folder listens.
 
     A path that is too long or that gRPC cannot use is replaced by one in the temporary folder.
     """

@@ -1,4 +1,4 @@
-"""Explains, from the control plane's data, what a read_committed consumer gets from a partition and why."""
+"""Explains, from the control plane's data, what a read_committed consumer receives from a partition and why."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +18,15 @@ MAX_LINES = 1000
 
 
 class NothingToExplainError(UserError):
-    """The topic, partition or range does not exist; the message says what does."""
+    """The topic, partition or range does not exist. The message names those that exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of an explanation; neighbouring extents that one transaction's abort dropped are joined into one.
+    """One row of an explanation. Neighbouring extents that one transaction's abort dropped are joined into one.
 
-    `row` spans all the joined offsets, has the sum of their bytes, and names the first extent's object; `extents` is
-    the number joined. `hole_end` is the offset at which a consumer goes on after the dropped range or hole that this
-    row belongs to, or -1 for any other row.
+    `row` spans all joined offsets, has the sum of their bytes, and names the first extent's object. `extents` is their
+    number. `hole_end` is the offset at which a consumer continues after the dropped range or hole of this row, or -1.
     """
 
     row: Row
@@ -39,8 +38,8 @@ class Line:
 class Explanation:
     """The lines of a partition from `first_offset` to `end_offset` (exclusive), with the partition's bounds.
 
-    `transactional_ids` maps the producer ids that the control plane still knows to their transactional ids.
-    `more_from` is the first offset left out because there were too many lines, or -1.
+    `transactional_ids` maps producer ids to the transactional ids that the control plane still knows. `more_from` is
+    the first offset that was left out because there were too many lines, or -1.
     """
 
     topic: str
@@ -72,7 +71,7 @@ async def explain_partition(
     found = control.cluster.topics_by_name.get(topic)
     if found is None:
         raise NothingToExplainError(
-            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the existing topics"
         )
     if not 0 <= partition < found.partition_count:
         raise NothingToExplainError(
@@ -89,7 +88,7 @@ async def explain_partition(
     end = view.high_watermark if end_offset is None else min(end_offset, view.high_watermark)
     if first >= end and (first_offset, end_offset) != (None, None):
         raise NothingToExplainError(
-            f"{topic} [{partition}] begins at offset {view.log_start_offset} and ends before "
+            f"{topic} [{partition}] begins at offset {view.log_start_offset} and ends before offset "
             f"{view.high_watermark}: choose --from and --to within that range"
         )
     rows = explain(view.extents, view.dead, first, end, view.last_stable_offset)
@@ -113,9 +112,9 @@ async def explain_partition(
 
 
 def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
-    """Joins neighbouring rows that were dropped because one transaction aborted.
+    """Joins neighbouring rows that the abort of one transaction dropped.
 
-    The `hole_end` of a dropped row, and of a hole that compaction left, is the next offset that a consumer can get.
+    The `hole_end` of a dropped row, and of a hole that compaction left, is the next offset that a consumer can receive.
     """
     waiting: list[Line] = []
     for row in rows:
@@ -126,7 +125,7 @@ def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
             else:
                 waiting.append(Line(row))
             continue
-        # A filler lies in the hole and ends with it; any other row begins where the hole ends.
+        # A filler lies in the hole and ends with it. Any other row begins at the end of the hole.
         end = row.next_offset if row.fate is Fate.FILLER else row.first_offset
         yield from (replace(each, hole_end=end) for each in waiting)
         waiting.clear()
@@ -135,7 +134,7 @@ def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
 
 
 def take(lines: Iterable[Line], most: int) -> tuple[list[Line], int]:
-    """The first `most` lines, and the first offset of the next one, or -1 if that was all."""
+    """Return the first `most` lines, and the first offset of the next line, or -1 if there is none."""
     taken: list[Line] = []
     for each in lines:
         if len(taken) == most:

@@ -49,13 +49,16 @@ class SharedJournalOptions:
 
     @contextmanager
     def opened(self) -> Iterator[Callable[[str], SharedJournal]]:
-        """Runs the body with a function that returns the journal, not open, for the control plane at an address."""
+        """Runs the body with a function that makes the journal, not yet open, for the control plane at an address."""
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield lambda address: self.kind.journal(replace(setup, address=address))
 
     @contextmanager
     def wreck(self) -> Iterator[AbstractAsyncContextManager[Wreck]]:
-        """Runs the body with the journal, to go on without what it has lost. Raises StoreMisconfiguredError."""
+        """Runs the body with the journal, so that the cluster can continue without its losses.
+
+        Raises StoreMisconfiguredError.
+        """
         with _set_up(self.kind, self.place, self.lease) as setup:
             yield self.kind.wreck(setup)
 
@@ -64,7 +67,10 @@ class SharedJournalOptions:
 def journal_source(
     address: str, store_url: str, lease: float
 ) -> Iterator[AbstractAsyncContextManager[Source]]:
-    """Runs the body with the journal at `address`, to be copied. Raises UserError and StoreMisconfiguredError."""
+    """Runs the body with the journal that `text` names, as the source of a copy.
+
+    Raises UserError and StoreMisconfiguredError.
+    """
     kind = kind_of(address)
     with _set_up(kind, Place(address, store_url), lease) as setup:
         yield kind.source(setup)
@@ -72,7 +78,7 @@ def journal_source(
 
 @contextmanager
 def journal_target(address: str, store_url: str) -> Iterator[Target]:
-    """Runs the body with the place at `address`, for a journal to begin at.
+    """Runs the body with the place that `text` names, where a new journal can begin.
 
     Raises UserError and StoreMisconfiguredError.
     """

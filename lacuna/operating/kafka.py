@@ -1,8 +1,8 @@
 """A small Kafka client for the command line: one connection, one request at a time.
 
 Any agent serves any partition and coordinates any group, so requests go to the first bootstrap address that accepts a
-connection. Only lists of groups and of transactions are asked of every agent: each one lists its own, and clients
-join the answers.
+connection. Only lists of groups and of transactions come from every agent: each agent lists its own, and clients join
+the answers.
 """
 
 import asyncio
@@ -42,20 +42,20 @@ FRAME_LIMIT = 256 * 1024 * 1024
 
 
 class BootstrapUnavailable(UserError):
-    """No bootstrap address accepted a connection, or the conversation failed; the message says which."""
+    """No bootstrap address accepted a connection, or the exchange failed. The message has the reason."""
 
 
 class NotAuthenticated(UserError):
-    """An agent, or this client, is not who it should be; another address of the cluster would say the same."""
+    """An agent or this client could not prove its identity. Other addresses of the cluster would do no better."""
 
 
 class MechanismRefused(NotAuthenticated):
-    """An agent does not take the SASL mechanism."""
+    """An agent does not accept the SASL mechanism."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Where agents of a cluster are, HOST:PORT with commas between, and how to connect to them."""
+    """The addresses of agents, HOST:PORT with commas between, and the security of connections to them."""
 
     addresses: str
     security: ClientSecurity = PLAINTEXT
@@ -65,12 +65,12 @@ class Agents:
         return self.addresses
 
     def librdkafka(self) -> dict[str, Any]:
-        """Return it as the settings of a client of confluent-kafka."""
+        """Return the settings of a client of confluent-kafka."""
         return {"bootstrap.servers": self.addresses, **self.security.librdkafka()}
 
 
 class KafkaConnection:
-    """A connection to the first agent of `bootstrap` that can be reached, as an asynchronous context manager.
+    """A connection to the first agent of `bootstrap` that answers, as an asynchronous context manager.
 
     Entering it raises BootstrapUnavailable if no address accepts a connection, and NotAuthenticated.
     """
@@ -78,7 +78,7 @@ class KafkaConnection:
     def __init__(
         self, bootstrap: Agents, timeout_seconds: float = 30.0, frame_limit: int = FRAME_LIMIT
     ) -> None:
-        """Responses of more than `frame_limit` bytes are refused."""
+        """Responses of more than `frame_limit` bytes are rejected."""
         self._addresses = parse_addresses(bootstrap.addresses)
         self._security = bootstrap.security
         self._frame_limit = frame_limit
@@ -95,16 +95,16 @@ class KafkaConnection:
             except ssl.SSLError as error:
                 raise NotAuthenticated(_why_no_tls(f"{host}:{port}", error)) from error
             except (OSError, TimeoutError) as error:
-                told = plain(error)
+                reason = plain(error)
                 if self._security.has_tls and isinstance(error, ConnectionError) and not error.args:
-                    told = "it ended the TLS handshake: is this a listener with TLS?"
-                failures.append(f"{host}:{port} ({told})")
-            except BootstrapUnavailable as error:  # while it was asked who it is
+                    reason = "it ended the TLS handshake: check that the listener uses TLS"
+                failures.append(f"{host}:{port} ({reason})")
+            except BootstrapUnavailable as error:  # raised during authentication
                 failures.append(f"{host}:{port} ({error})")
             else:
                 return self
         raise BootstrapUnavailable(
-            f"no agent answers at {', '.join(failures)}: is it running? `lacuna up` starts one"
+            f"no agent answers at {', '.join(failures)}: check the address, or start one with `lacuna up`"
         )
 
     async def _connect(self, host: str, port: int) -> None:
@@ -118,7 +118,7 @@ class KafkaConnection:
         if self._security.credentials is None:
             self._writer.close()
             raise NotAuthenticated(
-                f"security.protocol is {self._security.protocol}: set sasl.mechanism too, and a user and a password"
+                f"security.protocol is {self._security.protocol}: set sasl.mechanism, a user and a password too"
             )
         try:
             await self._authenticate(self._security.credentials, f"{host}:{port}")
@@ -132,7 +132,7 @@ class KafkaConnection:
             await authenticate(self.ask, credentials)
         except MechanismNotEnabledError as error:
             raise MechanismRefused(
-                f"{address} does not take {credentials.mechanism}: set sasl.mechanism to one of "
+                f"{address} does not accept {credentials.mechanism}: set sasl.mechanism to one of "
                 f"{', '.join(error.enabled) or 'none'}"
             ) from error
         except NoSaslError as error:
@@ -141,7 +141,7 @@ class KafkaConnection:
             ) from error
         except CredentialsRefusedError as error:
             raise NotAuthenticated(
-                f"{address} refused the credentials: {error}; are the user and the password right?"
+                f"{address} rejected the credentials: {error}; check the user and the password"
             ) from error
         except SaslError as error:
             raise NotAuthenticated(f"{address}: {error}") from error
@@ -157,8 +157,8 @@ class KafkaConnection:
     async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:
         """Sends a request in a version of the message `form`, and returns the response, a message `answer`.
 
-        Raises BootstrapUnavailable when the connection breaks, no response comes in time, or it cannot be read; raises
-        UserError for a name that cannot be written as UTF-8.
+        Raises BootstrapUnavailable if the connection breaks, or if the response is late or not valid. Raises UserError
+        for a name that cannot be written as UTF-8.
         """
         try:
             frame = self._frames.request(form, version, request, self._frame_limit)
@@ -178,19 +178,19 @@ class KafkaConnection:
             raise BootstrapUnavailable(f"{self._why(error)}{hint}") from error
         except SizeError as error:
             raise BootstrapUnavailable(
-                f"a response of {error.size} bytes is more than is taken here"
+                f"a response of {error.size} bytes is larger than this client accepts"
                 if self._frame_limit < error.size <= FRAME_LIMIT
-                else "the server at this address does not speak the Kafka protocol"
+                else "the server does not speak the Kafka protocol: check the address"
             ) from error
         except NoAnswerError as error:
             raise BootstrapUnavailable(
-                f"the agent did not keep to the order of the requests ({error}): try again"
+                f"the agent answered the requests in a different order ({error}): try again"
             ) from error
         try:
             return answer.read(body, version)
         except MalformedMessage as error:
             raise BootstrapUnavailable(
-                f"the answer of the server cannot be read ({error}): is a Kafka server at this address?"
+                f"the answer of the server is not valid ({error}): check that a Kafka server has this address"
             ) from error
 
     async def _answer(self) -> memoryview:
@@ -202,22 +202,22 @@ class KafkaConnection:
 
     def _why(self, error: Exception) -> str:
         if isinstance(error, TimeoutError):
-            return f"the agent did not answer within {self._timeout_seconds:g} s: is it overloaded?"
+            return f"the agent did not answer within {self._timeout_seconds:g} s: it may be overloaded, so try again"
         if isinstance(error, asyncio.IncompleteReadError):
             return "the agent closed the connection without an answer"
         return f"the connection to the agent broke: {plain(error)}"
 
     def _hint(self) -> str:
-        """Return what may be missing if the agent closes the connection."""
+        """Return the setting that may be missing if the agent closes the connection."""
         security = self._security
         if security == PLAINTEXT:
-            return "; if its listener has TLS or SASL, say how to connect with --command-config"
+            return "; if its listener uses TLS or SASL, name a file with the settings with --command-config"
         if security.protocol == "SSL" and not security.certificate:
-            return "; if it wants a certificate of this client, set ssl.certificate.location"
+            return "; if it requires a certificate of this client, set ssl.certificate.location"
         return ""
 
     async def agents(self) -> Sequence[Agents]:
-        """Each live agent, to be connected to in the same way."""
+        """Return each live agent, with the security of this connection."""
         response = await self.ask(
             DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
         )
@@ -232,7 +232,7 @@ async def ask_every_agent(
 ) -> list[R]:
     """Sends one request to each live agent in turn, and returns their responses.
 
-    Raises BootstrapUnavailable when one of them cannot be reached.
+    Raises BootstrapUnavailable if an agent cannot be reached.
     """
     async with KafkaConnection(bootstrap) as connection:
         agents = await connection.agents()
@@ -244,7 +244,7 @@ async def ask_every_agent(
 
 
 def plain(error: BaseException) -> str:
-    """What an operating system's error says, without its number and Python's words."""
+    """Return the text of an operating system's error, without its number and Python's words."""
     if isinstance(error, TimeoutError) and not error.errno:
         return "timed out"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
@@ -253,13 +253,13 @@ def plain(error: BaseException) -> str:
 
 
 def _why_no_tls(address: str, error: ssl.SSLError) -> str:
-    """Return what is wrong with the TLS of a connection, and what to do."""
+    """Return the reason for the failure of TLS, and the remedy."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the certificate of {address} is not trusted ({error.verify_message}): name the authority that signed it "
-            "in ssl.ca.location, and connect by a name that it has"
+            "in ssl.ca.location, and connect by a name in the certificate"
         )
     reason = (error.reason or "").upper()
     if "ALERT" in reason:
-        return f"{address} refused the certificate of this client, or its version of TLS: {reason}"
-    return f"{address} does not speak TLS: set security.protocol as its listener has it ({reason})"
+        return f"{address} rejected the certificate of this client, or its version of TLS: {reason}"
+    return f"{address} does not speak TLS: set security.protocol to the protocol of its listener ({reason})"

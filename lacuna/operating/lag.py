@@ -1,4 +1,4 @@
-"""The lag of a consumer group, from the control plane's data: exact behind transactions, aborted records and holes."""
+"""The lag of a consumer group, from the control plane's data. It is exact behind transactions, aborts and holes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetFetch, Offs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """A group's committed offset in one partition, the partition's ends, and what the group has left to read."""
+    """A group's committed offset in one partition, the partition's ends, and the number of records left to read."""
 
     topic: str
     partition: int
@@ -24,18 +24,18 @@ class PartitionLag:
 
 
 async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[PartitionLag]:
-    """Return the lags of a group by topic and partition, where it has committed offsets.
+    """Return the lags of a group by topic and partition, for partitions with committed offsets.
 
-    Raises UserError if it has none, ControlPlaneUnavailable.
+    Raises UserError if the group has none, ControlPlaneUnavailable.
     """
     await confirm(control)
     await control.cluster.ready()
-    asked = OffsetFetchGroup(group_id=group_id, all_partitions=True)
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=[asked])))
+    query = OffsetFetchGroup(group_id=group_id, all_partitions=True)
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=[query])))
     (fetched,) = reply.offsets_fetched.groups
     if fetched.error_code != ErrorCode.NONE or not fetched.offsets:
         raise UserError(
-            f"group {group_id} has committed no offsets; `lacuna groups list` shows the groups that exist"
+            f"group {group_id} has not committed any offsets; `lacuna groups list` shows the existing groups"
         )
     return await lag_of_offsets(control, fetched.offsets)
 
@@ -48,7 +48,7 @@ async def lag_of_offsets(
     for each in offsets:
         topic = control.cluster.topics_by_id.get(each.partition.topic_id)
         if topic is None:
-            continue  # it was deleted meanwhile, and its offsets with it
+            continue  # the topic was deleted in the meantime, with its offsets
         view = control.partition(topic.topic_id, each.partition.partition)
         await view.ready()
         lags.append(

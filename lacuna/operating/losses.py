@@ -1,6 +1,6 @@
-"""Continuing after a journal lost something: finds what is missing, and replaces the journal by what is left.
+"""Continues after a loss of the journal: finds what is missing, and replaces the journal by the intact part.
 
-The journal's own files and the objects in the store both tell what is missing.
+Both the journal's own files and the objects in the store show what is missing.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _FOOTERS_AHEAD: Final = 256
 
 @dataclass(slots=True)
 class LostPartition:
-    """How much of one partition is in segments that the journal does not know; `size` is in bytes."""
+    """The segments of one partition that the journal does not know, and their records. `size` is in bytes."""
 
     name: str
     segments: int = 0
@@ -56,12 +56,12 @@ class LostPartition:
 
 @dataclass(slots=True)
 class Objects:
-    """What the store shows about the loss.
+    """The losses that the store shows.
 
-    `segments` counts the segments that the journal does not know, whose records may be lost, and `size` their bytes.
-    Of them, `unreadable` have no readable footer, and `copies` were written by merges and compactions. `missing` counts
-    the records whose segment is gone from the store, by partition name. `lease_ids` are those that the journal does not
-    know, and `later` is the latest segment written after the journal's end.
+    The journal does not know `segments` segments of `size` bytes in all; their records may be lost. Of these segments,
+    `unreadable` have no readable footer, and merges and compactions wrote `copies`. `missing` counts, by partition, the
+    records whose segment is gone from the store. `lease_ids` are the leases that the journal does not know, and `later`
+    is the latest segment written after the journal's end.
     """
 
     segments: int = 0
@@ -76,9 +76,10 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:
-    """A loss that was accepted. `kept` says where the damaged journal is kept; "" if nowhere.
+    """A loss that was accepted.
 
-    The cluster goes on from `position`; the journal had reached at least `reached`.
+    The damaged journal is kept at `kept`, or nowhere if that is "". The cluster continues from `position`; the journal
+    had reached at least `reached`.
     """
 
     problems: list[str]
@@ -89,79 +90,79 @@ class AcceptedLoss:
 
 
 def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
-    """Replaces a journal that lost something by one with what is intact; returns None if nothing is missing.
+    """Replaces a journal that lost something by its intact part. Returns None if nothing is missing.
 
-    Without a store it checks the journal's files only, and replaces the journal even if they show no loss: the
-    operator may have learned of one from a store that is not configured here. Raises JournalError, ForeignStoreError,
+    Without a store, it checks only the journal's files, and replaces the journal even if they show no loss: the
+    operator may know of one from a store that is not configured here. Raises JournalError, ForeignStoreError,
     ObjectStoreError.
     """
     if not os.path.exists(path):
         return None
     with locked(path):
-        found = salvage(path)
-        objects = None if store is None else _look(store, found)
-        problems = list(found.problems)
+        salvaged = salvage(path)
+        objects = None if store is None else _look(store, salvaged)
+        problems = list(salvaged.problems)
         if objects is not None and objects.later is not None:
-            problems.append(_later(found, objects.later))
+            problems.append(_later(salvaged, objects.later))
         if not problems and store is not None:
             return None
         lost_lease_ids = sorted(objects.lease_ids) if objects is not None else []
-        kept = replace(found, lost_lease_ids, SystemClock().now_ms())
-    return AcceptedLoss(problems, found.position, found.reached, objects, kept)
+        kept = replace(salvaged, lost_lease_ids, SystemClock().now_ms())
+    return AcceptedLoss(problems, salvaged.position, salvaged.reached, objects, kept)
 
 
 async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> AcceptedLoss:
-    """Begins a shared journal anew with what is intact, whether or not anything shows a loss.
+    """Begins a shared journal anew with its intact part, even if nothing shows a loss.
 
-    A bucket that was restored as a whole shows none, although what was given out since is lost. Without a store, the
-    journal is not compared with one. Raises JournalError, ForeignStoreError, ObjectStoreError.
+    A bucket that was restored as a whole shows none, although everything acknowledged since then is lost. Without a
+    store, the journal is not compared with one. Raises JournalError, ForeignStoreError, ObjectStoreError.
     """
-    found = await wreck.salvage()
-    objects = None if store is None else await asyncio.to_thread(_look, store, found)
-    problems = list(found.problems)
+    salvaged = await wreck.salvage()
+    objects = None if store is None else await asyncio.to_thread(_look, store, salvaged)
+    problems = list(salvaged.problems)
     if objects is not None and objects.later is not None:
-        problems.append(_later(found, objects.later))
+        problems.append(_later(salvaged, objects.later))
     lost_lease_ids = sorted(objects.lease_ids) if objects is not None else []
-    for record in machine.accept_loss(found.state, lost_lease_ids, SystemClock().now_ms()):
-        machine.replay(found.state, record)
-    position = first_of_next_era(max(found.position, found.reached))
-    snapshot = Snapshot(position, machine.snapshot_parts(found.state))
-    kept = await wreck.begin(Beginning(found.cluster_id, found.fencing_token, snapshot))
-    return AcceptedLoss(problems, found.position, found.reached, objects, kept)
+    for record in machine.accept_loss(salvaged.state, lost_lease_ids, SystemClock().now_ms()):
+        machine.replay(salvaged.state, record)
+    position = first_of_next_era(max(salvaged.position, salvaged.reached))
+    snapshot = Snapshot(position, machine.snapshot_parts(salvaged.state))
+    kept = await wreck.begin(Beginning(salvaged.cluster_id, salvaged.fencing_token, snapshot))
+    return AcceptedLoss(problems, salvaged.position, salvaged.reached, objects, kept)
 
 
-def _later(found: Salvage, later: LaterSegment) -> str:
-    said = f" after position {later.journal_position}" if later.journal_position else ""
+def _later(salvaged: Salvage, later: LaterSegment) -> str:
+    after = f" after position {later.journal_position}" if later.journal_position else ""
     return (
-        f"segment {later.segment_id} was written{said} and is later than position {found.position}, "
+        f"segment {later.segment_id} was written{after} and is later than position {salvaged.position}, "
         "where the journal ends"
     )
 
 
-def _look(store: ObjectStore, found: Salvage) -> Objects:
+def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
     """Lists all segments and reads the footers of those that the journal does not know."""
     marker = read_marker(store)
     if marker is not None:
-        check_marker(marker, found.cluster_id)
-    leases = leases_of(found.state)
-    end = JournalEnd(found.position, leases.next_lease_id, {})
+        check_marker(marker, salvaged.cluster_id)
+    leases = leases_of(salvaged.state)
+    end = JournalEnd(salvaged.position, leases.next_lease_id, {})
     objects = Objects()
     listed: set[SegmentKey] = set()
     with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="losses") as executor:
-        unknown = _unknown(store, found, set(leases.lease_ids), listed)
+        unknown = _unknown(store, salvaged, set(leases.lease_ids), listed)
         while some := list(islice(unknown, _FOOTERS_AHEAD)):
             footers = executor.map(partial(_footer, store), some)
             for info, footer in zip(some, footers, strict=True):
-                _count(objects, found.state, info, footer, end)
-    _count_missing(objects, found.state, listed)
+                _count(objects, salvaged.state, info, footer, end)
+    _count_missing(objects, salvaged.state, listed)
     return objects
 
 
 def _unknown(
-    store: ObjectStore, found: Salvage, leases: set[int], listed: set[SegmentKey]
+    store: ObjectStore, salvaged: Salvage, leases: set[int], listed: set[SegmentKey]
 ) -> Iterator[ObjectInfo]:
-    """The segments that the journal neither knows nor has had deleted; adds the keys of all to `listed`."""
-    for info in store.list(segments_prefix(found.cluster_id)):
+    """Return the segments that the journal neither knows nor has had deleted. Adds the keys of all to `listed`."""
+    for info in store.list(segments_prefix(salvaged.cluster_id)):
         try:
             _, segment_id = parse_segment_key(info.key)
         except InvalidPathError:
@@ -169,9 +170,9 @@ def _unknown(
         key = (segment_id.lease_id, segment_id.sequence)
         listed.add(key)
         is_possible = segment_id.lease_id in leases or segment_id.lease_id >= (
-            found.state.next_lease_id
+            salvaged.state.next_lease_id
         )
-        if is_possible and key not in found.state.segments:
+        if is_possible and key not in salvaged.state.segments:
             yield info
 
 
@@ -209,14 +210,14 @@ def _note_later(objects: Objects, segment: LaterSegment, end: JournalEnd) -> Non
 
 
 def _count_slices(objects: Objects, state: State, footer: SegmentFooter) -> None:
-    for found in footer.slices:
-        key = (found.topic_id, found.partition)
+    for each in footer.slices:
+        key = (each.topic_id, each.partition)
         lost = objects.partitions.get(key)
         if lost is None:
             lost = objects.partitions[key] = LostPartition(_name(state, key))
         lost.segments += 1
-        lost.records += found.block_offsets[-1] - found.block_offsets[0]
-        lost.size += found.size
+        lost.records += each.block_offsets[-1] - each.block_offsets[0]
+        lost.size += each.size
 
 
 def _name(state: State, key: PartitionKey) -> str:
@@ -226,7 +227,7 @@ def _name(state: State, key: PartitionKey) -> str:
 
 
 def _count_missing(objects: Objects, state: State, listed: set[SegmentKey]) -> None:
-    """Counts the records that the journal refers to although their segments have since been collected."""
+    """Counts the records that the journal refers to although their segments have been collected."""
     gone = {row.key for row in state.segments if row.live_extents and row.key not in listed}
     if not gone:
         return
@@ -242,14 +243,14 @@ def _count_missing(objects: Objects, state: State, listed: set[SegmentKey]) -> N
 
 
 def describe(loss: AcceptedLoss) -> Iterator[str]:
-    """Describes an accepted loss to the operator, line by line."""
+    """Yield the lines that describe an accepted loss to the operator."""
     for problem in loss.problems:
         yield f"{problem}."
     if not loss.problems:
         yield "The journal itself shows no loss. " + (
-            "No object store is configured here, so it was not compared with one."
+            "No object store is configured here, so the journal was not compared with one."
             if loss.objects is None
-            else "Nor does the object store."
+            else "The object store shows no loss either."
         )
     yield f"The cluster continues from position {loss.position}."
     if loss.reached > loss.position:

@@ -1,4 +1,4 @@
-"""S3 for trying things out: moto's server in a separate process, with one bucket.
+"""S3 for experiments: moto's server in a separate process, with one bucket.
 
 It keeps its objects in memory, so they are gone when it ends.
 """
@@ -17,7 +17,7 @@ from lacuna.base.errors import UserError
 from lacuna.logstore.objects import ObjectStore, bucket_url
 
 BUCKET = "lacuna"
-#: moto accepts any credentials, but boto3 refuses to go without.
+#: moto accepts any credentials, and boto3 needs some.
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "moto",
     "AWS_SECRET_ACCESS_KEY": "moto",
@@ -25,7 +25,7 @@ CREDENTIALS = {
 }
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
-#: What `moto[server]` installs: without flask, the library has no server.
+#: The package that `moto[server]` adds. Without flask, moto has no server.
 _PACKAGES = ("moto", "flask")
 
 
@@ -48,7 +48,7 @@ class MotoServer:
         self._theirs = theirs
 
     def __enter__(self) -> Self:
-        # Ctrl-C reaches the whole process group, but the parent still uses the server and has not told it to end, so
+        # Ctrl-C reaches the whole process group, but the parent still uses the server and ends it by itself, so
         # the server ignores the signal. Starting the resource tracker unblocks the signal, so it is started first.
         resource_tracker.ensure_running()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -63,12 +63,12 @@ class MotoServer:
         try:
             self.endpoint = self._ours.recv()
         except EOFError:
-            raise ChildProcessError("moto's server ended before it was listening") from None
+            raise ChildProcessError("moto's server ended before it listened") from None
         return self
 
     @property
     def url(self) -> str:
-        """The bucket's URL for `open_store`; whoever opens it needs CREDENTIALS in the environment."""
+        """The bucket's URL for `open_store`. The process that opens it needs CREDENTIALS in its environment."""
         region = CREDENTIALS["AWS_DEFAULT_REGION"]
         return bucket_url(BUCKET, endpoint=self.endpoint, region=region)
 
@@ -96,9 +96,9 @@ class MotoServer:
 
 
 def one_write_at_a_time(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
-    """moto's server, but of several conditional PUTs of one key only one succeeds, as on S3.
+    """Return moto's server, in which only one of several conditional PUTs of one key succeeds, as on S3.
 
-    By itself moto looks whether the key is there, and writes it later.
+    moto itself checks for the key first and writes it later.
     """
     from werkzeug.wsgi import get_input_stream
 
@@ -107,7 +107,7 @@ def one_write_at_a_time(application: Any) -> Callable[[dict[str, Any], Any], Ite
     def serve(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] != "PUT":
             return application(environ, start_response)  # type: ignore[no-any-return]
-        # Read before, so that a client that stops in the middle holds up nobody.
+        # The body is read first, so that a client that stops in the middle does not delay others.
         environ["wsgi.input"] = BytesIO(get_input_stream(environ).read())
         with lock:
             return application(environ, start_response)  # type: ignore[no-any-return]

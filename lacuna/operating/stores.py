@@ -35,19 +35,19 @@ _PAUSE_SECONDS = 1.0
 class StoreAheadError(UserError):
     """The store holds a segment later than the journal's end, so the journal may lack acknowledged records."""
 
-    def __init__(self, end: JournalEnd, found: LaterSegment) -> None:
-        reached = f"after position {found.journal_position}" if found.journal_position else "later"
+    def __init__(self, end: JournalEnd, later: LaterSegment) -> None:
+        reached = f"after position {later.journal_position}" if later.journal_position else "later"
         super().__init__(
-            f"the journal ends at position {end.position}, but segment {found.segment_id} ({found.key}) was "
+            f"the journal ends at position {end.position}, but segment {later.segment_id} ({later.key}) was "
             f"written {reached}: the journal was damaged, cut short, restored from an older copy, or copied to another "
-            f"place where the cluster went on. {REMEDY}"
+            f"place where the cluster continued. {REMEDY}"
         )
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens the store at a URL and checks that it can be used; `create_bucket` creates its bucket first.
+    """Opens the store at a URL and checks that it works. With `create_bucket`, creates its bucket first.
 
-    Raises ObjectStoreError, whose message says what to do.
+    Raises ObjectStoreError, whose message includes the remedy.
     """
     store = open_store(url)
     inner = store.inner if isinstance(store, EncryptedStore) else store
@@ -68,14 +68,17 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
 
 
 async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens a store as `open_checked` does, as soon as it answers. Raises ObjectStoreError for what must be mended."""
-    is_told = False
+    """Opens a store as `open_checked` does, as soon as it answers.
+
+    Raises ObjectStoreError for an error that the operator must correct.
+    """
+    has_warned = False
     while True:
         try:
             return await asyncio.to_thread(open_checked, url, create_bucket=create_bucket)
         except StoreUnavailableError as error:
-            if not is_told:
-                is_told = True
+            if not has_warned:
+                has_warned = True
                 log.warning("%s; trying again", error)
         await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -83,17 +86,17 @@ async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectSto
 async def claim(store: ObjectStore, control: ControlClient) -> None:
     """Claims the store for this cluster, or checks that it is this cluster's already.
 
-    Raises ForeignStoreError if the store is another cluster's, or if it is unclaimed although the control plane
-    already refers to records; StoreAheadError if it holds a segment later than the journal's end. Also raises
-    ObjectStoreError, ControlPlaneUnavailable.
+    Raises ForeignStoreError if the store is another cluster's, or if it is unclaimed although the control plane refers
+    to records. Raises StoreAheadError if it holds a segment later than the journal's end. Also raises ObjectStoreError,
+    ControlPlaneUnavailable.
     """
     await control.cluster.ready()
     cluster_id = control.cluster.cluster_id
-    found = await asyncio.to_thread(read_marker, store)
-    if found is None and await _has_records(control):
+    marker = await asyncio.to_thread(read_marker, store)
+    if marker is None and await _has_records(control):
         check_marker(None, cluster_id)
     await asyncio.to_thread(claim_store, store, cluster_id)
-    if found is not None:
+    if marker is not None:
         await _check_reached(store, control)
 
 
@@ -101,12 +104,14 @@ async def _check_reached(store: ObjectStore, control: ControlClient) -> None:
     """Raises StoreAheadError if the store has segments later than the journal's end."""
     cluster_id = control.cluster.cluster_id
     end = await _journal_end(control)
-    found = await asyncio.to_thread(find_later, store, cluster_id, end)
-    if found is None:
+    later = await asyncio.to_thread(find_later, store, cluster_id, end)
+    if later is None:
         return
-    now = await _journal_end(control)  # other agents kept writing meanwhile: that is no loss
-    if now.is_before(found):
-        raise StoreAheadError(now, found)
+    now = await _journal_end(
+        control
+    )  # other agents may have written in the meantime, which is not a loss
+    if now.is_before(later):
+        raise StoreAheadError(now, later)
 
 
 async def _journal_end(control: ControlClient) -> JournalEnd:
@@ -123,8 +128,8 @@ async def _has_records(control: ControlClient) -> bool:
         for index in range(topic.partition_count)
     ]
     for start in range(0, len(partitions), _PARTITIONS_A_CALL):
-        asked = ReadPartitions(partitions=partitions[start : start + _PARTITIONS_A_CALL])
-        read = await control.call(Command(read_partitions=asked))
+        query = ReadPartitions(partitions=partitions[start : start + _PARTITIONS_A_CALL])
+        read = await control.call(Command(read_partitions=query))
         if any(
             state.high_watermark > state.log_start_offset
             for state in read.partitions_read.partitions

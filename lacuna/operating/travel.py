@@ -1,4 +1,4 @@
-"""What a read_committed consumer could see of a topic at a past time, and what has become visible since."""
+"""The records of a topic that a read_committed consumer could see at a past time, and those visible since."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from lacuna.controlplane.shared.log.behind import behind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPartition:
-    """A partition as it was at `as_of_ms`: it ended before `end_then`, and ends before `end_now` now.
+    """A partition as it was at `as_of_ms`. It ended before `end_then` at that time, and ends before `end_now` now.
 
-    Of what could be seen then, `left` records are still there, below `end_then`; `new` have become visible since.
+    Of the records that were visible then, `left` still exist below `end_then`. Since then, `new` have become visible.
     """
 
     partition: int
@@ -26,16 +26,16 @@ class PastPartition:
 
 
 async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[PastPartition]:
-    """Return the partitions of a topic as they were at a time, or at the last one before it that is known of all.
+    """Return the partitions of a topic as they were at a time, or at the last known time before it.
 
-    Raises UserError for a topic that does not exist and a time that is not known, ControlPlaneUnavailable.
+    Raises UserError for a topic that does not exist or a time that is not known, ControlPlaneUnavailable.
     """
     await confirm(control)
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(topic)
     if found is None:
         raise UserError(
-            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the topics that exist"
+            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the existing topics"
         )
     keys = [(found.topic_id, index) for index in range(found.partition_count)]
     past = await read_as_of(control, keys, at_ms)

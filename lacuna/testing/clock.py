@@ -17,15 +17,15 @@ class AdjustableClock:
         self._moved = asyncio.Event()
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the milliseconds since 1970."""
         return time.time_ns() // 1_000_000 + self._ahead_ms
 
     def passed_ms(self) -> float:
-        """Milliseconds that have passed since a fixed time."""
+        """Return the milliseconds that have passed since a fixed time."""
         return SystemClock().passed_ms() + self._ahead_ms
 
     async def sleep(self, duration_ms: int) -> None:
-        """Sleeps until this clock has moved `duration_ms` on, by itself or by `advance` and `wake`."""
+        """Sleeps until this clock has moved `duration_ms` forward, by itself or by `advance` and `wake`."""
         deadline = self.now_ms() + duration_ms
         while (remaining_ms := deadline - self.now_ms()) > 0:
             moved = self._moved
@@ -36,12 +36,12 @@ class AdjustableClock:
                 continue
 
     def advance(self, duration_ms: int) -> None:
-        """Moves the time forward without waking sleepers: call `wake` for that. Raises ValueError if negative."""
+        """Moves the time forward without waking sleepers, which `wake` does. Raises ValueError if negative."""
         if duration_ms < 0:
             raise ValueError("time cannot go back")
         self._ahead_ms += duration_ms
 
     def wake(self) -> None:
-        """Wakes the sleepers whose time has come through `advance`."""
+        """Wakes the sleepers that are due since the last `advance`."""
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()

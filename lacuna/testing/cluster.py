@@ -54,7 +54,7 @@ class Cluster:
         journal: str = "",
     ) -> None:
         if moto + bool(store) + (open_store is not None) > 1:
-            raise ValueError("give one of moto, store and open_store")
+            raise ValueError("moto, store and open_store exclude each other: use one of them")
         self._is_temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="lacuna-"))
         self._agents = agents
@@ -88,7 +88,7 @@ class Cluster:
 
     @property
     def embedded(self) -> EmbeddedCluster:
-        """The cluster itself. Its event loop runs in another thread: call its coroutines through `run`.
+        """The cluster itself. Its event loop runs in another thread, so call its coroutines through `run`.
 
         Raises RuntimeError if the cluster is not running.
         """
@@ -107,7 +107,7 @@ class Cluster:
 
     @property
     def journal_options(self) -> SharedJournalOptions:
-        """The journal, if it is in a database or in the bucket. After `kill`, a start waits for its lease."""
+        """The journal, if it is in a database or in the bucket. After `kill`, a start waits until its lease ends."""
         return SharedJournalOptions(self._journal, self.store_url, LEASE_SECONDS)
 
     @property
@@ -118,7 +118,7 @@ class Cluster:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the cluster's event loop and returns its result, within 60 seconds.
 
-        Raises whatever the coroutine raises, TimeoutError, or RuntimeError if the cluster is not running.
+        Raises every error of the coroutine, TimeoutError, or RuntimeError if the cluster is not running.
         """
         if self._loop is None:
             coroutine.close()
@@ -126,7 +126,7 @@ class Cluster:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     def start(self) -> None:
-        """Starts the cluster on its data folder; does nothing if it is running."""
+        """Starts the cluster on its data folder, unless it is running."""
         if self._embedded is not None:
             return
         if self._moto is not None and not self._moto.endpoint:
@@ -159,14 +159,14 @@ class Cluster:
         self._embedded = embedded
 
     def stop(self) -> None:
-        """Ends the cluster cleanly; does nothing if it is not running."""
+        """Ends the cluster cleanly, if it is running."""
         if self._embedded is not None:
             self._end(self._embedded.stop())
 
     def kill(self) -> None:
         """Ends the cluster in the middle of its work, as a crash of its process would.
 
-        Whatever has not reached the disk is lost, and clients see their connections end. To kill a real process, use
+        Data that has not reached the disk is lost, and clients see their connections end. To kill a real process, use
         ProcessCluster.
         """
         self._end(self.embedded.kill())
@@ -177,19 +177,19 @@ class Cluster:
         self.start()
 
     def advance(self, milliseconds: int) -> None:
-        """Moves the cluster's time forward and ends what is overdue: transactions, group sessions, retention.
+        """Moves the cluster's time forward and ends everything overdue: transactions, group sessions, retention.
 
-        Agents keep their leases. When this returns, every agent knows what was ended.
+        Agents keep their leases. When this returns, every agent knows what has ended.
         """
         self.run(self._advance(milliseconds))
 
     async def _advance(self, milliseconds: int) -> None:
-        # Retention counts from the first tick, which a cluster that has just started may not have had.
+        # Retention begins with the first tick, which may not have happened yet in a new cluster.
         self.embedded.running.plane.tick()
         self._clock.advance(milliseconds)
         self.embedded.running.plane.expect_jump(milliseconds)
-        # Agents renew before anything is found overdue, so that they keep their leases across the jump. `start` sends
-        # the renewals at once, because the control plane's own tick may be the next thing that the loop runs.
+        # Agents renew their leases before the tick that ends overdue ones. `start` sends the renewals at once, because
+        # the control plane's own tick may be next in the loop.
         agents = self.embedded.agents
         renewals = [start(agent.context.lease.renew(), "renewal") for agent in agents]
         await asyncio.gather(*filter(None, renewals))
@@ -201,7 +201,7 @@ class Cluster:
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Creates a topic and returns its name. Raises ValueError with the reason if it is refused."""
+        """Creates a topic and returns its name. Raises ValueError with the reason if the cluster rejects it."""
         topic = CreateTopic(name=name, partition_count=partitions, configs=dict(configs or {}))
         command = Command(create_topics=CreateTopics(topics=[topic]))
         (result,) = self.run(self.embedded.control.call(command)).topics_created.topics
@@ -212,7 +212,7 @@ class Cluster:
     def explain(
         self, topic: str, partition: int, first: int | None = None, end: int | None = None
     ) -> Explanation:
-        """Explains what a read_committed consumer gets from offsets `first` to `end` (exclusive) of a partition.
+        """Explains which offsets from `first` to `end` (exclusive) a read_committed consumer receives, and why.
 
         Raises NothingToExplainError.
         """
@@ -236,7 +236,7 @@ class Cluster:
 
 
 async def _cancel_the_rest() -> None:
-    """Cancels the tasks that a crash left behind, so that the loop can be closed."""
+    """Cancels the tasks that a crash left, so that the loop can be closed."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()

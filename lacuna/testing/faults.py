@@ -1,4 +1,4 @@
-"""An object store with faults such as a network and a bucket cause, scripted or at random.
+"""An object store with the faults of a network and a bucket, scripted or at random.
 
     store = FaultyStore(MemoryStore())
     hold = store.hold("put")                              # the next put blocks in its thread
@@ -6,7 +6,7 @@
     hold.wait_until_reached()                             # it is on its way; end the lease now
     hold.release()                                        # and the slow PUT arrives
 
-    store.fail(Fault("put", FaultKind.LOST_REPLY))        # written, but the caller is told not
+    store.fail(Fault("put", FaultKind.LOST_REPLY))        # written, but the caller receives an error
     store.fail(Fault("get", FaultKind.FLIPPED_BIT, "c/segments/"))
 
 A scripted fault happens once, at the first call of its operation whose key starts with its prefix; several happen in
@@ -36,29 +36,29 @@ from lacuna.logstore.objects.store import (
 )
 
 Operation: TypeAlias = Literal["put", "get", "size", "list", "delete"]
-"""`get` stands for `get_all` too."""
+"""`get` includes `get_all`."""
 
 _HOLD_TIMEOUT_S = 60.0
 
 
 class RandomSource(Protocol):
-    """The methods of `random.Random` that are used here."""
+    """The methods of `random.Random` that faults use."""
 
     def random(self) -> float:
-        """A random float that is at least 0 and below 1."""
+        """Return a random float that is at least 0 and below 1."""
 
     def randrange(self, stop: int, /) -> int:
-        """A random whole number that is at least 0 and below `stop`."""
+        """Return a random whole number that is at least 0 and below `stop`."""
 
 
 class FaultKind(Enum):
-    """The kinds of fault; each value says what happens."""
+    """The kinds of fault. Each value describes the effect."""
 
-    ERROR = "nothing is done and the caller is told so"
-    LOST_REPLY = "it is done and the caller is told that it failed"
-    NOT_FOUND = "the caller is told that the object does not exist"
-    TRUNCATED = "the object ends in the middle of what was asked for"
-    FLIPPED_BIT = "one bit of what was read is wrong"
+    ERROR = "nothing is done, and the caller receives an error"
+    LOST_REPLY = "it is done, but the caller receives an error"
+    NOT_FOUND = "the caller receives the error for a missing object"
+    TRUNCATED = "the object ends in the middle of the requested range"
+    FLIPPED_BIT = "one bit of the read data is wrong"
 
 
 _ANY: tuple[Operation, ...] = ("put", "get", "size", "list", "delete")
@@ -75,7 +75,7 @@ _OPERATIONS: Mapping[FaultKind, tuple[Operation, ...]] = {
 class Fault:
     """One fault for the next `operation` on a key that starts with `prefix`.
 
-    Raises ValueError if that kind of fault cannot happen to that operation.
+    Raises ValueError if this kind of fault cannot happen to that operation.
     """
 
     operation: Operation
@@ -97,7 +97,7 @@ class Hold:
         self._released = threading.Event()
 
     def wait_until_reached(self, timeout_s: float = _HOLD_TIMEOUT_S) -> None:
-        """Block until a call is being held. Raises TimeoutError."""
+        """Block until a call is held. Raises TimeoutError."""
         if not self._reached.wait(timeout_s):
             raise TimeoutError(f"no {self.operation} of {self.prefix!r} in {timeout_s} s")
 
@@ -106,21 +106,21 @@ class Hold:
         return self._reached.is_set()
 
     def release(self) -> None:
-        """Let the held calls go on, and hold no more."""
+        """Let the held calls continue, and hold no more."""
         self._released.set()
 
     def is_released(self) -> bool:
         return self._released.is_set()
 
     def pass_through(self) -> None:
-        """Block the calling thread until the release. Raises TimeoutError rather than hang the test forever."""
+        """Block the calling thread until the release. Raises TimeoutError, so that a test cannot hang forever."""
         self._reached.set()
         if not self._released.wait(_HOLD_TIMEOUT_S):
             raise TimeoutError(f"{self.operation} was held for {_HOLD_TIMEOUT_S} s")
 
 
 class FaultyStore:
-    """An `ObjectStore` that adds faults to another one; metrics, read gap and reads at once are the other's.
+    """An `ObjectStore` that adds faults to another one, whose metrics, read gap and concurrent reads it has.
 
     `rates` gives, by operation and kind, the probability (0 to 1) of the fault at each call, drawn from `source`.
     Raises ValueError for `rates` without a `source`.
@@ -157,7 +157,7 @@ class FaultyStore:
         return self.inner.metrics
 
     def fail(self, *faults: Fault) -> None:
-        """Script these faults, after those already scripted."""
+        """Script these faults, after the earlier ones."""
         with self._lock:
             self._script.extend(faults)
 
@@ -167,7 +167,7 @@ class FaultyStore:
             return tuple(self._script)
 
     def hold(self, operation: Operation, prefix: str = "") -> Hold:
-        """Hold each call of `operation` on a key that starts with `prefix`, before it does anything, until release."""
+        """Hold each call of `operation` on a key that starts with `prefix`, before any effect, until the release."""
         hold = Hold(operation, prefix)
         with self._lock:
             self._holds = [other for other in self._holds if not other.is_released()]
@@ -234,7 +234,7 @@ class FaultyStore:
         self.inner.close()
 
     def _before(self, operation: Operation, key: str) -> FaultKind | None:
-        """Wait for holds, then raise a fault that precedes the call, or return the one that follows it."""
+        """Wait for holds, then raise a fault that precedes the call, or return one that follows it."""
         with self._lock:
             holds = [
                 hold
@@ -270,7 +270,7 @@ class FaultyStore:
         return None
 
     def _draw(self, limit: int) -> int:
-        """A random whole number from 0 up to `limit` (exclusive), or the middle one without a source."""
+        """Return a random whole number from 0 up to `limit` (exclusive), or the middle one without a source."""
         if self._source is None or not limit:
             return limit // 2
         with self._lock:

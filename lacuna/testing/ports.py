@@ -25,15 +25,15 @@ def lasting_ports(count: int) -> list[int]:
     """
     try:
         above = int(_RANGE.read_text().split()[0])
-    except OSError:  # not Linux
+    except OSError:  # this is not Linux
         above = _FIRST_EPHEMERAL
     chance = random.SystemRandom()
-    found: list[int] = []
-    while len(found) < count:
+    ports: list[int] = []
+    while len(ports) < count:
         port = chance.randrange(max(1024, above - _SPAN), above)
         if _hold(port):
-            found.append(port)
-    return found
+            ports.append(port)
+    return ports
 
 
 def _hold(port: int) -> bool:
@@ -47,7 +47,7 @@ def _hold(port: int) -> bool:
     if sys.platform != "linux":  # a server could not bind as well
         held.close()
         return True
-    # From here on a server, whose socket has the option too, can bind.
+    # From here on, a server that sets this option can bind.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _held.append(held)
     if len(_held) > _MOST_HELD:

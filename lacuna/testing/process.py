@@ -19,13 +19,14 @@ _KEPT_LINES = 200
 
 
 class ProcessFailedError(Exception):
-    """The process did not become ready or did not end cleanly; the message ends with its last lines of output."""
+    """The process did not become ready or did not end cleanly. The message ends with its last lines of output."""
 
 
 class ProcessCluster:
-    """Runs `lacuna up --data DATA` as a context manager; the port stays the same across `kill` and `start`.
+    """Runs `lacuna up --data DATA` as a context manager. The port stays the same across `kill` and `start`.
 
-    With `data` None it uses a temporary folder and deletes it at the end. `options` are further options of the command.
+    With `data` None, it uses a temporary folder and deletes it at the end. `options` are further options of the
+    command.
     """
 
     _popen: ClassVar[Callable[..., Any]] = subprocess.Popen
@@ -69,7 +70,7 @@ class ProcessCluster:
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Starts the process and waits until it serves; does nothing if it is running. Raises ProcessFailedError."""
+        """Starts the process and waits until it serves, unless it is running. Raises ProcessFailedError."""
         if self._process is not None:
             return
         command = [sys.executable, "-m", "lacuna", "up", "--no-console", "--data", str(self.data)]
@@ -82,29 +83,29 @@ class ProcessCluster:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # Makes it end together with this process, however that ends.
+            # This process holds the pipe, so that both end together even after a kill.
             env={**os.environ, SUPERVISED: "1"},
         )
         assert self._process.stdout is not None
-        told = threading.Event()
+        ready = threading.Event()
         self._reader = threading.Thread(
-            target=self._read, args=(self._process.stdout, told), daemon=True
+            target=self._read, args=(self._process.stdout, ready), daemon=True
         )
         self._reader.start()
-        told.wait(START_SECONDS)
+        ready.wait(START_SECONDS)
         if not self.bootstrap:
             self._end(signal.SIGKILL)
             raise ProcessFailedError(f"`lacuna up` did not start:\n{self.output}")
         self._listen = self.bootstrap
 
-    def _read(self, stream: IO[str], told: threading.Event) -> None:
+    def _read(self, stream: IO[str], ready: threading.Event) -> None:
         with stream:
             for line in stream:
                 self._lines.append(line.rstrip())
                 if line.startswith(READY):
                     self.bootstrap = line.removeprefix(READY).strip()
-                    told.set()
-        told.set()
+                    ready.set()
+        ready.set()
 
     def stop(self) -> None:
         """Ends the process with SIGINT. Raises ProcessFailedError if it does not end cleanly within 60 seconds."""

@@ -140,7 +140,7 @@ async def test_strangers_are_given_nothing(tmp_path: Path, monkeypatch: pytest.M
         security = ClientSecurity(
             protocol="SASL_SSL", made_context=secured.security.context, credentials=guess
         )
-        with pytest.raises(NotAuthenticated, match="refused the credentials"):
+        with pytest.raises(NotAuthenticated, match="rejected the credentials"):
             async with KafkaConnection(Agents(secured.cluster.bootstrap, security)):
                 pass
         unknown = ClientSecurity(

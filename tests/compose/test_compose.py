@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(BUILD_SECONDS + 2 * SECOND
 
 CHECKED = "Every claim above was checked"
 #: The line that the demo prints when its first scenario is over; it works on the second one then.
-FIRST_SCENARIO_DONE = "What a client reads\n"
+FIRST_SCENARIO_DONE = "The records that each client reads\n"
 CONTROL_PLANES = ("controlplane-1", "controlplane-2")
 
 #: Runs in the client's container: waits until both agents are in Metadata and says who is.

@@ -25,7 +25,6 @@ SLOW_TO_IMPORT = (
     "lacuna.agent.health",
     "lacuna.cli.agent_options",
     "lacuna.cli.app",
-    "lacuna.cli.config_options",
     "lacuna.controlplane.service",
     "lacuna.operating.embedded",
     "lacuna.operating.kafka",

@@ -113,8 +113,8 @@ def test_a_name_finds_the_acls_that_apply_to_it(asks: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("add", "--allow-principal", "User:a"), "say what the ACL is about"),
-        (("add", "--topic", "t"), "say whom the ACL is about"),
+        (("add", "--allow-principal", "User:a"), "the ACL has no resource"),
+        (("add", "--topic", "t"), "the ACL has no principal"),
         (("add", "--topic", "t", "--allow-principal", "a"), "write TYPE:NAME"),
         (
             ("add", "--topic", "t", "--allow-principal", "User:a", "--operation", "fly"),
@@ -132,8 +132,8 @@ def test_a_name_finds_the_acls_that_apply_to_it(asks: Any) -> None:
             ),
             "literal or prefixed",
         ),
-        (("remove",), "say whose ACLs to remove"),
-        (("list", "--resource-pattern-type", "x"), "choose among any, match, literal, prefixed"),
+        (("remove",), "no resource is named"),
+        (("list", "--resource-pattern-type", "x"), "choose one of any, match, literal, prefixed"),
     ],
 )
 def test_acls_that_say_too_little_are_refused(
@@ -154,7 +154,7 @@ def test_users_are_added_listed_and_removed(lacuna: Command, asks: Any, guarded:
     assert lacuna("users", "remove", "alice", **where).code == 0
     assert asks("users", "list") == []
     assert lacuna("users", "remove", "alice", **where).err.startswith(
-        "lacuna: there is no user alice"
+        "lacuna: the user alice does not exist"
     )
 
 

@@ -44,4 +44,4 @@ async def test_a_control_plane_that_comes_late_is_awaited(
         logging.getLogger("lacuna").removeHandler(handler)
     (said,) = caplog.messages
     assert said.startswith(f"no control plane at {address} ")
-    assert said.endswith("trying again until one answers")
+    assert said.endswith("trying again until a control plane answers")

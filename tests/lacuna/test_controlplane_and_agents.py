@@ -96,6 +96,6 @@ def test_status_without_a_control_plane_lists_the_agents(tmp_path: Path, lacuna:
             assert lacuna("status", "-b", agent).code == 0
         told = lacuna("status", "-b", agent, "--json")
     assert told.code == 1
-    assert "the control plane does not answer; is it running?" in told.err
+    assert "the control plane does not answer; check that it runs" in told.err
     (shown,) = json.loads(told.out)["agents"]
     assert (shown["agent"], shown["address"]) == (1, agent)

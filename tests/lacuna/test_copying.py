@@ -51,14 +51,14 @@ def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
             again.commit_transaction(60)
             assert clients.consume(agent, "t", 2) == [(0, "before"), (2, "after")]
     said = refused("up", "--data", "data", "--listen", "127.0.0.1:0")
-    assert "or copied to another place where the cluster went on" in said
+    assert "or copied to another place where the cluster continued" in said
 
 
 def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
     tmp_path: Path, lacuna: Command, refused: Refusal
 ) -> None:
     command = ("controlplane", "set-time", "--data", "data")
-    assert "there is no journal at data: nothing was changed" in refused(*command)
+    assert "data has no journal, so nothing was changed" in refused(*command)
     with Cluster(tmp_path / "data") as cluster:
         cluster.advance(30 * 86_400_000)
         assert "another control plane is running on this data" in refused(*command)
@@ -71,7 +71,7 @@ def test_the_time_is_set_to_the_clock_while_no_control_plane_runs(
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
-        ("sqlite:none", "bucket", "there is no journal at none: nothing was changed"),
+        ("sqlite:none", "bucket", "none has no journal, so nothing was changed"),
         ("sqlite:", "bucket", "sqlite: names no file: write sqlite:PATH"),
         (
             "data",

@@ -48,7 +48,7 @@ def test_the_nearest_versions(asked: str, versions: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "@", "@1", "name@", " "])
 def test_what_names_no_client(text: str) -> None:
-    with pytest.raises(UserError, match="does not name a client: write NAME@VERSION"):
+    with pytest.raises(UserError, match="is not the name of a client: write NAME@VERSION"):
         parse(text)
 
 
@@ -94,7 +94,7 @@ def test_a_version_between_two_that_were_run(lacuna: Command) -> None:
 def test_an_unknown_client_and_what_is_known(refused: Refusal) -> None:
     said = refused("doctor", "--client", "nobody@1")
     assert said.startswith(
-        "nobody was not tested, so nothing is known about it; the tested clients are "
+        "nobody was not tested, so its behaviour is not known; the tested clients are "
     )
     assert "librdkafka" in said
 

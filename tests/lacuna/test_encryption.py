@@ -185,7 +185,7 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
         (["up", "--encryption-keys=none.toml"], "none.toml, cannot be read: No such file"),
         (
             ["up", "--encryption-keys=keys", "--encryption-key-command=print"],
-            "two places for the same keys: leave one of them out",
+            "both name the keys: leave one of them out",
         ),
         (["up", "--encryption-key-command=false"], "the command for the cluster's keys ended with code 1"),
     ],

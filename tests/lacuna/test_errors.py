@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.cli.console_options import Wanted
+from lacuna.cli.console_options import ConsoleOptions
 from lacuna.controlplane.journal.connections import connect, errors_of
 from lacuna.logstore.objects.directory import DirectoryStore
 from tests.descriptors import no_more_files
@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn")
 
 
 def _console(_folder: Path) -> None:
-    wanted = Wanted(address="127.0.0.1:0", is_chosen=True, names=(), may_write=False)
+    wanted = ConsoleOptions(address="127.0.0.1:0", is_chosen=True, names=(), may_write=False)
     with wanted.listening():
         pass
 

@@ -132,7 +132,9 @@ def test_parts_and_limits(
     assert [row[0] for row in explain(topic, "0", "--from", "2", "--to", "4")] == ["2", "3"]
     ran = lacuna("explain", topic, "--limit", "2", "--data", str(cluster.data))
     assert [row[0] for row in ran.rows[1:]] == ["0", "1"]
-    assert ran.err == "there is more: continue with --from 2, or show more rows with --limit\n"
+    assert (
+        ran.err == "there are more rows: continue with --from 2, or show more rows with --limit\n"
+    )
     control = (cluster.data / "control.address").read_text()
     assert len(lacuna("explain", topic, "--control", control).rows) == 7
 
@@ -154,20 +156,18 @@ def test_what_was_merged_is_of_no_known_transaction(
         ran = lacuna("explain", topic, "--json", "--data", str(cluster.data))
     (row,) = json.loads(ran.out)
     assert (row["first_offset"], row["end_offset"], row["what"]) == (0, 4, DELIVERED)
-    assert row["whose"] == "merged, transactions not kept"
+    assert row["whose"] == "merged, no longer known"
     assert row["hole_end"] is None
 
 
 def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> None:
     data = ("--data", str(cluster.data))
-    assert "`lacuna topics list` shows the topics that exist" in refused(
-        "explain", "nothing", *data
-    )
+    assert "`lacuna topics list` shows the existing topics" in refused("explain", "nothing", *data)
     assert "has partitions 0 to 1, not 2" in refused("explain", topic, "2", *data)
     said = refused("explain", topic, "--from", "5", *data)
     assert (
         said
-        == f"{topic} [0] begins at offset 0 and ends before 0: choose --from and --to within that range"
+        == f"{topic} [0] begins at offset 0 and ends before offset 0: choose --from and --to within that range"
     )
 
 
@@ -198,7 +198,7 @@ def test_it_is_a_table_for_people(
 ) -> None:
     clients.send(clients.plain(cluster.bootstrap), topic, ["x"])
     ran = lacuna("explain", topic, "--data", str(cluster.data), columns=100, FORCE_COLOR="1")
-    assert f"{topic} [0]: what a read_committed consumer gets" in ran.out
+    assert f"{topic} [0]: what a read_committed consumer receives" in ran.out
     assert "log start 0, last stable offset 1, high watermark 1" in ran.out
 
 

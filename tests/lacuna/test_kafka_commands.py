@@ -52,7 +52,7 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
     assert ["cleanup.policy", "delete", "default"] in described
     assert "a topic with this name exists already" in refuse("topics", "create", "life")
     assert ask("topics", "delete", "life", "--yes").out == "deleted life\n"
-    gone = "topic life: there is no such topic; `lacuna topics list` shows the topics that exist"
+    gone = "topic life: the topic does not exist; `lacuna topics list` shows the existing topics"
     assert refuse("topics", "describe", "life") == gone
     assert refuse("topics", "delete", "life", "--yes") == gone
 
@@ -136,11 +136,11 @@ def test_a_group_and_its_lag(
         [topic, "0", "1", "3", "2"],
     ]
     assert ["lagging", "Stable", "consumer", "classic"] in ask("groups", "list").rows
-    assert "it still has members" in refuse("groups", "delete", "lagging")
+    assert "the group still has members" in refuse("groups", "delete", "lagging")
     consumer.close()
     assert ask("groups", "describe", "lagging").rows[0] == ["lagging: Empty"]
     assert ask("groups", "delete", "lagging").out == "deleted lagging\n"
-    gone = "group lagging: there is no such group; `lacuna groups list` shows the groups that exist"
+    gone = "group lagging: the group does not exist; `lacuna groups list` shows the existing groups"
     assert refuse("groups", "describe", "lagging") == gone
     assert refuse("groups", "delete", "lagging") == gone
 
@@ -168,7 +168,7 @@ def test_an_operator_aborts_a_transaction(
     assert sorted(described[3:]) == sorted([[topics[0], "0, 1"], [topics[1], "0"]])
     assert ask("transactions", "abort", "hung").out == "aborted the transaction of hung\n"
     assert ask("transactions", "describe", "hung").rows[1][3] == "CompleteAbort"
-    assert "nothing to abort" in refuse("transactions", "abort", "hung")
+    assert "there is no transaction to abort" in refuse("transactions", "abort", "hung")
     with pytest.raises(KafkaException):
         producer.commit_transaction(60)
     for topic in topics:
@@ -257,8 +257,8 @@ def test_an_answer_that_is_no_message(refused: Refusal) -> None:
         answering.start()
         said = refused("topics", "list", LACUNA_BOOTSTRAP=f"{host}:{port}")
         answering.join()
-    assert said.startswith("the answer of the server cannot be read (")
-    assert said.endswith("): is a Kafka server at this address?")
+    assert said.startswith("the answer of the server is not valid (")
+    assert said.endswith("): check that a Kafka server has this address")
 
 
 def test_a_long_line_for_a_script_is_one_line(ask: Command) -> None:

@@ -8,15 +8,15 @@ from confluent_kafka import KafkaError
 
 from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
-from lacuna.cli.records.told import told
+from lacuna.cli.records.librdkafka_errors import explain_error
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.kafka import plain
 
 
 def test_damage_names_verify() -> None:
-    assert "`lacuna verify`" in told(KafkaError(KafkaError.INVALID_MSG))
-    assert "`lacuna topics list`" in told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-    assert told(KafkaError(KafkaError._INVALID_ARG)) == "Invalid argument or configuration"
+    assert "`lacuna verify`" in explain_error(KafkaError(KafkaError.INVALID_MSG))
+    assert "`lacuna topics list`" in explain_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert explain_error(KafkaError(KafkaError._INVALID_ARG)) == "Invalid argument or configuration"
 
 
 def test_no_code_is_told_as_bare_words() -> None:

@@ -113,7 +113,7 @@ def test_who_is_to_blame(
 
 def test_lag_and_blame_of_what_is_not_there(refused: Refusal, lacuna_cluster: Cluster) -> None:
     data = ("--data", str(lacuna_cluster.data))
-    assert "has committed no offsets" in refused("groups", "lag", "nobody", *data)
+    assert "has not committed any offsets" in refused("groups", "lag", "nobody", *data)
     assert "there is no topic 'none'" in refused("transactions", "blame", "none", *data)
 
 
@@ -194,7 +194,9 @@ def test_a_group_is_reset(
     member.subscribe([topic])
     while not member.assignment():
         member.poll(0.05)
-    assert "so it has members" in refused("groups", "reset", group, "--to", "0", *where)
+    assert "its members would overwrite the offsets" in refused(
+        "groups", "reset", group, "--to", "0", *where
+    )
     member.close()
     nobody = refused("groups", "reset", f"{topic}-nobody", "--to", "0", *where)
     assert "name its topics with --topic" in nobody

@@ -279,7 +279,7 @@ def test_a_past_time_that_cannot_be_shown(
         assert told.startswith(f"what could be seen of {topic} then is not known, only from 20")
     assert "in the future" in refuse("consume", topic, "--at", "2999-01-01")
     assert "-15m for fifteen" in refuse("consume", topic, "--at", "yesterday")
-    assert "give one of the two" in refuse("consume", topic, "--at", "-1s", "--until", "end")
+    assert "both define the end" in refuse("consume", topic, "--at", "-1s", "--until", "end")
     uncommitted = ("--isolation", "uncommitted")
     assert "read_committed" in refuse("consume", topic, "--at", "-1s", *uncommitted)
     assert "there is no topic" in refused("time-travel", "none", "--at", "-1s", *data)
@@ -346,30 +346,30 @@ def test_what_is_wrong_is_said(
     refuse: Callable[..., str], lacuna_topic: Callable[..., str]
 ) -> None:
     topic = lacuna_topic(partitions=2)
-    gone = "topic nowhere: there is no such topic; `lacuna topics list` shows the topics that exist"
+    gone = "topic nowhere: the topic does not exist; `lacuna topics list` shows the existing topics"
     assert refuse("consume", "nowhere") == gone
     for command in ("produce", "consume"):
         said = refuse(command, topic, "--partition", "2")
-        assert said == f"--partition 2: {topic} has 2 partitions; give 0 to 1"
-    assert "ends before, at 0" in refuse("consume", topic, "--from", "5")
+        assert said == f"--partition 2: {topic} has 2 partitions; write 0 to 1"
+    assert "ends earlier, at 0" in refuse("consume", topic, "--from", "5")
     assert "earliest, end, end-100" in refuse("consume", topic, "--from", "yesterday")
     assert "in the future" in refuse("consume", topic, "--until", "2199-01-01T00:00:00")
-    assert "%q is no placeholder" in refuse("consume", topic, "--format", "%q")
-    assert "give one of the two" in refuse("consume", topic, "--json", "--format", "%k")
-    assert "give committed or uncommitted" in refuse(
+    assert "%q is not a placeholder" in refuse("consume", topic, "--format", "%q")
+    assert "both define the output" in refuse("consume", topic, "--json", "--format", "%k")
+    assert "write committed or uncommitted" in refuse(
         "consume", topic, "--isolation", "none", code=2
     )
     assert "write NAME=VALUE" in refuse("produce", topic, "--header", "name")
     for option, name in (("--header", "\udcff=1"), ("--transactional-id", "\udcff")):
         assert "it cannot be a name in Kafka" in refuse("produce", topic, option, name)
-    assert "give --transactional-id" in refuse("produce", topic, "--abort")
-    assert "give none, gzip" in refuse("produce", topic, "--compression", "rar", code=2)
+    assert "add --transactional-id" in refuse("produce", topic, "--abort")
+    assert "write none, gzip" in refuse("produce", topic, "--compression", "rar", code=2)
 
 
 def test_a_cluster_that_is_not_there(refused: Refusal) -> None:
     for command in ("produce", "consume"):
         said = refused(command, "t", "--bootstrap", "127.0.0.1:1")
-        assert "is it running? `lacuna up` starts one" in said
+        assert "check the address, or start one with `lacuna up`" in said
 
 
 def test_a_record_that_is_refused(
@@ -383,7 +383,7 @@ def test_a_record_that_is_refused(
     assert ask("produce", small, stdin=many).rows[1] == [small, "0", "100", "0", "99"]
     compacted = lacuna_topic(cleanup_policy="compact")
     said = refuse("produce", compacted, "-K", ":", "--transactional-id", small, stdin=b"k:v\nv\n")
-    assert "each record needs a key: give --key-separator" in said
+    assert "each record needs a key: add --key-separator" in said
     assert said.endswith("(its transaction was aborted)")
     assert until_end(ask, compacted) == ""
 
@@ -447,7 +447,7 @@ def test_reading_outlives_the_cluster(lacuna_private_cluster: Cluster, lacuna: C
         assert process.stdout.readline() == b"a\n"
         cluster.kill()
         said = process.stderr.readline().decode()
-        assert said == f"lacuna: no agent answers at {bootstrap}; waiting for one\n"
+        assert said == f"lacuna: no agent answers at {bootstrap}; waiting for an agent\n"
         cluster.start()
         lacuna("produce", "t", stdin=b"b\n", **address)
         assert process.stdout.readline() == b"b\n"
@@ -468,7 +468,7 @@ def test_ctrl_c_aborts_the_open_transaction(
         _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 130
     assert said.decode() == (
-        "lacuna: stopped: aborted the open transaction of 1 record; 1 earlier transaction had ended\n"
+        "lacuna: stopped: aborted the open transaction of 1 record; 1 earlier transaction ended before\n"
     )
     assert until_end(ask, topic).split() == ["a", "b"]
 

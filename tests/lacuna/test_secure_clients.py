@@ -115,12 +115,12 @@ def test_what_is_wrong_is_said(secured: Secured, refused: Refusal) -> None:
 
     scram = secured.scram()
     wrong = said(SASL_SSL, **secured.scram(password="wrong"))
-    assert "refused the credentials" in wrong
+    assert "rejected the credentials" in wrong
     assert "wrong" not in wrong.replace("wrong user", "")
     unknown = said(SASL_SSL, **{**scram, "ssl_truststore_location": secured.stranger.path})
     assert "is not trusted" in unknown
     assert "ssl.ca.location" in unknown
-    assert "does not take OAUTHBEARER: set sasl.mechanism to one of SCRAM-SHA-256" in said(
+    assert "does not accept OAUTHBEARER: set sasl.mechanism to one of SCRAM-SHA-256" in said(
         SASL_SSL, **{**scram, "sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token": "env:HOME"}
     )
     assert "security.protocol" in said(

@@ -107,7 +107,7 @@ def test_the_first_ctrl_c_ends_a_question(tmp_path: Path) -> None:
         asked = Terminal("-m", "lacuna", "topics", "delete", "t", "-b", cluster.bootstrap)
         asked.until("[y/N]: ")
         assert asked.interrupt() == 1
-        assert "nothing was done" in asked.shown
+        assert "nothing was changed" in asked.shown
 
 
 def test_ctrl_c_ends_a_cluster_with_moto_without_a_trace() -> None:
@@ -128,4 +128,4 @@ def test_an_audit_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     verify = Terminal("-c", code, "verify", *options)
     verify.until("begun")
     assert verify.interrupt() == 130
-    assert "stopped before the end" in verify.shown
+    assert "stopped before its end" in verify.shown

@@ -14,7 +14,8 @@ class FetchSettings:
         128 * MEBIBYTE,
         "Bytes of cached records and of the columns that describe them, per worker.",
         least=4096,
-        option="--cache-mib",
+        option="--cache-bytes",
+        panel="Speed",
     )
     answer_bytes: int = setting(
         "fetch.answer.bytes",

@@ -16,6 +16,7 @@ class ProduceSettings:
         "local store. On S3, where every PUT costs money, the default is 250.",
         most=60_000,
         option="--flush-ms",
+        panel="Speed",
     )
     flush_bytes: int = setting(
         "produce.flush.bytes", 8 * MEBIBYTE, "A flush with this many bytes does not wait.", least=1

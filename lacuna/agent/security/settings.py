@@ -24,12 +24,16 @@ class SecuritySettings(AuthorizerSettings):
         "PEM file with the certificate of TLS listeners and the chain to its authority. Of several files, separated "
         "by commas, the agent uses the one whose name the client requests (SNI), or the first.",
         option="--tls-cert",
+        metavar="FILE",
+        panel="Clients",
     )
     key: str = setting(
         "ssl.key.location",
         "",
         "PEM file with the key of the certificate; one for each certificate.",
         option="--tls-key",
+        metavar="FILE",
+        panel="Clients",
     )
     key_password: str = setting(
         "ssl.key.password", "", f"The password of the key, if it has one. {_REFERENCE}"
@@ -47,6 +51,8 @@ class SecuritySettings(AuthorizerSettings):
         "",
         "PEM file with the authorities that sign the certificates of clients and of other agents.",
         option="--tls-ca",
+        metavar="FILE",
+        panel="Clients",
     )
     client_auth: str = setting(
         "ssl.client.auth",
@@ -78,6 +84,8 @@ class SecuritySettings(AuthorizerSettings):
         'TOML file of the first users, who exist before any client can add others, each as NAME = "file:PATH", a '
         "reference to a password.",
         option="--users-file",
+        metavar="FILE",
+        panel="Clients",
     )
     max_reauth_ms: int = setting(
         "connections.max.reauth.ms",

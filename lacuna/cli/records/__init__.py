@@ -1,1 +1,1 @@
-"""What `lacuna produce` and `lacuna consume` do with records, apart from the command line."""
+"""The records of `lacuna produce` and `lacuna consume`, apart from the command line."""

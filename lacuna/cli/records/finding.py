@@ -1,4 +1,4 @@
-"""Turns points of a topic into the offsets at which reading starts and stops. Needs no Kafka client."""
+"""Turns points of a topic into the offsets at which reading starts and stops. It needs no Kafka client."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.kafka import Agents, KafkaConnection
 
-#: A stop that no offset reaches.
+#: A stop beyond every offset.
 NEVER: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The offsets to print of a partition, from `first` to before `stop`, read from `start` on."""
+class OffsetRange:
+    """The offsets to print of a partition, from `first` to before `stop`. Reading starts at `start`."""
 
     partition: int
     start: int
@@ -45,17 +45,17 @@ async def find(
     until: Point,
     *,
     committed: bool,
-) -> list[Wanted]:
-    """Turns points into offsets, as of now or of the past time `until`; without `partitions`, of all of them.
+) -> list[OffsetRange]:
+    """Return the offsets of points, as of now or of the past time `until`, for `partitions` or for all of them.
 
     Raises UserError for a topic or partition that does not exist, a time that is not known, and an offset that none of
     the partitions has reached.
     """
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with KafkaConnection(bootstrap) as connection:
-        (found,) = await topic_metadata(connection, topic)
-        check(found.error_code, f"topic {topic}")
-        existing = sorted(each.partition_index for each in found.partitions)
+        (metadata,) = await topic_metadata(connection, topic)
+        check(metadata.error_code, f"topic {topic}")
+        existing = sorted(each.partition_index for each in metadata.partitions)
         for each in partitions:
             check_partition(topic, each, len(existing))
         indexes = sorted(set(partitions)) or existing
@@ -85,7 +85,7 @@ async def find(
         firsts, stops = await resolve(begin), await resolve(until)
     _check_reached(topic, begin, firsts, written)
     return [
-        Wanted(
+        OffsetRange(
             each,
             start=min(max(firsts[each], starts[each]), written[each]),
             first=firsts[each],
@@ -98,7 +98,7 @@ async def find(
 async def _bounds(
     connection: KafkaConnection, topic: str, indexes: list[int], isolation: int, until: Point
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Where the partitions end for readers, and for writers; at a past time, both are where readers got to."""
+    """Return the ends of the partitions for readers and for writers. At a past time, both are those for readers."""
     if until.kind is Kind.PAST:
         then = await _ends_at(connection, topic, indexes, until.value)
         return then, then
@@ -109,7 +109,7 @@ async def _bounds(
 async def _ends_at(
     connection: KafkaConnection, topic: str, indexes: list[int], at_ms: int
 ) -> dict[int, int]:
-    """Where the partitions ended at that time, or at the last before it that is known, which is then told.
+    """Return the ends of the partitions at that time, or at the last known time before it, which is then printed.
 
     Raises UserError.
     """
@@ -121,14 +121,16 @@ async def _ends_at(
     as_of_ms = answers[0].timestamp
     if as_of_ms // 1000 < at_ms // 1000:
         shown = show_time(as_of_ms)
-        print_error(f"{topic} is shown as of {shown}: of times that long ago only some are known")
+        print_error(
+            f"{topic} is shown as of {shown}, because only some times that long ago are known"
+        )
     return {each.partition_index: each.offset for each in answers}
 
 
 def _check_reached(topic: str, begin: Point, firsts: dict[int, int], ends: dict[int, int]) -> None:
     if all(firsts[each] > ends[each] for each in ends):
         raise UserError(
-            f"--from {begin.value}: {topic} ends before, at {max(ends.values())}; `lacuna topics describe {topic}` "
+            f"--from {begin.value}: {topic} ends earlier, at {max(ends.values())}; `lacuna topics describe {topic}` "
             "shows its offsets"
         )
 
@@ -136,7 +138,7 @@ def _check_reached(topic: str, begin: Point, firsts: dict[int, int], ends: dict[
 def check_partition(topic: str, partition: int, count: int) -> None:
     """Raises UserError if the topic, which has `count` partitions, does not have this one."""
     if partition >= count:
-        given = "give 0" if count == 1 else f"give 0 to {count - 1}"
+        given = "give 0" if count == 1 else f"write 0 to {count - 1}"
         raise UserError(
             f"--partition {partition}: {topic} has {show_count(count, 'partition')}; {given}"
         )

@@ -1,6 +1,6 @@
-"""What `lacuna consume` prints of records: a format with kcat's placeholders, or one JSON object a line.
+"""The output of `lacuna consume`: a format with kcat's placeholders, or one JSON object per line.
 
-Both take a portion at a time, and leave to Python's own loops what they can: they are to keep up with the client.
+Both take a portion at a time and use Python's own loops where possible, so that they keep up with the client.
 """
 
 import re
@@ -21,30 +21,30 @@ from confluent_kafka import (
 
 from lacuna.base.errors import UserError
 
-#: What is printed of a portion of records.
+#: Returns the output for a portion of records.
 Render = Callable[[Sequence[Message]], bytes]
 _Column = Callable[[Sequence[Any]], Iterable[Any]]
 
 _PART: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.?)|%(.?)|([^\\%]+)", re.DOTALL)
-#: As kcat's %R has it.
+#: The form of kcat's %R.
 _SIZE: Final = struct.Struct(">i")
-#: The types of timestamps, as kcat calls them.
+#: The types of timestamps, with kcat's names.
 _TYPES: Final = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"logappend"'}
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 def unescape(text: str, what: str) -> bytes:
-    r"""The bytes of an option's text, with its escapes \n \t \r \0 \\ and \xHH; `what` names the option for errors.
+    r"""Return the bytes of an option's text, with its escapes \n \t \r \0 \\ and \xHH.
 
-    Raises UserError.
+    `what` names the option in errors. Raises UserError.
     """
     return b"".join(part for part, _ in _parts(text.replace("%", "%%"), what))
 
 
 def parse_format(text: str, null: bytes = b"") -> Render:
-    """Makes what prints records in a format of kcat's, with `null` for keys and values that are null.
+    """Return the function that prints records in one of kcat's formats, with `null` for null keys and values.
 
-    Raises UserError for placeholders and escapes unknown here.
+    Raises UserError for placeholders and escapes that are not supported.
     """
     template = b""
     columns: list[_Column] = []
@@ -65,7 +65,7 @@ def parse_format(text: str, null: bytes = b"") -> Render:
 
 
 def render_json(portion: Sequence[Message]) -> bytes:
-    """One JSON object a line. Bytes are text where they are UTF-8, and else an object {"base64": TEXT}."""
+    """Return one JSON object per line. Bytes that are not UTF-8 become an object {"base64": TEXT}."""
     return "".join(map(_json_line, portion)).encode()
 
 
@@ -96,14 +96,14 @@ def _json_text(value: bytes | None) -> str:
 
 
 def _parts(text: str, what: str) -> Iterator[tuple[bytes, str]]:
-    """The parts of a format, in order: each is a literal or the letter of a placeholder, and the other is empty."""
+    """Yield the parts of a format in order: a literal and "", or "" and the letter of a placeholder."""
     for code, escape, placeholder, plain in map(re.Match.groups, _PART.finditer(text)):
         if code is not None:
             yield bytes([int(code, 16)]), ""
         elif escape is not None:
             if escape not in _ESCAPES:
                 raise UserError(
-                    f"{what} {text}: \\{escape} is no escape; write \\n \\t \\r \\0 \\xHH, or \\\\ for a backslash"
+                    f"{what} {text}: \\{escape} is not an escape; write \\n \\t \\r \\0 \\xHH, or \\\\ for a backslash"
                 )
             yield _ESCAPES[escape], ""
         elif placeholder == "%":
@@ -112,7 +112,7 @@ def _parts(text: str, what: str) -> Iterator[tuple[bytes, str]]:
             if placeholder not in _PLACEHOLDERS:
                 known = " ".join(f"%{each}" for each in _PLACEHOLDERS)
                 raise UserError(
-                    f"{what} {text}: %{placeholder} is no placeholder; there are {known}, and %% for a %"
+                    f"{what} {text}: %{placeholder} is not a placeholder; choose one of {known}, or %% for a %"
                 )
             yield b"", placeholder
         else:
@@ -150,7 +150,7 @@ def _topics(portion: Sequence[Message]) -> Iterable[bytes]:
 
 
 def _headers(portion: Sequence[Any]) -> Iterable[bytes]:
-    """As kcat does: NAME=VALUE,NAME=VALUE, with NULL for a value that is null."""
+    """Return headers in kcat's form: NAME=VALUE,NAME=VALUE, with NULL for a value that is null."""
     return [
         b",".join(
             name.encode() + b"=" + (b"NULL" if value is None else _encoded(value) or b"")
@@ -165,12 +165,12 @@ def _packed_sizes(portion: Sequence[Message]) -> Iterable[bytes]:
 
 
 def _always(column: _Column) -> Callable[[bytes], _Column]:
-    """A column that is the same whatever is printed for null."""
+    """Return a column that does not depend on the text for null."""
     return lambda _: column
 
 
-#: kcat's placeholders: their code in a template for %, and what makes, for the text of null, what gives the values of
-#: a portion.
+#: kcat's placeholder → its code in a template for %, and the function that returns, for a text for null, the column
+#: of a portion's values.
 _PLACEHOLDERS: Final[dict[str, tuple[bytes, Callable[[bytes], _Column]]]] = {
     "t": (b"%b", _always(_topics)),
     "p": (b"%d", _always(_number_of("partition"))),

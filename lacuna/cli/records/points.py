@@ -1,4 +1,4 @@
-"""Where reading begins and ends: offsets, ends and times, as people write them."""
+"""The points at which reading begins and ends: offsets, ends and times in a user's notation."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class Kind(Enum):
-    """What a point is counted from."""
+    """The origin from which a point is counted."""
 
     EARLIEST = "earliest"
     END = "end"
@@ -30,8 +30,8 @@ class Kind(Enum):
 class Point:
     """A place in every partition.
 
-    `value` is an offset, a time in milliseconds since 1970, or how many offsets before the end. TIME is at the first
-    record with that time or a later one; PAST is where the partition ended at that time.
+    `value` is an offset, a time in milliseconds since 1970, or a number of offsets before the end. TIME is the first
+    record with that time or a later one. PAST is the end of the partition at that time.
     """
 
     kind: Kind
@@ -39,7 +39,7 @@ class Point:
 
 
 def parse_from(text: str, now_ms: int, what: str = "--from") -> Point:
-    """Parses earliest, end, end-N, an offset or a time; `what` names the option for the error. Raises UserError."""
+    """Parses earliest, end, end-N, an offset or a time. `what` names the option in errors. Raises UserError."""
     if text == "earliest":
         return Point(Kind.EARLIEST)
     return _parse(text, what, "earliest, end, end-100", now_ms)
@@ -66,12 +66,12 @@ def _parse(text: str, what: str, words: str, now_ms: int) -> Point:
     if match := _END.fullmatch(text):
         return Point(Kind.END, int(match[1] or 0))
     if _AGO.fullmatch(text):
-        parse_duration(text, what)  # what is wrong with it is told
-    found = time_of(text, now_ms)
-    if found is None:
+        parse_duration(text, what)  # the error below has the reason
+    time_ms = time_of(text, now_ms)
+    if time_ms is None:
         raise UserError(
             f"{what} {text}: write {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
         )
-    if found > now_ms:
-        raise UserError(f"{what} {text}: that is in the future; give a time that has passed")
-    return Point(Kind.TIME, found)
+    if time_ms > now_ms:
+        raise UserError(f"{what} {text}: this time is in the future: write a time that has passed")
+    return Point(Kind.TIME, time_ms)

@@ -1,4 +1,4 @@
-"""Reads partitions from one point until another, without a group and without committing anything."""
+"""Reads partitions from one point until another, without a group and without commits."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -6,35 +6,35 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lacuna.base.errors import UserError
-from lacuna.cli.records.finding import NEVER, Wanted
-from lacuna.cli.records.told import told
+from lacuna.cli.records.finding import NEVER, OffsetRange
+from lacuna.cli.records.librdkafka_errors import explain_error
 from lacuna.operating.kafka import Agents
 
-#: Records at a time: enough that what is done once for each portion costs nothing.
+#: Records in a portion: enough to make the cost of each portion negligible.
 _PORTION: Final = 10_000
-#: How soon Ctrl-C and a reader of the output that went away are noticed.
+#: The delay until Ctrl-C, or the loss of the output's reader, is noticed.
 _WAIT_SECONDS: Final = 0.2
-#: How long an agent waits for more records before it says that there are none, where that is the end.
+#: How long an agent waits for more records at the end before it returns an empty answer.
 _END_MS: Final = 50
 
 _CONFIG: Final = {
     "client.id": "lacuna-cli",
-    "group.id": "lacuna-consume",  # librdkafka wants one, though none is joined
+    "group.id": "lacuna-consume",  # librdkafka needs one, although no group is joined
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    "auto.offset.reset": "earliest",  # what is next was deleted while it was read
-    # By default it fetches nothing for a second once 100 000 records are waiting, which are printed in less.
+    "auto.offset.reset": "earliest",  # the next records were deleted during the read
+    # By default, it pauses for a second once 100,000 records wait. Printing them takes less time.
     "queued.min.messages": 1_000_000,
     "fetch.queue.backoff.ms": 20,
-    "log_level": 0,  # what matters is said in one line
+    "log_level": 0,  # our own message is one line
 }
 
 
 def read(
     bootstrap: Agents,
     topic: str,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[OffsetRange],
     *,
     committed: bool,
     most: int | None,
@@ -42,8 +42,7 @@ def read(
 ) -> Iterator[list[Message]]:
     """Yields portions of records until each partition has reached its stop, or `most` records in all.
 
-    A portion is empty while there is nothing to read. `tell` is called with a line when no agent answers. Raises
-    UserError.
+    A portion is empty while there is nothing to read. `tell` receives a line when no agent answers. Raises UserError.
     """
     left = {each.partition: each for each in wanted if max(each.start, each.first) < each.stop}
     if not left:
@@ -52,7 +51,7 @@ def read(
 
     def hear(error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            tell(f"no agent answers at {bootstrap}; waiting for one")
+            tell(f"no agent answers at {bootstrap}; waiting for an agent")
 
     config: dict[str, Any] = {
         **_CONFIG,
@@ -77,7 +76,7 @@ def read(
             ][:remaining]
             remaining -= len(kept)
             yield kept
-            # The next offset of each partition: the end, which comes as an error, is behind aborted records and holes.
+            # The next offset of each partition. The end arrives as an error, behind aborted records and holes.
             reached = {each.partition(): each.offset() + 1 for each in records}
             if len(records) < len(portion):
                 for each, end in _ends(topic, portion):
@@ -92,9 +91,9 @@ def read(
 
 
 def _next_portion(consumer: Any) -> list[Any]:
-    """What has arrived; if that is nothing, waits a moment for the first record and returns it by itself.
+    """Return the records that have arrived. If there are none, wait a moment for the first one and return it alone.
 
-    `consume` with a timeout would wait for a whole portion, and keep back what has arrived.
+    `consume` with a timeout would wait for a whole portion, and withhold the records that have arrived.
     """
     portion: list[Any] = consumer.consume(_PORTION, 0)
     if not portion and (message := consumer.poll(_WAIT_SECONDS)) is not None:
@@ -103,16 +102,16 @@ def _next_portion(consumer: Any) -> list[Any]:
 
 
 def _ends(topic: str, portion: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Each partition that ended in a portion, and its end. Raises UserError for any other error."""
+    """Yield each partition that ended in a portion, and its end. Raises UserError for any other error."""
     for each in portion:
         error = each.error()
-        # librdkafka looks for the coordinator of a group that is never joined, and needs no right to.
+        # librdkafka looks for the coordinator of a group that is never joined, so a missing right does no harm.
         if error is None or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             continue
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise UserError(
-                f"topic {topic} was deleted; `lacuna topics list` shows the topics that exist"
+                f"topic {topic} was deleted; `lacuna topics list` shows the existing topics"
             )
         if error.code() != KafkaError._PARTITION_EOF:
-            raise UserError(f"partition {each.partition()} of {topic}: {told(error)}")
+            raise UserError(f"partition {each.partition()} of {topic}: {explain_error(error)}")
         yield each.partition(), each.offset()

@@ -1,4 +1,4 @@
-"""Writes records to one topic, in transactions or without, and counts what arrived where."""
+"""Writes records to one topic, in transactions or without, and counts the records that arrived."""
 
 import logging
 import signal
@@ -14,17 +14,17 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.records.finding import check_partition
-from lacuna.cli.records.told import told
+from lacuna.cli.records.librdkafka_errors import explain_error
 from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import topic_configs, topic_metadata
 from lacuna.operating.kafka import Agents, KafkaConnection
 
 _ANSWER_SECONDS: Final = 60.0
-#: What the cluster allows at most: somebody may type the records of a transaction.
+#: The cluster's maximum, because a user may type the records of a transaction.
 _TRANSACTION_TIMEOUT_MS: Final = 900_000
-#: How soon Ctrl-C is noticed.
+#: The delay until Ctrl-C is noticed.
 _WAIT_SECONDS: Final = 0.2
-#: How long what is on its way may take to arrive when it ends early.
+#: How long sent records may take to arrive after an early end.
 _LAST_SECONDS: Final = 5.0
 #: librdkafka's default.
 _BATCH_BYTES: Final = 1_000_000
@@ -33,26 +33,26 @@ _CONFIG: Final = {
     "client.id": "lacuna-cli",
     "enable.idempotence": True,
     "message.timeout.ms": int(_ANSWER_SECONDS * 1000),
-    "partitioner": "murmur2_random",  # that of Kafka's own clients
-    "message.max.bytes": 1_000_000_000,  # the topic has a limit of its own, and the cluster says when it is passed
+    "partitioner": "murmur2_random",  # the partitioner of Kafka's own clients
+    "message.max.bytes": 1_000_000_000,  # the topic has its own limit, and the cluster reports when a record exceeds it
 }
-#: librdkafka would print lines of its own to standard error: for a producer that is fenced at any level.
+#: librdkafka prints its own lines to standard error; for a fenced producer, at any level.
 _SILENT: Final = logging.getLogger("lacuna.cli.records.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _HINTS: Final = {
-    KafkaError.INVALID_RECORD: "the topic is compacted, so that each record needs a key: give --key-separator",
-    KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes; `lacuna topics alter` raises that",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` shows the topics that exist",
+    KafkaError.INVALID_RECORD: "the topic is compacted, so each record needs a key: add --key-separator",
+    KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes; `lacuna topics alter` raises it",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` shows the existing topics",
     KafkaError._FENCED: "a newer producer uses this --transactional-id; choose another one",
-    KafkaError._MSG_TIMED_OUT: f"no agent took it within {_ANSWER_SECONDS:.0f} s: is the cluster running?",
-    KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: is the cluster running?",
+    KafkaError._MSG_TIMED_OUT: f"no agent accepted it within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
+    KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
 }
 
 
 @dataclass(slots=True)
 class Written:
-    """What arrived in one partition."""
+    """The records that arrived in one partition."""
 
     records: int
     first: int
@@ -60,26 +60,26 @@ class Written:
 
 
 async def find_limit(bootstrap: Agents, topic: str, partition: int | None) -> int:
-    """The topic's max.message.bytes; creates the topic if there is none and the cluster does that.
+    """Return the topic's max.message.bytes. If the cluster creates topics automatically, creates a missing one.
 
     Raises UserError if the topic or its partition does not exist.
     """
     async with KafkaConnection(bootstrap) as connection:
-        (found,) = await topic_metadata(connection, topic, creates=True)
-        check(found.error_code, f"topic {topic}")
+        (metadata,) = await topic_metadata(connection, topic, creates=True)
+        check(metadata.error_code, f"topic {topic}")
         if partition is not None:
-            check_partition(topic, partition, len(found.partitions))
+            check_partition(topic, partition, len(metadata.partitions))
         configs = await topic_configs(connection, topic)
     limits = [int(each.value or 0) for each in configs or () if each.name == "max.message.bytes"]
     return limits[0] if limits else _BATCH_BYTES
 
 
 class Writer:
-    """Writes records to one topic, as a context manager; leaving it by an error aborts the open transaction.
+    """Writes records to one topic, as a context manager. An error in its body aborts the open transaction.
 
-    `limit` is the topic's max.message.bytes, which batches of small records must not pass either. With a
-    `transactional_id`, every `most` records are a transaction, or all of them; each ends in a commit, or if `aborts`
-    in an abort. Every method raises UserError.
+    `limit` is the topic's max.message.bytes, which batches of small records must not exceed either. With a
+    `transactional_id`, every `most` records are a transaction, or all of them if `most` is None. A transaction ends in
+    a commit, or in an abort if `aborts`. Every method raises UserError.
     """
 
     def __init__(
@@ -135,11 +135,11 @@ class Writer:
 
     @property
     def records(self) -> int:
-        """How many records arrived."""
+        """The number of records that arrived."""
         return sum(each.records for each in self.written.values())
 
     def write(self, key: bytes | None, value: bytes | None) -> None:
-        """Writes a record, some time; raises UserError if this or an earlier one was refused."""
+        """Writes a record, without waiting for its arrival. Raises UserError if this or an earlier one was rejected."""
         if self._failure is not None:
             self._fail()
         if self._id is not None and not self._in_transaction:
@@ -151,7 +151,7 @@ class Writer:
             try:
                 self._producer.produce(**self._arguments, key=key, value=value, on_delivery=arrived)
                 break
-            except BufferError:  # its queue is full
+            except BufferError:  # the queue is full
                 self._producer.poll(_WAIT_SECONDS)
             except KafkaException as error:
                 self._failure = (self._given, error.args[0])
@@ -177,7 +177,11 @@ class Writer:
             self.transactions += 1
 
     def abandon(self) -> int:
-        """Ends at once: aborts the open transaction, and returns how many records it has; else waits for a moment."""
+        """Ends at once.
+
+        Aborts the open transaction and returns the number of its records. Without a transaction, waits a moment for
+        records to arrive.
+        """
         aborted, self._in_transaction = self._in_transaction, 0
         if aborted:
             self._call(self._producer.abort_transaction, _ANSWER_SECONDS)
@@ -191,13 +195,13 @@ class Writer:
             self._failure = self._failure or (number, error)
             return
         offset = message.offset()
-        found = self.written.get(message.partition())
-        if found is None:
+        written = self.written.get(message.partition())
+        if written is None:
             self.written[message.partition()] = Written(1, offset, offset)
             return
-        found.records += 1
-        found.first = min(found.first, offset)
-        found.last = max(found.last, offset)
+        written.records += 1
+        written.first = min(written.first, offset)
+        written.last = max(written.last, offset)
 
     def _fail(self) -> None:
         assert self._failure is not None
@@ -208,7 +212,7 @@ class Writer:
         raise UserError(f"line {number}: {_explained(error)} ({after})")
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        """Calls what tells of errors by exceptions; those that may pass are tried once more."""
+        """Calls a function that reports errors by exceptions. Retries once after an error that may be temporary."""
         try:
             try:
                 function(*arguments)
@@ -220,14 +224,14 @@ class Writer:
             problem = error.args[0]
             self._in_transaction = 0
             if problem.txn_requires_abort():
-                with suppress(KafkaException):  # then the cluster aborts it, at its timeout
+                with suppress(KafkaException):  # the cluster aborts the transaction at its timeout
                     self._producer.abort_transaction(_ANSWER_SECONDS)
             raise UserError(f"--transactional-id {self._id}: {_explained(problem)}") from error
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Puts off Ctrl-C to the end of the block: else it comes after a commit, and before that is noted."""
+    """Delays Ctrl-C to the end of the block, so that it cannot come between a commit and our note of it."""
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
@@ -239,4 +243,4 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _explained(error: KafkaError) -> str:
-    return _HINTS.get(error.code()) or told(error)
+    return _HINTS.get(error.code()) or explain_error(error)

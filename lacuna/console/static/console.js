@@ -1,5 +1,5 @@
-// Makes pages live. Everything works without it: it reloads what is marked data-live when the server says so, shows
-// what is under the pointer of a strip, and adds messages as they arrive. Text is only ever set as text.
+// Makes pages live; they also work without it. It reloads elements with data-live when the server sends a tick,
+// describes the part of a strip under the pointer, and adds messages as they arrive. It sets text only as text.
 "use strict";
 
 (() => {
@@ -43,7 +43,7 @@
       }
     } catch { /* the server is away: the next event tells when it is back */ } finally {
       isBusy = false;
-      // A page that takes long is asked for less often: a viewer costs the server at most a twentieth of a core.
+      // Slow pages are reloaded less often, so that a viewer costs the server at most a twentieth of a core.
       nextAt = performance.now() + 20 * (performance.now() - began);
     }
   };
@@ -67,7 +67,7 @@
     begin();
   }
 
-  // --- strips: what is under the pointer, told below ---
+  // --- strips: the part under the pointer, described below ---
 
   const told = (strip, text) => {
     const readout = strip.querySelector(".readout");
@@ -76,7 +76,7 @@
     readout.textContent = text === null ? readout.dataset.first : text;
   };
 
-  // On the document: a strip is replaced whenever the numbers are.
+  // The listener is on the document, because each reload replaces the strip.
   document.addEventListener("pointerover", (event) => {
     const strip = event.target.closest(".strip");
     if (!strip) return;
@@ -135,7 +135,7 @@
       tail.addEventListener("messages", (event) => {
         const data = JSON.parse(event.data);
         for (const message of data.messages) add(message);
-        if (data.skipped) note.textContent = `${data.skipped} messages came too fast and are not shown.`;
+        if (data.skipped) note.textContent = `${data.skipped} messages arrived too fast and are not shown.`;
       });
       tail.addEventListener("failed", (event) => end(JSON.parse(event.data)));
     });

@@ -25,12 +25,16 @@ class ControlTlsSettings:
         "PEM file with the certificate of this process for connections between control planes, agents and jobs. With "
         "it, a control plane that listens on TCP accepts only TLS.",
         option="--control-tls-cert",
+        metavar="FILE",
+        panel="TLS to the control plane",
     )
     key: str = setting(
         "controlplane.ssl.key.location",
         "",
         "PEM file with the key of that certificate.",
         option="--control-tls-key",
+        metavar="FILE",
+        panel="TLS to the control plane",
     )
     key_password: str = setting(
         "controlplane.ssl.key.password",
@@ -43,6 +47,8 @@ class ControlTlsSettings:
         "PEM file with the authority that signed the certificates of all of them. A control plane then rejects peers "
         "without such a certificate. Without this file, each process trusts only its own certificate.",
         option="--control-tls-ca",
+        metavar="FILE",
+        panel="TLS to the control plane",
     )
     principals: str = setting(
         "controlplane.cluster.principals",

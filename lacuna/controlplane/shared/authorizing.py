@@ -24,6 +24,9 @@ class AuthorizerSettings:
         f"{STANDARD_AUTHORIZER}: ACLs decide what each principal may do. "
         "Empty: every client that can connect may do everything.",
         option="--authorizer",
+        flag=STANDARD_AUTHORIZER,
+        help="Let ACLs decide what each principal may do. Default: every client that can connect may do everything.",
+        panel="Clients",
         choices=("", STANDARD_AUTHORIZER),
     )
     super_users: str = setting(
@@ -31,6 +34,8 @@ class AuthorizerSettings:
         "",
         "Principals that may do everything, whatever ACLs say, such as User:admin;User:operator.",
         option="--super-user",
+        metavar="PRINCIPALS",
+        panel="Clients",
     )
     allows_without_acls: bool = setting(
         "allow.everyone.if.no.acl.found",

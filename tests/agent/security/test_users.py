@@ -130,8 +130,8 @@ async def test_users_of_the_file_come_first(tmp_path: Path) -> None:
     [
         ("admin = 1", 'write each user as NAME = "file:PATH"'),
         ("admin =", "is not TOML"),
-        (f'admin = "{SECRET}"', "must say where the secret is"),
-        ('admin = "env:NO_SUCH_VARIABLE"', "the environment has no variable NO_SUCH_VARIABLE"),
+        (f'admin = "{SECRET}"', "must be a reference to a secret"),
+        ('admin = "env:NO_SUCH_VARIABLE"', "the environment variable NO_SUCH_VARIABLE is not set"),
     ],
 )
 def test_a_users_file_that_cannot_be_used_says_why(
@@ -159,16 +159,16 @@ def test_secrets_come_from_files_the_environment_and_commands(
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        (SECRET, "must say where the secret is"),
-        (f"password:{SECRET}", "must say where the secret is"),
+        (SECRET, "must be a reference to a secret"),
+        (f"password:{SECRET}", "must be a reference to a secret"),
         ("file:/no/such/file", "cannot be read"),
-        ("command:false", "it ended with code 1"),
+        ("command:false", "it exited with code 1"),
         ("command:/no/such/command", "FileNotFoundError"),
         ("command:true", "is empty"),
         ("command:", "IndexError"),
         ("env:AN_EMPTY_SECRET", "is empty"),
         ("file:/no\0file", "cannot be read"),
-        (f"command:sh -c 'echo {SECRET}; exit 3'", "it ended with code 3"),
+        (f"command:sh -c 'echo {SECRET}; exit 3'", "it exited with code 3"),
     ],
 )
 def test_a_secret_that_cannot_be_had_is_an_error_without_it(

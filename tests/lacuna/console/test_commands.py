@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lacuna.base.errors import ListenError
-from lacuna.cli.console_options import Wanted, host_names
+from lacuna.cli.console_options import ConsoleOptions, host_names
 from lacuna.testing import ProcessCluster
 from tests.forked import start_process
 from tests.lacuna.conftest import Refusal, without_warnings
@@ -26,9 +26,9 @@ from tests.lacuna.console.conftest import SECONDS
 from tests.lacuna.console.test_pages import plain
 
 
-def wanted(address: str, *, is_chosen: bool) -> Wanted:
+def wanted(address: str, *, is_chosen: bool) -> ConsoleOptions:
     """A console at an address."""
-    return Wanted(address=address, is_chosen=is_chosen, names=(), may_write=False)
+    return ConsoleOptions(address=address, is_chosen=is_chosen, names=(), may_write=False)
 
 
 def test_a_taken_port_is_told_unless_it_was_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,8 +52,8 @@ def test_names_of_hosts() -> None:
 
 
 def test_what_is_refused(refused: Refusal) -> None:
-    assert "not of the form HOST:PORT" in refused("up", "--console", "nowhere")
-    assert "no cluster is running" in refused("console", "--data", "nowhere")
+    assert "is not an address: write HOST:PORT" in refused("up", "--console", "nowhere")
+    assert "no cluster runs on" in refused("console", "--data", "nowhere")
 
 
 @contextmanager

@@ -105,9 +105,9 @@ def test_the_strip_is_zoomed_to_one_record(browser: Browser) -> None:
 
 
 def test_nothing_was_written(browser: Browser) -> None:
-    assert "Nothing was ever written" in browser.get("/topics/empty/0").text
+    assert "This partition has no records yet" in browser.get("/topics/empty/0").text
     assert browser.get("/topics/empty/1").code == 404
-    assert "There is nothing to read here" in browser.get("/topics/empty/0/messages").text
+    assert "No messages to read here" in browser.get("/topics/empty/0/messages").text
 
 
 def test_groups_and_their_lag(browser: Browser) -> None:
@@ -167,7 +167,7 @@ def test_what_merges_reclaimed_and_what_waits(unmerged: Cluster) -> None:
         end()
     with served(cluster) as browser:
         shown = plain(browser.get("/merges").text)
-        assert "Nothing was rewritten" in shown
+        assert "Nothing has been rewritten" in shown
         assert re.search(r"orders \N{EN DASH} \N{EN DASH} 0 0 0 B \d+ B 6 offsets", shown)
         agent = cluster.embedded.agents[0]
         assert agent.housekeeping is not None

@@ -121,7 +121,7 @@ def test_a_damaged_object_in_the_middle_of_a_job(
 
 
 MISTAKES = [
-    ((), "no destination was given: name a folder"),
+    ((), "the export has no destination: name a folder"),
     (
         ("--to", "x", "--format", "orc"),
         "--format 'orc' is not known: choose one of parquet, iceberg",
@@ -129,9 +129,9 @@ MISTAKES = [
     (("--to", "x", "--on-error", "skip"), "--on-error 'skip' is not known"),
     (("--to", "x", "--partition-by", "week"), "choose one of none, day, hour"),
     (("--to", "x", "--flatten"), "--flatten needs a schema"),
-    (("--to", "x", "--value-message", "M"), "give --value-schema"),
+    (("--to", "x", "--value-message", "M"), "add --value-schema"),
     (("--to", "x", "--value-schema", "none.json"), "none.json cannot be read"),
-    (("--to", "x", "--catalog-uri", "http://h"), "are only for Iceberg"),
+    (("--to", "x", "--catalog-uri", "http://h"), "apply only to Iceberg"),
     (("--to", "s3://b", "--format", "iceberg"), "name one with --catalog-uri"),
     (("--to", "x", "--format", "iceberg", "--catalog", "x"), "write --catalog NAME=VALUE"),
     (("--to", "x", "--watch", "soon"), "--watch"),

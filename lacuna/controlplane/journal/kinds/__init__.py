@@ -1,4 +1,4 @@
-"""The kinds of journals, one row each. Commands, messages and the snapshot process know of no kind but by its row."""
+"""The kinds of journals, one row each. Commands, messages and the snapshot process use only the rows."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ SHARED_KINDS: Final = tuple(each for each in KINDS if isinstance(each, SharedKin
 
 
 def forms(kinds: tuple[JournalKind, ...] = KINDS) -> str:
-    """Return how an address of one of these kinds is written, for help and messages."""
+    """Return the forms of addresses of these kinds, for help and messages."""
     *most, last = (f"{each.form} ({each.about})" if each.about else each.form for each in kinds)
     return f"{', '.join(most)}{',' * (len(most) > 1)} or {last}"
 
@@ -32,6 +32,6 @@ def shared_kind_of(address: str) -> SharedKind:
         if each.is_named(address):
             return each
     raise UserError(
-        f"{address!r} is not a journal that several control planes can share: give {forms(SHARED_KINDS)}, or leave "
+        f"{address!r} is not a journal that several control planes can share: write {forms(SHARED_KINDS)}, or leave "
         "--journal out for an SQLite file in the data folder"
     )

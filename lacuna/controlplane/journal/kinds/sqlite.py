@@ -25,7 +25,7 @@ def _source(setup: Setup) -> AbstractAsyncContextManager[Source]:
 
     path = _path(setup.place.url)
     if not os.path.exists(path):
-        raise UserError(f"there is no journal at {path}: nothing was changed")
+        raise UserError(f"{path} has no journal, so nothing was changed: check the path")
     return locked_source(SqliteJournal(path, setup.new_cluster_id))
 
 
@@ -39,7 +39,9 @@ def _path(address: str) -> str:
     """Return the file that an address names; a folder stands for the journal in it."""
     path = address.removeprefix(_SCHEME)
     if not path:
-        raise UserError("sqlite: names no file: write sqlite:PATH, of the data folder or of a file")
+        raise UserError(
+            "sqlite: names no file: write sqlite:PATH with the path of a data folder or a file"
+        )
     return os.path.join(path, JOURNAL_NAME) if os.path.isdir(path) else path
 
 

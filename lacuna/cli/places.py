@@ -1,0 +1,331 @@
+"""Settings of a whole process: addresses and places, log lines, the number of workers.
+
+Agents and control planes define the rows of their own settings. `lacuna.cli.tables` lists all rows.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.base.setting import SettingsError, check_settings, setting
+from lacuna.controlplane.journal.kinds import SHARED_KINDS, forms
+from lacuna.logstore.objects.url import SHARED_FORMS
+
+OFF: Final = "off"
+DEFAULT_CONSOLE: Final = "127.0.0.1:8088"
+
+TEXT: Final = "text"
+JSON: Final = "json"
+
+_RECORDS: Final = "Where to keep the records"
+_ENCRYPTION: Final = "Encryption at rest"
+_CLIENTS: Final = "Clients"
+_CONSOLE: Final = "Web console"
+
+
+class Checked:
+    """A settings class whose instances check their values. Raises SettingsError."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFolder(Checked):
+    """The folder of a journal."""
+
+    data: str = setting(
+        "data",
+        "data",
+        "Folder of the journal and, in `lacuna up` without a bucket, of the records. It is created if missing.",
+        option="--data",
+        short="-d",
+        metavar="PATH",
+    )
+
+    def __post_init__(self) -> None:
+        if not self.data:
+            raise SettingsError("data is empty: write . for the current folder")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAddress(Checked):
+    """The control plane of an agent."""
+
+    control: str = setting(
+        "control",
+        "",
+        "Address of the control plane: HOST:PORT, several as A,B,C, a DNS name for all of them, or unix:PATH.",
+        option="--control",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket(Checked):
+    """The bucket of the records, and the encryption that S3 applies to it."""
+
+    bucket: str = setting(
+        "bucket",
+        "",
+        "An S3 bucket, or BUCKET/PREFIX.",
+        option="--bucket",
+        panel=_RECORDS,
+        yields_to=("moto", "objects", "store"),
+    )
+    endpoint: str = setting(
+        "endpoint",
+        "",
+        "URL of the S3 service, if it is not AWS.",
+        option="--endpoint",
+        panel=_RECORDS,
+        yields_to=("moto", "objects", "store"),
+    )
+    sse: str = setting(
+        "s3.sse.type",
+        "",
+        "Encryption by S3 of the objects in --bucket. With --store, use the option sse of the URL.",
+        option="--s3-sse",
+        metavar="AES256|aws:kms|aws:kms:dsse",
+        panel=_ENCRYPTION,
+    )
+    sse_kms_key_id: str = setting(
+        "s3.sse.key",
+        "",
+        "The KMS key for --s3-sse, if not AWS's own for S3: its id, ARN or alias.",
+        option="--s3-sse-kms-key-id",
+        panel=_ENCRYPTION,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCreation(Checked):
+    """Whether a process creates its bucket."""
+
+    create_bucket: bool = setting(
+        "create.bucket",
+        False,
+        "Create the bucket if it does not exist.",
+        option="--create-bucket",
+        panel=_RECORDS,
+        yields_to=("moto",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectsFolder(Checked):
+    """The folder of the records."""
+
+    objects: str = setting(
+        "objects",
+        "",
+        "A folder that all agents share, instead of a bucket.",
+        option="--objects",
+        metavar="PATH",
+        panel=_RECORDS,
+        yields_to=("bucket", "store"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreUrl(Checked):
+    """The URL of the records."""
+
+    store: str = setting(
+        "store",
+        "",
+        f"The URL of the cluster's object store: {SHARED_FORMS}. A control plane needs it with --journal: the bucket "
+        "has the journal's snapshots, and with `bucket` the whole journal.",
+        option="--store",
+        panel=_RECORDS,
+        yields_to=("bucket", "objects"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encryption(Checked):
+    """The source of the keys that encrypt objects."""
+
+    keys: str = setting(
+        "encryption.keys",
+        "",
+        "File with the cluster's keys, which encrypt the objects in the store.",
+        option="--encryption-keys",
+        metavar="PATH",
+        panel=_ENCRYPTION,
+        yields_to=("encryption_key_command",),
+    )
+    command: str = setting(
+        "encryption.key.command",
+        "",
+        "A command that prints the content of that file, for keys in a KMS or a vault.",
+        option="--encryption-key-command",
+        panel=_ENCRYPTION,
+        yields_to=("encryption_keys",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalPlace(Checked):
+    """The place of a shared journal."""
+
+    journal: str = setting(
+        "controlplane.journal",
+        "",
+        f"A journal that several control planes can share: {forms(SHARED_KINDS)}. Without it, the journal is an "
+        "SQLite file in the data folder.",
+        option="--journal",
+        panel=_RECORDS,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderLease(Checked):
+    """The lease of the control plane that leads."""
+
+    lease_ms: int = setting(
+        "controlplane.lease.ms",
+        3_000,
+        "How long a leader may be silent before a standby takes over. Use the same value on all control planes.",
+        least=500,
+        most=60_000,
+        option="--lease-ms",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlListener(Checked):
+    """The address of a control plane."""
+
+    listen: str = setting(
+        "controlplane.listen",
+        "127.0.0.1:7070",
+        "Address for agents to connect to: HOST:PORT or unix:PATH.",
+        option="--listen",
+        short="-l",
+    )
+    advertise: str = setting(
+        "controlplane.advertise",
+        "",
+        "HOST:PORT where agents reach this control plane, if it differs from --listen.",
+        option="--advertise",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners(Checked):
+    """The addresses of an agent for Kafka clients."""
+
+    listen: str = setting(
+        "listeners",
+        "127.0.0.1:9092",
+        "Address for Kafka clients, HOST:PORT; port 0 picks a free one. Separate several by commas. With "
+        "authentication: SASL_SSL://HOST:PORT (docs/security.md).",
+        option="--listen",
+        short="-l",
+        panel=_CLIENTS,
+    )
+    advertise: str = setting(
+        "advertised.listeners",
+        "",
+        "Address that clients use, HOST:PORT, if it differs from --listen; with several listeners, NAME://HOST:PORT.",
+        option="--advertise",
+        panel=_CLIENTS,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers(Checked):
+    """The number of processes of an agent."""
+
+    workers: int = setting(
+        "workers",
+        1,
+        "Number of processes that serve the port, at most one for each core.",
+        least=1,
+        most=256,
+        option="--workers",
+        short="-w",
+        panel="Speed",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health(Checked):
+    """The address of health checks and metrics."""
+
+    health: str = setting(
+        "health.listen",
+        "",
+        "HOST:PORT of an HTTP port with health checks (/healthz, /readyz) and /metrics.",
+        option="--health",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleAddress(Checked):
+    """The address of the web console."""
+
+    console: str = setting(
+        "console.listen",
+        DEFAULT_CONSOLE,
+        "Address of the web console, which also answers /metrics, /healthz and /readyz; off: no console.",
+        option="--console",
+        metavar="HOST:PORT",
+        panel=_CONSOLE,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleVisitors(Checked):
+    """The visitors of the web console, and their rights."""
+
+    hosts: str = setting(
+        "console.hosts",
+        "",
+        "Host names by which browsers may call the console, in addition to localhost and addresses.",
+        option="--console-hosts",
+        metavar="NAME[,NAME]",
+        panel=_CONSOLE,
+    )
+    writes: bool = setting(
+        "console.writes",
+        False,
+        "Allow visitors of the console to abort transactions.",
+        option="--console-writes",
+        panel=_CONSOLE,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLines(Checked):
+    """The format of log lines."""
+
+    format: str = setting(
+        "log.format",
+        TEXT,
+        "Format of the log: lines of text, or one JSON object per line.",
+        choices=(TEXT, JSON),
+        option="--log-format",
+        metavar="text|json",
+    )
+
+
+PLACES: Final = (
+    DataFolder,
+    ControlAddress,
+    Bucket,
+    BucketCreation,
+    ObjectsFolder,
+    StoreUrl,
+    Encryption,
+    JournalPlace,
+    LeaderLease,
+    ControlListener,
+    Listeners,
+    Workers,
+    Health,
+    ConsoleAddress,
+    ConsoleVisitors,
+    LogLines,
+)
