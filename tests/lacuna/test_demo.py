@@ -29,4 +29,4 @@ def test_on_a_running_cluster(lacuna: Command, lacuna_cluster: Cluster, with_con
     ran = lacuna("demo", "--bootstrap", lacuna_cluster.bootstrap, *options, columns=140)
     assert ran.code == 0, ran.err
     assert CLAIM in ran.out
-    assert ("what a read_committed consumer gets" in ran.out) == with_control
+    assert ("what a read_committed consumer receives" in ran.out) == with_control
