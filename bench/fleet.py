@@ -20,6 +20,9 @@ from lacuna.controlplane.shared.batches import (
     FLAG_ADDS_PARTITION,
     FLAG_TRANSACTIONAL,
     TRANSACTIONAL_ID_SHIFT,
+    SegmentSlice,
+    commit_of,
+    verdicts_of,
 )
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import plan_reads
@@ -31,6 +34,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     TopicPartition,
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
 from lacuna.logstore.objects.s3 import READ_GAP
 
@@ -231,11 +235,7 @@ class Fleet:
                 agent.line.ask(Command(renew_lease=renewal), _ignore)
 
     def _commit(self, agent: Agent, now_ms: int) -> Command:
-        command = Command()
-        commit = command.commit_segment
-        commit.segment.lease_id = agent.lease_id
-        commit.segment.sequence = agent.next_sequence()
-        commit.object_size = len(agent.places) * self.load.slice_bytes + 1024
+        slices: list[SegmentSlice] = []
         numbers: dict[str, int] = {}
         pack, position = COMMITTED_BATCH.pack, 0
         for each in agent.places:
@@ -259,9 +259,10 @@ class Fleet:
                 )
                 position += size
                 each.sequence += records
-            commit.slices.add(partition=each.key, batches=rows)
-        commit.transactional_ids.extend(numbers)
-        return command
+            slices.append(SegmentSlice((each.key.topic_id, each.key.partition), rows))
+        segment = SegmentId(lease_id=agent.lease_id, sequence=agent.next_sequence())
+        size = len(agent.places) * self.load.slice_bytes + 1024
+        return Command(commit_segment=commit_of(segment, size, slices, numbers))
 
     def end_transactions(self, now_ms: int) -> None:
         """Ends the transactions that are due now, half of them by aborts."""
@@ -342,7 +343,7 @@ def _requests(pieces: list[Piece]) -> int:
 def _committed(reply: Reply) -> None:
     answer = reply.segment_committed
     _check(answer.error_code)
-    for verdict in answer.slices:
+    for verdict in verdicts_of(answer):
         _check(verdict.error_code or any(verdict.error_codes))
 
 

@@ -15,7 +15,12 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.controlplane.shared.batches import COMMITTED_BATCH, FLAG_TRANSACTIONAL
+from lacuna.controlplane.shared.batches import (
+    COMMITTED_BATCH,
+    FLAG_TRANSACTIONAL,
+    SegmentSlice,
+    commit_of,
+)
 from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
@@ -25,7 +30,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta, SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 
 RECORDS = 3
@@ -118,7 +123,7 @@ class Plane:
         self._sequence += 1
         segment = SegmentId(lease_id=self._lease_id, sequence=self._sequence)
         slices = [self._slice(producer, key, place * BATCH_BYTES) for place, key in enumerate(keys)]
-        committed = CommitSegment(segment=segment, object_size=1 << 30, slices=slices)
+        committed = commit_of(segment, 1 << 30, slices)
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
@@ -195,7 +200,7 @@ class Plane:
             base_sequence,
             FLAG_TRANSACTIONAL,
         )
-        return SegmentSlice(partition=key, batches=batch)
+        return SegmentSlice((key.topic_id, key.partition), batch)
 
     def _context(self) -> Context:
         self._now_ms = max(self._now_ms, int(time.time() * 1000))

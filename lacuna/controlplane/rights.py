@@ -73,13 +73,12 @@ def _rule(verb: str | None) -> Rule | None:
 
 
 def _names_no_transaction(command: CommitSegment) -> bool:
-    """Return whether a transactional batch does not name its transaction, and so would need no right on an id."""
+    """Return whether a batch of a transaction does not say which one: it would need a right on no id at all."""
+    if len(command.batches) % COMMITTED_BATCH.size:
+        return False  # it is malformed, and refused as such
     return any(
         flags & FLAG_TRANSACTIONAL and not flags >> TRANSACTIONAL_ID_SHIFT
-        for each in command.slices
-        if len(each.batches) % COMMITTED_BATCH.size
-        == 0  # or it is malformed, and rejected for that
-        for *_, flags in COMMITTED_BATCH.iter_unpack(each.batches)
+        for *_, flags in COMMITTED_BATCH.iter_unpack(command.batches)
     )
 
 

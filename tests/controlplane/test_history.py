@@ -7,6 +7,8 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.decision import Context
+from lacuna.controlplane.shared.batches import SegmentSlice, commit_of
+from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     ConfigChange,
@@ -34,7 +36,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     PlanCompaction,
     PlanMerge,
     SegmentId,
-    SegmentSlice,
     SwapExtents,
     SwapPartition,
     SwapSegment,
@@ -142,13 +143,10 @@ class History:
         slices = {}
         for _ in range(self.random.randrange(1, 4)):
             wanted = self._partition()
-            given = SegmentSlice(partition=wanted)
-            slices[wanted.topic_id, wanted.partition] = given
+            given = slices[key_of(wanted)] = SegmentSlice(key_of(wanted))
             for _ in range(self.random.randrange(1, 4)):
                 self._add_batch(given)
-        command = CommitSegment(
-            segment=self._segment(), object_size=1 << 30, slices=slices.values()
-        )
+        command = commit_of(self._segment(), 1 << 30, list(slices.values()))
         self.retried = [*self.retried[-5:], command]
         return command
 
@@ -156,8 +154,7 @@ class History:
         producer, sequence, flags = (-1, -1), -1, self.random.choice([0, 0, 1])
         if self.random.random() < 0.7:
             producer = self._producer()
-            key = (given.partition.topic_id, given.partition.partition)
-            window = self.state.partitions[key].producers.get(producer[0])
+            window = self.state.partitions[given.key].producers.get(producer[0])
             sequence = 0
             if window is not None and window.producer_epoch == producer[1]:
                 sequence = window.last_sequence + self.random.choice([1, 1, 1, 0, 2])

@@ -14,7 +14,6 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
 from lacuna.controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord
-from lacuna.controlplane.v1.log_pb2 import SegmentSlice
 from tests.controlplane.verbs.cluster import Cluster, add_batch
 from tests.controlplane.verbs.script import run
 
@@ -62,7 +61,7 @@ def test_a_record_of_an_unknown_kind_stops_the_replay() -> None:
 )
 def test_a_malformed_commit_fails_whole(position: int, size: int, count: int, cut: int) -> None:
     cluster = run("topic a 2")
-    slices = [SegmentSlice(partition=cluster.partition(text)) for text in ("a-0", "a-1")]
+    slices = [cluster.slice(text) for text in ("a-0", "a-1")]
     add_batch(slices[0])
     row = COMMITTED_BATCH.pack(position, size, count, 0, -1, -1, -1, 0)
     slices[1].batches = row[cut:]
@@ -74,9 +73,9 @@ def test_a_malformed_commit_fails_whole(position: int, size: int, count: int, cu
 
 def test_two_slices_of_one_partition_are_malformed() -> None:
     cluster = run("topic a 1")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     add_batch(given)
-    assert "one slice per partition" in cluster.commit(given, given).message  # type: ignore[attr-defined]
+    assert "one slice per partition" in cluster.commit(given, given).message
 
 
 def test_the_clock_never_goes_back() -> None:

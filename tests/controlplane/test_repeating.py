@@ -11,6 +11,7 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.repeating import may_be_repeated
+from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
@@ -69,7 +70,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     ReadHistories,
     ReadPartitions,
     SegmentId,
-    SegmentSlice,
     SwapExtents,
     UnpinReads,
 )
@@ -130,10 +130,10 @@ class Scene(Cluster):
         return OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
 
     def segment(self) -> CommitSegment:
-        given = SegmentSlice(partition=self.partition("a-0"))
+        given = self.slice("a-0")
         add_batch(given, count=3, timestamp=self.now_ms)
         segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
-        return CommitSegment(segment=segment, object_size=1 << 40, slices=[given])
+        return commit_of(segment, 1 << 40, [given])
 
     def joined(self, **given: Any) -> JoinGroup:
         protocols = [GroupProtocol(name="range", metadata=b"")]

@@ -18,8 +18,9 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
-from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH, SegmentSlice, commit_of
 from lacuna.controlplane.shared.internal_topics import INTERNAL_TOPICS
+from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.controlplane.state.state import NO_NODE, Lease, State, TopicState
@@ -65,7 +66,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     ReadHistories,
     ReadPartitions,
     SegmentId,
-    SegmentSlice,
     SwapExtents,
     SwapPartition,
     SwapSegment,
@@ -124,11 +124,7 @@ CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
         [*OF_TXN, (WRITE, TOPIC, "orders")],
     ),
     (
-        Command(
-            commit_segment=CommitSegment(
-                segment=OWN, slices=[SegmentSlice(partition=ORDER)], transactional_ids=["tx"]
-            )
-        ),
+        Command(commit_segment=commit_of(OWN, 0, [SegmentSlice(key_of(ORDER))], ["tx"])),
         [*OF_TXN, (WRITE, TOPIC, "orders")],
     ),
     (
@@ -290,8 +286,8 @@ def test_a_batch_of_a_transaction_names_its_transactional_id() -> None:
 
     def committed(*flags: int) -> Command:
         rows = b"".join(COMMITTED_BATCH.pack(0, 100, 1, 0, 7, 0, 0, each) for each in flags)
-        pieces = [SegmentSlice(partition=ORDER), SegmentSlice(partition=ORDER, batches=rows)]
-        commit = CommitSegment(segment=OWN, slices=pieces, transactional_ids=["tx"])
+        pieces = [SegmentSlice(key_of(ORDER)), SegmentSlice(key_of(ORDER), rows)]
+        commit = commit_of(OWN, 0, pieces, ["tx"])
         return Command(commit_segment=commit)
 
     plain, named, nameless = 0, TRANSACTIONAL | 1 << 4, TRANSACTIONAL | ADDS_PARTITION

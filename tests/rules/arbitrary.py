@@ -7,10 +7,11 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH, SegmentSlice, commit_of
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import SegmentId
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId
 
 _BITS = {
     FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),
@@ -123,12 +124,22 @@ class Arbitrary:
         if field.name in ("join_group", "sync_group", "consumer_group_heartbeat"):
             self._make_welcome(field.name, message)
         if field.name == "commit_segment":
-            for given in message.slices:
-                if self.random.random() < 0.9:
-                    given.batches = self._batches()
+            self._fill_slices(message)
         if field.name == "swap_extents" and self.random.random() < 0.7:
             self._make_fitting(message)
         return command
+
+    def _fill_slices(self, commit: CommitSegment) -> None:
+        """Slices of partitions that mostly exist."""
+        slices = [SegmentSlice(key, self._batches()) for key in self._keys()]
+        filled = commit_of(commit.segment, commit.object_size, slices)
+        commit.slices, commit.batches = filled.slices, filled.batches
+        if self.random.random() < 0.1:
+            commit.batches = commit.batches[: self.random.randrange(100)]
+
+    def _keys(self) -> list[PartitionKey]:
+        keys = [*self.state.partitions, (b"?" * 16, 0)]
+        return self.random.sample(keys, self.random.randrange(min(4, len(keys) + 1)))
 
     def _make_welcome(self, verb: str, message: Any) -> None:
         """What a group takes, mostly."""

@@ -14,7 +14,7 @@ from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.decision import Context
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
-from lacuna.controlplane.state.front import is_accounted_for
+from lacuna.controlplane.state.front import check_front
 from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
@@ -120,7 +120,7 @@ def _check_sums(state: State) -> None:
         assert edges == sorted(edges)
         assert not edges or edges[-1] <= partition.high_watermark
         assert partition.size_bytes == sum(extents.sizes)
-        assert is_accounted_for(partition)
+        check_front(partition)
         for producer_id in partition.ongoing:
             found = state.producers[producer_id]
             assert found.is_ongoing

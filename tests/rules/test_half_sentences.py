@@ -7,8 +7,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lacuna.controlplane import machine
-from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH, SegmentSlice, commit_of, verdicts_of
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.cluster_pb2 import RegisterAgent, ReleaseLease
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition as PartitionMessage
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
@@ -19,7 +20,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     MemberAssignment,
     SyncGroup,
 )
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, InitProducerId
 from lacuna.testing import Cluster
 from tests.clients.batch import batch, headers_of
@@ -149,11 +150,11 @@ def _enormous_hole(cluster: Cluster, topic: str) -> int:
         for position, base_sequence in ((64, 0), (164, MOST_RECORDS))
     ]
     partition = PartitionMessage(topic_id=topic_id, partition=0)
-    given = SegmentSlice(partition=partition, batches=b"".join(rows))
+    given = SegmentSlice(key_of(partition), b"".join(rows))
     segment = SegmentId(lease_id=lease, sequence=1)
-    commit = CommitSegment(segment=segment, object_size=1000, slices=[given])
+    commit = commit_of(segment, 1000, [given])
     committed = _call(cluster, "commit_segment", commit)
-    assert list(committed.slices[0].error_codes) == [0, 0]
+    assert list(verdicts_of(committed)[0].error_codes) == [0, 0]
     _call(cluster, "release_lease", ReleaseLease(lease_id=lease))
     aborted = _call(cluster, "abort_txn", AbortTxn(transactional_id=topic))
     assert aborted.error_code == ErrorCode.NONE

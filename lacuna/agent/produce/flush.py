@@ -42,18 +42,16 @@ from lacuna.controlplane.shared.batches import (
     FLAG_LOG_APPEND_TIME,
     FLAG_TRANSACTIONAL,
     TRANSACTIONAL_ID_SHIFT,
+    SegmentSlice,
+    SliceVerdict,
+    commit_of,
+    verdicts_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import (
-    CommitSegment,
-    SegmentCommitted,
-    SegmentSlice,
-    SliceVerdict,
-)
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments.paths import SegmentId, segment_key
@@ -81,6 +79,10 @@ class Lease(Protocol):
     def report_expired(self, lease_id: int) -> None:
         """Register again, since a commit under this lease returned LEASE_EXPIRED."""
         ...
+
+
+class FlushOrderBroken(Exception):
+    """A flush would be committed before one that began earlier, so producers' batches could change places (S12)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +325,8 @@ class Flusher:
                 await flight.previous
             failure = written if isinstance(written, Verdict) else None
             if isinstance(written, WrittenSegment):
+                if next(iter(self._flights)) is not flight:
+                    raise FlushOrderBroken(f"{flight.segment_id} would overtake an earlier flush")
                 failure = await self._commit(flight, written)
         except Exception:
             _report(flight)
@@ -408,7 +412,7 @@ class Flusher:
             return reply
         self.metrics.batches += len(placed)
         self.metrics.bytes_written += written.size
-        for sent, answer in zip(batches, reply.slices, strict=True):
+        for sent, answer in zip(batches, verdicts_of(reply), strict=True):
             for index, batch in enumerate(sent):
                 batch.settle(self._verdict(flight, batch, answer, index))
         return None
@@ -517,7 +521,7 @@ def _commit_command(
     numbers: dict[str, int] = {}  # transactional id -> 1 + its index
     for batch, position in placed:
         by_partition.setdefault(batch.key, []).append((batch, position))
-    for (topic_id, partition), entries in by_partition.items():
+    for key, entries in by_partition.items():
         sent.append([batch for batch, _ in entries])
         rows = [
             COMMITTED_BATCH.pack(
@@ -532,15 +536,11 @@ def _commit_command(
             )
             for batch, position in entries
         ]
-        partition_message = TopicPartition(topic_id=topic_id, partition=partition)
-        slices.append(SegmentSlice(partition=partition_message, batches=b"".join(rows)))
+        slices.append(SegmentSlice(key, b"".join(rows)))
     segment = SegmentIdMessage(
         lease_id=written.segment_id.lease_id, sequence=written.segment_id.sequence
     )
-    command = CommitSegment(
-        segment=segment, object_size=written.size, slices=slices, transactional_ids=numbers
-    )
-    return command, sent
+    return commit_of(segment, written.size, slices, numbers), sent
 
 
 def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:

@@ -1,11 +1,20 @@
-"""The encoding of a batch in a commit and its journal record: rows of SegmentSlice and RecordedSlice."""
+"""The rows of bytes by which a commit, its verdicts and its journal record describe slices and batches.
 
+Packing and reading a row takes a tenth of the time that a message with as many fields takes. Rows are little-endian.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
-#: Little-endian: byte position in the object (8 bytes), size (4), last_offset_delta + 1 (4), maximum timestamp, or the
-#: append time with LogAppendTime (8), producer id, or -1 for none (8), producer epoch (4), base sequence (4), and flags
-#: (4). Packing and reading such a row takes a tenth of the time that eight message fields take.
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId
+
+#: A slice of a commit: topic id, partition, and number of batches.
+COMMITTED_SLICE: Final = Struct("<16siI")
+#: A batch of a commit: byte position in the object, size, last_offset_delta + 1, maximum timestamp, or the append time
+#: with LogAppendTime, producer id, or -1 for none, producer epoch, base sequence, and flags.
 COMMITTED_BATCH: Final = Struct("<qiiqqiiI")
 
 FLAG_LOG_APPEND_TIME: Final = 1
@@ -17,6 +26,70 @@ FLAG_ADDS_PARTITION: Final = 8
 #: The bits from here on are 1 + the index of the request's transactional id in the commit's list, or 0 without one.
 TRANSACTIONAL_ID_SHIFT: Final = 4
 
-#: The idempotence record: producer id, producer epoch, base sequence, last sequence, base offset, append time (-1
+#: The verdict on a slice: the error code of the whole slice, the number of its batches, or 0 with an error, and the log
+#: start offset.
+SLICE_VERDICT: Final = Struct("<hIq")
+#: The verdict on a batch: error code, base offset (-1 with an error; a duplicate gets its first answer), and append
+#: time (-1 unless LogAppendTime).
+BATCH_VERDICT: Final = Struct("<hqq")
+
+#: A slice in the journal: topic id, partition, number of extents, number of rows below, and high watermark after it.
+RECORDED_SLICE: Final = Struct("<16siIIq")
+#: What idempotence remembers: producer id, producer epoch, base sequence, last sequence, base offset, append time (-1
 #: unless LogAppendTime), max timestamp.
 BATCH_ROW: Final = Struct("<qiiiqqq")
+
+
+@dataclass(slots=True)
+class SegmentSlice:
+    """The batches of one partition in a segment, as rows of COMMITTED_BATCH."""
+
+    key: PartitionKey
+    batches: bytes = b""
+
+
+def commit_of(
+    segment: SegmentId,
+    object_size: int,
+    slices: Sequence[SegmentSlice],
+    transactional_ids: Iterable[str] = (),
+) -> CommitSegment:
+    """Return the commit of a segment with these slices."""
+    return CommitSegment(
+        segment=segment,
+        object_size=object_size,
+        slices=b"".join(
+            COMMITTED_SLICE.pack(*each.key, len(each.batches) // COMMITTED_BATCH.size)
+            for each in slices
+        ),
+        batches=b"".join(each.batches for each in slices),
+        transactional_ids=transactional_ids,
+    )
+
+
+def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
+    """Yield the topic id of each slice. A last row that is cut short is left out: the commit is refused for it."""
+    size = COMMITTED_SLICE.size
+    whole = len(command.slices) // size * size
+    for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):
+        yield topic_id
+
+
+class SliceVerdict(NamedTuple):
+    """The verdicts on a slice and on its batches; those are empty if the whole slice is refused."""
+
+    error_code: int
+    log_start_offset: int
+    error_codes: Sequence[int]
+    base_offsets: Sequence[int]
+    append_times: Sequence[int]
+
+
+def verdicts_of(committed: SegmentCommitted) -> list[SliceVerdict]:
+    """Return the verdict on each slice of a commit, in its order."""
+    batches = BATCH_VERDICT.iter_unpack(committed.batches)
+    verdicts = []
+    for code, count, log_start_offset in SLICE_VERDICT.iter_unpack(committed.slices):
+        columns = tuple(zip(*(next(batches) for _ in range(count)), strict=True)) or ((), (), ())
+        verdicts.append(SliceVerdict(code, log_start_offset, *columns))
+    return verdicts

@@ -14,6 +14,7 @@ from operator import attrgetter
 from struct import Struct
 from typing import Final
 
+from lacuna.controlplane.shared.invariants import InvariantBroken
 from lacuna.controlplane.v1.log_pb2 import ExtentColumns, Extents
 
 FLAG_LOG_APPEND_TIME: Final = 1
@@ -102,20 +103,16 @@ class ExtentTable:
         return len(self.base_offsets)
 
     def append(self, extents: Extents) -> None:
-        """Add extents at the end. Raises ValueError if they begin before the last one's next_offset."""
-        if (
-            len(self)
-            and len(extents.base_offsets)
-            and extents.base_offsets[0] < self.next_offsets[-1]
-        ):
-            raise ValueError(
-                f"extent at offset {extents.base_offsets[0]} overlaps the end {self.next_offsets[-1]}"
-            )
+        """Add extents at the end. Raises InvariantBroken if they begin before the last one's next_offset."""
+        self._check_end(extents.base_offsets[0] if len(extents.base_offsets) else None)
         for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
             column.extend(values)
 
     def append_row(self, row: Sequence[int]) -> None:
-        """Add one extent, with its values in the order of the columns. Raises ValueError as `append` does."""
+        """Add one extent, with its values in the order of the columns.
+
+        Raises InvariantBroken if it is empty, or as `append` does.
+        """
         (
             lease_id,
             sequence,
@@ -129,10 +126,9 @@ class ExtentTable:
             transaction,
             flags,
         ) = row
-        if self.next_offsets and base_offset < self.next_offsets[-1]:
-            raise ValueError(
-                f"extent at offset {base_offset} overlaps the end {self.next_offsets[-1]}"
-            )
+        if size < 1 or base_offset >= next_offset:
+            raise InvariantBroken(f"the extent at offset {base_offset} is empty")
+        self._check_end(base_offset)
         self.lease_ids.append(lease_id)
         self.sequences.append(sequence)
         self.positions.append(position)
@@ -185,10 +181,25 @@ class ExtentTable:
         return Extents(**{name: getattr(self, name)[start:stop] for name in COLUMNS})
 
     def replace(self, first_offset: int, end_offset: int, extents: Extents) -> None:
-        """Replace the extents that begin in [first_offset, end_offset) with `extents`."""
+        """Replace the extents that begin in [first_offset, end_offset) with `extents`.
+
+        Raises InvariantBroken if `extents` do not fit between their neighbours.
+        """
         start, stop = self.range_of(first_offset, end_offset)
+        if len(extents.base_offsets):
+            first, end = extents.base_offsets[0], extents.next_offsets[-1]
+            if start and first < self.next_offsets[start - 1]:
+                raise InvariantBroken(f"the extent at offset {first} overlaps the one before it")
+            if stop < len(self) and end > self.base_offsets[stop]:
+                raise InvariantBroken(f"the extent that ends at {end} overlaps the one behind it")
         for name, typecode in COLUMNS.items():
             getattr(self, name)[start:stop] = array(typecode, getattr(extents, name))
+
+    def _check_end(self, base_offset: int | None) -> None:
+        if base_offset is not None and self.next_offsets and base_offset < self.next_offsets[-1]:
+            raise InvariantBroken(
+                f"the extent at offset {base_offset} overlaps the end {self.next_offsets[-1]}"
+            )
 
     def range_of(self, first_offset: int, end_offset: int) -> tuple[int, int]:
         """Return the indexes (start, stop) of the extents that begin in [first_offset, end_offset)."""

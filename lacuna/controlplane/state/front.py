@@ -8,6 +8,7 @@ the log. Aborted and superseded records are removed without moving the log start
 from typing import NamedTuple
 
 from lacuna.controlplane.shared.extents import ExtentTable
+from lacuna.controlplane.shared.invariants import InvariantBroken
 from lacuna.controlplane.shared.log.live import live_slices
 from lacuna.controlplane.shared.topic_configs import effective, is_deleted_by_retention
 from lacuna.controlplane.state.partition import Partition
@@ -66,13 +67,13 @@ def first_offset(partition: Partition) -> int:
     return extents.base_offsets[0] if len(extents) else partition.high_watermark
 
 
-def is_accounted_for(partition: Partition) -> bool:
-    """Whether the first extent begins where it should, given the known removals from the front.
-
-    It does not if an earlier version of Lacuna removed expired records without moving the log start.
-    """
+def check_front(partition: Partition) -> None:
+    """Raise InvariantBroken if more is missing at the front than is known to have been removed."""
     known_to = max(partition.log_start_offset, partition.vacated_to, partition.compacted_to)
-    return first_offset(partition) <= known_to
+    if first_offset(partition) > known_to:
+        raise InvariantBroken(
+            f"the log begins at {first_offset(partition)}, and only what lies below {known_to} was removed"
+        )
 
 
 def account(partition: Partition) -> None:

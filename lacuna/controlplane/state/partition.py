@@ -8,6 +8,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.history import History
+from lacuna.controlplane.shared.invariants import InvariantBroken
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.settings import SHOWN_EXTENTS
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -131,6 +132,16 @@ class Partition:
         if now_ms >= self.settled_ms:
             self.history.note(self.last_stable_offset, now_ms)
             self.settled_ms = self.history.settled_ms
+
+    def move_log_start(self, offset: int) -> None:
+        """Move the log start. Raises InvariantBroken if it would go back, or beyond the end of the log."""
+        if not self.log_start_offset <= offset <= self.high_watermark:
+            raise InvariantBroken(
+                f"the log start would go from {self.log_start_offset} to {offset}, and the log ends at "
+                f"{self.high_watermark}"
+            )
+        self.log_start_offset = offset
+        self.history.drop_below(offset)
 
     def kill(self, ranges: "array[int]") -> "array[int]":
         """Mark the ranges first, end, first, end, … as dead, except those below the log start; return these ranges."""

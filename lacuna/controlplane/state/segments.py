@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
+from lacuna.controlplane.shared.invariants import InvariantBroken
+
 #: (lease id, sequence)
 SegmentKey = tuple[int, int]
 
@@ -233,6 +235,10 @@ class SegmentTable:
         gone = Counter(zip(references.lease_ids, references.sequences, strict=True))
         for key, count in gone.items():
             columns, row = self._find(key)
+            if count > columns.live[row]:
+                raise InvariantBroken(
+                    f"segment {key} would lose {count} extents and has {columns.live[row]}"
+                )
             columns.live[row] -= count
             if not columns.live[row]:
                 self.replaced[key] = now_ms

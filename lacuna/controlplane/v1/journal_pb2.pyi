@@ -165,33 +165,25 @@ class ConfigsChanged(_message.Message):
     configs: _containers.ScalarMap[str, str]
     def __init__(self, topic_id: _Optional[bytes] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
-class RecordedSlice(_message.Message):
-    __slots__ = ("partition", "high_watermark", "extent_rows", "batch_rows")
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
-    EXTENT_ROWS_FIELD_NUMBER: _ClassVar[int]
-    BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
-    partition: _cluster_pb2.TopicPartition
-    high_watermark: int
-    extent_rows: bytes
-    batch_rows: bytes
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., extent_rows: _Optional[bytes] = ..., batch_rows: _Optional[bytes] = ...) -> None: ...
-
 class SegmentRecorded(_message.Message):
-    __slots__ = ("segment", "object_size", "slices", "verdicts", "started_producer_ids", "started_transactions")
+    __slots__ = ("segment", "object_size", "slices", "extents", "batches", "verdicts", "started_producer_ids", "started_transactions")
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     STARTED_PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     STARTED_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
     segment: _log_pb2.SegmentId
     object_size: int
-    slices: _containers.RepeatedCompositeFieldContainer[RecordedSlice]
+    slices: bytes
+    extents: bytes
+    batches: bytes
     verdicts: _log_pb2.SegmentCommitted
     started_producer_ids: _containers.RepeatedScalarFieldContainer[int]
     started_transactions: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, segment: _Optional[_Union[_log_pb2.SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[RecordedSlice, _Mapping]]] = ..., verdicts: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., started_producer_ids: _Optional[_Iterable[int]] = ..., started_transactions: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, segment: _Optional[_Union[_log_pb2.SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[bytes] = ..., extents: _Optional[bytes] = ..., batches: _Optional[bytes] = ..., verdicts: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., started_producer_ids: _Optional[_Iterable[int]] = ..., started_transactions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LogStartMove(_message.Message):
     __slots__ = ("partition", "log_start_offset")

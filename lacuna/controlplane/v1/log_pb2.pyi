@@ -129,47 +129,29 @@ class ExtentSwap(_message.Message):
     extents: Extents
     def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ...) -> None: ...
 
-class SegmentSlice(_message.Message):
-    __slots__ = ("partition", "batches")
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    BATCHES_FIELD_NUMBER: _ClassVar[int]
-    partition: _cluster_pb2.TopicPartition
-    batches: bytes
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., batches: _Optional[bytes] = ...) -> None: ...
-
 class CommitSegment(_message.Message):
-    __slots__ = ("segment", "object_size", "slices", "transactional_ids")
+    __slots__ = ("segment", "object_size", "slices", "batches", "transactional_ids")
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
     segment: SegmentId
     object_size: int
-    slices: _containers.RepeatedCompositeFieldContainer[SegmentSlice]
+    slices: bytes
+    batches: bytes
     transactional_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SegmentSlice, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[str]] = ...) -> None: ...
-
-class SliceVerdict(_message.Message):
-    __slots__ = ("error_code", "error_codes", "base_offsets", "append_times", "log_start_offset")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    APPEND_TIMES_FIELD_NUMBER: _ClassVar[int]
-    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    base_offsets: _containers.RepeatedScalarFieldContainer[int]
-    append_times: _containers.RepeatedScalarFieldContainer[int]
-    log_start_offset: int
-    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ..., transactional_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SegmentCommitted(_message.Message):
-    __slots__ = ("error_code", "slices")
+    __slots__ = ("error_code", "slices", "batches")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
     error_code: int
-    slices: _containers.RepeatedCompositeFieldContainer[SliceVerdict]
-    def __init__(self, error_code: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SliceVerdict, _Mapping]]] = ...) -> None: ...
+    slices: bytes
+    batches: bytes
+    def __init__(self, error_code: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ...) -> None: ...
 
 class ReadPartitions(_message.Message):
     __slots__ = ("partitions",)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from lacuna.controlplane.shared.acls import Operation, ResourceType
+from lacuna.controlplane.shared.batches import topic_ids_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.control_pb2 import Reply, SessionResponse
+from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.controlplane.verbs.agents import used_late
-from lacuna.controlplane.verbs.needs import Need, on_topics, own_leases
+from lacuna.controlplane.verbs.needs import Need, on_topic_ids, own_leases
 from lacuna.controlplane.verbs.slices import decide_slices, replay_slices
 from lacuna.controlplane.verbs.transactions import join_partitions, start_transaction
 from lacuna.controlplane.verbs.turn import Turn
@@ -41,12 +42,11 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
 def _decide(turn: Turn, command: CommitSegment) -> Reply:
     """Decide the slices of a segment that was not committed before."""
     segment = command.segment
-    # protobuf would write back what it does not know: fields of a later version, and of the wrong kind.
-    command.DiscardUnknownFields()
     make_room(turn)
-    recorded, verdicts, started, joined = decide_slices(
+    slices, extents, batches, slice_verdicts, batch_verdicts, started, joined = decide_slices(
         turn.state,
-        command.SerializeToString(),
+        command.slices,
+        command.batches,
         segment.lease_id,
         segment.sequence,
         command.object_size,
@@ -57,11 +57,10 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
         join_partitions(turn, producer_id, serial, partitions.values())
     journalled = JournalRecord()
     record = journalled.segment_recorded
-    record.MergeFromString(recorded)
-    record.segment.CopyFrom(segment)
+    record.segment.lease_id, record.segment.sequence = segment.lease_id, segment.sequence
     record.object_size = command.object_size
-    record.verdicts.MergeFromString(verdicts)
-    record.verdicts.SetInParent()
+    record.slices, record.extents, record.batches = slices, extents, batches
+    record.verdicts.slices, record.verdicts.batches = slice_verdicts, batch_verdicts
     if started:
         record.started_producer_ids.extend(started)
         record.started_transactions.extend(started.values())
@@ -75,9 +74,7 @@ def replay_segment_recorded(state: State, record: SegmentRecorded, now_ms: int) 
         record.started_producer_ids, record.started_transactions, strict=True
     ):
         start_transaction(state, state.producers[producer_id], transaction, now_ms)
-    extents, deltas = replay_slices(state, record.SerializeToString(), now_ms)
-    if deltas:
-        state.changes.extend(SessionResponse.FromString(deltas).partitions)
+    extents = replay_slices(state, record.slices, record.extents, record.batches, now_ms)
     segment = record.segment
     key = (segment.lease_id, segment.sequence)
     state.segments.add(key, record.object_size, extents, now_ms)
@@ -88,7 +85,7 @@ def _needs(command: CommitSegment, state: State) -> Iterator[Need]:
     yield from own_leases([command.segment.lease_id], state)
     for transactional_id in command.transactional_ids:
         yield Need((Operation.WRITE,), ResourceType.TRANSACTIONAL_ID, transactional_id)
-    yield from on_topics(Operation.WRITE, (each.partition for each in command.slices), state)
+    yield from on_topic_ids(Operation.WRITE, topic_ids_of(command), state)
 
 
 VERBS: Final = (Verb(commit_segment, needs=_needs),)

@@ -8,7 +8,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.topic_configs import is_deleted_by_retention
 from lacuna.controlplane.state.deadlines import NEVER
-from lacuna.controlplane.state.front import account, first_offset, is_accounted_for
+from lacuna.controlplane.state.front import account, check_front
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import Pin, References, SegmentKey
 from lacuna.controlplane.state.settings import (
@@ -111,14 +111,12 @@ def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -
     gone: list[References] = []
     for move in record.moves:
         partition = state.partitions[key_of(move.partition)]
-        is_known = is_accounted_for(partition) or first_offset(partition) <= move.log_start_offset
+        check_front(partition)
         partition.note_stable(now_ms)
-        partition.log_start_offset = move.log_start_offset
-        partition.history.drop_below(move.log_start_offset)
+        partition.move_log_start(move.log_start_offset)
         gone.append(_drop_below(partition, move.log_start_offset))
         partition.dead.drop_below(move.log_start_offset)
-        if is_known:
-            account(partition)
+        account(partition)
         delta = state.changed(partition)
         if delta is not None:
             delta.dropped_below = move.log_start_offset

@@ -51,8 +51,13 @@ Rule = Callable[[Any, State], Iterator[Need]]
 def on_topics(
     operation: Operation, partitions: Iterable[TopicPartition], state: State
 ) -> Iterator[Need]:
-    """Yield needs on the topics of partitions. A topic that does not exist needs nothing, and the reply reports it."""
-    for topic_id in {each.topic_id: None for each in partitions}:
+    """Yield needs on the topics of partitions."""
+    return on_topic_ids(operation, (each.topic_id for each in partitions), state)
+
+
+def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], state: State) -> Iterator[Need]:
+    """Yield needs on topics. A topic that does not exist needs nothing; the reply says so."""
+    for topic_id in dict.fromkeys(topic_ids):
         if name := state.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)
 

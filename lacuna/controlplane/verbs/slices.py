@@ -1,9 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The loops over the slices of a commit: one source, compiled by Cython or interpreted by Python.
 
-A commit can have thousands of slices, and creating message objects for them costs several times as much as deciding it.
-So slices are read from the bytes of their messages, and verdicts, recorded slices and deltas are written as bytes,
-which protobuf then parses all at once. These are the same bytes that protobuf would write.
+A commit can have thousands of slices, and message objects for each of them cost several times what deciding it does. So
+commits, verdicts and journal records have slices and batches as rows of bytes (`shared.batches`).
 """
 
 from __future__ import annotations
@@ -17,16 +16,21 @@ except ModuleNotFoundError:
 
 from lacuna.controlplane.shared.batches import (
     BATCH_ROW,
+    BATCH_VERDICT,
     COMMITTED_BATCH,
+    COMMITTED_SLICE,
     FLAG_ADDS_PARTITION,
     FLAG_FOLLOWS,
     FLAG_LOG_APPEND_TIME,
     FLAG_TRANSACTIONAL,
+    RECORDED_SLICE,
+    SLICE_VERDICT,
     TRANSACTIONAL_ID_SHIFT,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import EXTENT_ROW, LARGEST_EXTENT_BYTES
 from lacuna.controlplane.shared.history import next_second_ms
+from lacuna.controlplane.shared.invariants import InvariantBroken
 from lacuna.controlplane.state.partition import BATCH_NUMBERS, REMEMBERED_BATCHES
 from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.state.transactional import LAST_EPOCH
@@ -59,6 +63,11 @@ _TRANSACTIONAL = cython.declare(cython.longlong, FLAG_TRANSACTIONAL)
 _ADDS_PARTITION = cython.declare(cython.longlong, FLAG_ADDS_PARTITION)
 _ID_SHIFT = cython.declare(cython.longlong, TRANSACTIONAL_ID_SHIFT)
 
+_SLICE_SIZE = cython.declare(cython.Py_ssize_t, COMMITTED_SLICE.size)
+_VERDICT_SIZE = cython.declare(cython.Py_ssize_t, SLICE_VERDICT.size)
+_BATCH_VERDICT_SIZE = cython.declare(cython.Py_ssize_t, BATCH_VERDICT.size)
+_RECORDED_SIZE = cython.declare(cython.Py_ssize_t, RECORDED_SLICE.size)
+_ID_SIZE = cython.declare(cython.Py_ssize_t, 16)
 _BATCH_SIZE = cython.declare(cython.Py_ssize_t, COMMITTED_BATCH.size)
 _EXTENT_SIZE = cython.declare(cython.Py_ssize_t, EXTENT_ROW.size)
 _REMEMBERED_SIZE = cython.declare(cython.Py_ssize_t, BATCH_ROW.size)
@@ -75,91 +84,29 @@ _TXN_STATE = cython.declare(cython.longlong, int(ErrorCode.INVALID_TXN_STATE))
 _UNKNOWN_ID = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_ID))
 _UNKNOWN = cython.declare(cython.longlong, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-#: The tag before a field with a length, and before a number, in a serialized message: its number and its kind.
-_BYTES = cython.declare(cython.longlong, 2)
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 1 << 10)
 
 
 @cython.final
 @cython.cclass
 class _Source:
-    """The fields of a serialized message, in order. After `next`, `field` has the current field's number.
-
-    A number is in `value`; a field with a length lies in [first, last).
-    """
+    """Rows to read."""
 
     body: bytes
     data: cython.p_uchar
-    at: cython.Py_ssize_t
-    end: cython.Py_ssize_t
-    field: cython.longlong
-    value: cython.longlong
-    first: cython.Py_ssize_t
-    last: cython.Py_ssize_t
+    size: cython.Py_ssize_t
 
     def __init__(self, body: bytes) -> None:
         self.body = body
-        self.at = 0
-        self.end = len(body)
-        self.field = self.value = 0
-        self.first = self.last = 0
+        self.size = len(body)
         if cython.compiled:
             self.data = body
-
-    @cython.cfunc
-    def enter(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
-        """Continue with the fields of a message that lies in [first, last)."""
-        self.at = first
-        self.end = last
-
-    @cython.cfunc
-    def number(self) -> cython.longlong:
-        """Read a varint."""
-        value: cython.longlong = 0
-        shift: cython.int = 0
-        byte: cython.longlong = 128
-        while byte & 128:
-            if self.at >= self.end or shift > 63:
-                raise ValueError("a serialized message is cut short")
-            byte = self.data[self.at] if cython.compiled else self.body[self.at]
-            self.at += 1
-            if byte < 128 and not shift:
-                return byte
-            value |= (byte & 127) << shift
-            shift += 7
-        if not cython.compiled and value >= 1 << 63:
-            value = (value & (1 << 64) - 1) - (1 << 64)
-        return value
-
-    @cython.cfunc
-    def next(self) -> cython.bint:
-        """Read a field. Return False at the end. Raises ValueError if it is cut short."""
-        if self.at >= self.end:
-            return False
-        key: cython.longlong = self.number()
-        kind: cython.longlong = key & 7
-        self.field = key >> 3
-        size: cython.longlong = 0
-        if kind == 0:
-            self.value = self.number()
-        elif kind == 2:
-            size = self.number()
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise ValueError("a serialized message has a field of an unknown kind")
-        if size < 0 or size > self.end - self.at:
-            raise ValueError("a serialized message is cut short")
-        self.first = self.at
-        self.at += size
-        self.last = self.at
-        return True
 
 
 @cython.final
 @cython.cclass
 class _Target:
-    """Bytes that grow as they are written, and can be emptied to be used again."""
+    """Rows that are written; their bytes grow."""
 
     buffer: bytearray
     data: cython.p_uchar
@@ -177,12 +124,6 @@ class _Target:
         PyMem_Free(self.data)  # noqa: F821 - slices.pxd
 
     @cython.cfunc
-    def empty(self) -> cython.void:
-        self.size = 0
-        if not cython.compiled:
-            self.buffer.clear()
-
-    @cython.cfunc
     @cython.exceptval(-1)
     def make_room(self, size: cython.Py_ssize_t) -> cython.int:
         """Make room for more bytes; only in the compiled form."""
@@ -196,79 +137,6 @@ class _Target:
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-1)
-    def put_number(self, value: cython.longlong) -> cython.int:
-        """Write a varint."""
-        if cython.compiled:
-            self.make_room(10)
-            left: cython.ulonglong = cython.cast(cython.ulonglong, value)
-            while left > 127:
-                self.data[self.size] = left & 127 | 128
-                self.size += 1
-                left >>= 7
-            self.data[self.size] = left
-            self.size += 1
-        else:
-            size = len(self.buffer)
-            left = value & (1 << 64) - 1
-            while left > 127:
-                self.buffer.append(left & 127 | 128)
-                left >>= 7
-            self.buffer.append(left)
-            self.size += len(self.buffer) - size
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def put_signed(self, value: cython.longlong) -> cython.int:
-        """Write a number of a repeated sint32 or sint64, whose encoding of -1 is short."""
-        return self.put_number((value << 1) ^ (value >> 63))
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def put_field(self, field: cython.longlong, value: cython.longlong) -> cython.int:
-        """Write a number field unless it is 0, as protobuf does."""
-        if value:
-            self.put_number(field << 3)
-            self.put_number(value)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def put_target(self, field: cython.longlong, other: _Target) -> cython.int:
-        """Write a field with the bytes of `other`, and empty `other`."""
-        self.put_number(field << 3 | _BYTES)
-        self.put_number(other.size)
-        if cython.compiled:
-            self.make_room(other.size)
-            memcpy(self.data + self.size, other.data, other.size)  # noqa: F821
-        else:
-            self.buffer += other.buffer
-        self.size += other.size
-        other.empty()
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def put_part(
-        self,
-        field: cython.longlong,
-        source: _Source,
-        first: cython.Py_ssize_t,
-        last: cython.Py_ssize_t,
-    ) -> cython.int:
-        """Write a field whose bytes are those of `source` in [first, last)."""
-        self.put_number(field << 3 | _BYTES)
-        self.put_number(last - first)
-        if cython.compiled:
-            self.make_room(last - first)
-            memcpy(self.data + self.size, source.data + first, last - first)  # noqa: F821
-        else:
-            self.buffer += source.body[first:last]
-        self.size += last - first
-        return 0
-
-    @cython.cfunc
     def written(self) -> bytes:
         if cython.compiled:
             return self.data[: self.size]
@@ -279,7 +147,7 @@ class _Target:
 @cython.final
 @cython.cclass
 class _Partitions:
-    """Finds the partitions named in messages. Neighbours mostly belong to one topic."""
+    """Finds the partitions that rows name. Neighbours are mostly of one topic."""
 
     topics: dict
     source: _Source
@@ -288,25 +156,16 @@ class _Partitions:
 
     def __init__(self, topics: dict, source: _Source) -> None:
         self.topics = topics
-        self.source = _Source(source.body)
+        self.source = source
         self.topic_id = b""
         self.found = None
 
     @cython.cfunc
-    def find(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> object:
-        """Return the partition that the TopicPartition in [first, last) names, or None."""
-        source = self.source
-        index: cython.longlong = 0
-        id_first: cython.Py_ssize_t = 0
-        id_last: cython.Py_ssize_t = 0
-        source.enter(first, last)
-        while source.next():
-            if source.field == 1:
-                id_first, id_last = source.first, source.last
-            elif source.field == 2:
-                index = source.value
-        if not self._is_last(id_first, id_last):
-            self.topic_id = source.body[id_first:id_last]
+    def find(self, at: cython.Py_ssize_t) -> object:
+        """Return the partition that the row at `at` names, or None."""
+        index: cython.longlong = _signed_at(self.source, at + _ID_SIZE)
+        if not self._is_last(at):
+            self.topic_id = self.source.body[at : at + _ID_SIZE]
             topic = self.topics.get(self.topic_id)
             self.found = None if topic is None else topic.partitions
         if self.found is None or index < 0 or index >= len(self.found):
@@ -314,14 +173,32 @@ class _Partitions:
         return self.found[index]
 
     @cython.cfunc
-    def _is_last(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.bint:
-        if last - first != len(self.topic_id) or self.found is None:
+    def _is_last(self, at: cython.Py_ssize_t) -> cython.bint:
+        if self.found is None:
             return False
         if cython.compiled:
             last_id: cython.p_uchar = self.topic_id
-            return memcmp(self.source.data + first, last_id, last - first) == 0  # noqa: F821
+            return memcmp(self.source.data + at, last_id, _ID_SIZE) == 0  # noqa: F821
         else:  # noqa: RET505
-            return self.source.body[first:last] == self.topic_id
+            return self.source.body[at : at + _ID_SIZE] == self.topic_id
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _signed_at(source: _Source, at: cython.Py_ssize_t) -> cython.longlong:
+    if cython.compiled:
+        return cython.cast(cython.int, uint32_of(source.data + at))  # noqa: F821
+    else:  # noqa: RET505
+        return int.from_bytes(source.body[at : at + 4], "little", signed=True)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _count_at(source: _Source, at: cython.Py_ssize_t) -> cython.longlong:
+    if cython.compiled:
+        return uint32_of(source.data + at)  # noqa: F821
+    else:  # noqa: RET505
+        return int.from_bytes(source.body[at : at + 4], "little")
 
 
 @cython.final
@@ -410,7 +287,10 @@ class _Draft:
     owner_id: cython.longlong  # it has this transaction
     owned_transaction: cython.longlong
     recorded: _Target  # SegmentRecorded.slices
+    extent_rows: _Target
+    batch_rows: _Target
     verdicts: _Target  # SegmentCommitted.slices
+    batch_verdicts: _Target
     # Of the slice that is being decided:
     partition: object
     next_offset: cython.longlong
@@ -419,12 +299,6 @@ class _Draft:
     transactional: set  # producers with transactional batches
     batch: _Batch
     extent: _Extent
-    extent_rows: _Target
-    batch_rows: _Target
-    codes: _Target
-    offsets: _Target
-    times: _Target
-    message: _Target
 
     def __init__(
         self,
@@ -451,40 +325,27 @@ class _Draft:
         self.checked_id = self.owner_id = _NO_PRODUCER
         self.checked_epoch = self.checked_flags = self.owned_transaction = 0
         self.recorded = _Target()
+        self.extent_rows = _Target()
+        self.batch_rows = _Target()
         self.verdicts = _Target()
+        self.batch_verdicts = _Target()
         self.is_alone = False
         self.next_offset = 0
         self.batch = _Batch()
         self.extent = _Extent()
-        self.extent_rows = _Target()
-        self.batch_rows = _Target()
-        self.codes = _Target()
-        self.offsets = _Target()
-        self.times = _Target()
-        self.message = _Target()
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def refuse_slice(self, code: cython.longlong) -> cython.int:
-        """Write the verdict on a slice whose partition does not exist."""
-        self.message.put_field(1, code)
-        self.verdicts.put_target(2, self.message)
-        return 0
 
     @cython.cfunc
     @cython.exceptval(-1)
     def decide_slice(
         self,
         partition: object,
+        slices: _Source,
+        named_at: cython.Py_ssize_t,
         source: _Source,
-        named_first: cython.Py_ssize_t,
-        named_last: cython.Py_ssize_t,
         first: cython.Py_ssize_t,
         last: cython.Py_ssize_t,
     ) -> cython.int:
-        """Decide the batches in [first, last); the name of their partition is in [named_first, named_last)."""
-        if (last - first) % _BATCH_SIZE:
-            raise MalformedCommand("the last batch row of a slice is cut short")
+        """Decide the batches of `source` in [first, last); the row of `slices` at `named_at` names their partition."""
         self.partition = partition
         self.next_offset = partition.high_watermark
         self.is_alone = last - first == _BATCH_SIZE
@@ -492,29 +353,82 @@ class _Draft:
             self.windows = {}
             self.transactional = set()
         self.extent.is_open = False
+        extents: cython.Py_ssize_t = self.extent_rows.size
+        batches: cython.Py_ssize_t = self.batch_rows.size
+        self.put_verdict(0, (last - first) // _BATCH_SIZE, partition.log_start_offset)
         batch = self.batch
-        code: cython.longlong
         while first < last:
             batch.read(source, first)
-            code = self.decide_batch(batch)
-            self.codes.put_signed(code)
-            self.offsets.put_signed(batch.base_offset)
-            self.times.put_signed(batch.append_time)
+            self.put_batch_verdict(self.decide_batch(batch), batch)
             first += _BATCH_SIZE
-        if self.codes.size:
-            self.message.put_target(2, self.codes)
-            self.message.put_target(3, self.offsets)
-            self.message.put_target(4, self.times)
-        self.message.put_field(5, partition.log_start_offset)
-        self.verdicts.put_target(2, self.message)
         if self.extent.is_open:
             self.close_extent()
-            self.message.put_part(1, source, named_first, named_last)
-            self.message.put_field(2, self.next_offset)
-            self.message.put_target(5, self.extent_rows)
-            if self.batch_rows.size:
-                self.message.put_target(6, self.batch_rows)
-            self.recorded.put_target(3, self.message)
+            self.put_recorded(
+                slices,
+                named_at,
+                (self.extent_rows.size - extents) // _EXTENT_SIZE,
+                (self.batch_rows.size - batches) // _REMEMBERED_SIZE,
+            )
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def put_verdict(
+        self, code: cython.longlong, batches: cython.longlong, log_start_offset: cython.longlong
+    ) -> cython.int:
+        """Add the row of a slice's verdict."""
+        rows = self.verdicts
+        if cython.compiled:
+            rows.make_room(_VERDICT_SIZE)
+            to: cython.p_uchar = rows.data + rows.size
+            to = put(to, code, 2)  # noqa: F821
+            to = put(to, batches, 4)  # noqa: F821
+            put(to, log_start_offset, 8)  # noqa: F821
+        else:
+            rows.buffer += SLICE_VERDICT.pack(code, batches, log_start_offset)
+        rows.size += _VERDICT_SIZE
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def put_batch_verdict(self, code: cython.longlong, batch: _Batch) -> cython.int:
+        """Add the row of a batch's verdict."""
+        rows = self.batch_verdicts
+        if cython.compiled:
+            rows.make_room(_BATCH_VERDICT_SIZE)
+            to: cython.p_uchar = rows.data + rows.size
+            to = put(to, code, 2)  # noqa: F821
+            to = put(to, batch.base_offset, 8)  # noqa: F821
+            put(to, batch.append_time, 8)  # noqa: F821
+        else:
+            rows.buffer += BATCH_VERDICT.pack(code, batch.base_offset, batch.append_time)
+        rows.size += _BATCH_VERDICT_SIZE
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def put_recorded(
+        self,
+        slices: _Source,
+        named_at: cython.Py_ssize_t,
+        extents: cython.longlong,
+        batches: cython.longlong,
+    ) -> cython.int:
+        """Add the row by which the journal has the slice."""
+        rows = self.recorded
+        if cython.compiled:
+            rows.make_room(_RECORDED_SIZE)
+            to: cython.p_uchar = rows.data + rows.size
+            memcpy(to, slices.data + named_at, _ID_SIZE + 4)  # noqa: F821
+            to = put(to + _ID_SIZE + 4, extents, 4)  # noqa: F821
+            to = put(to, batches, 4)  # noqa: F821
+            put(to, self.next_offset, 8)  # noqa: F821
+        else:
+            topic_id, partition, _ = COMMITTED_SLICE.unpack_from(slices.body, named_at)
+            rows.buffer += RECORDED_SLICE.pack(
+                topic_id, partition, extents, batches, self.next_offset
+            )
+        rows.size += _RECORDED_SIZE
         return 0
 
     @cython.cfunc
@@ -860,47 +774,55 @@ def _extend_window(batches: object, batch: _Batch) -> cython.int:
 def decide_slices(
     state: object,
     slices: bytes,
+    batches: bytes,
     lease_id: cython.longlong,
     sequence: cython.longlong,
     object_size: cython.longlong,
     transactional_ids: object,
 ) -> tuple:
-    """Decide the slices of a serialized CommitSegment.
+    """Decide the slices of a CommitSegment.
 
-    Return SegmentRecorded.slices and SegmentCommitted.slices, both as bytes; the serial numbers of started transactions
-    by producer id; and the partitions of rejected batches that join a transaction, as messages by key by producer id.
-    Raises MalformedCommand.
+    Return the slices, extents and batches of SegmentRecorded; the slices and batches of SegmentCommitted; the
+    transactions that are started, as their serial numbers by producer id; and the partitions of refused batches that
+    join a transaction, as messages by key by producer id. Raises MalformedCommand.
     """
     source = _Source(slices)
-    inner = _Source(slices)
+    rows = _Source(batches)
+    if source.size % _SLICE_SIZE or rows.size % _BATCH_SIZE:
+        raise MalformedCommand("the last row of a commit's slices or batches is cut short")
     partitions = _Partitions(state.topics, source)
-    most_added = len(slices) // _BATCH_SIZE
+    most_added = rows.size // _BATCH_SIZE
     draft = _Draft(state, lease_id, sequence, object_size, tuple(transactional_ids), most_added)
-    named_first: cython.Py_ssize_t
-    named_last: cython.Py_ssize_t
-    first: cython.Py_ssize_t
+    at: cython.Py_ssize_t = 0
+    first: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t
-    while source.next():
-        if source.field != 3:
-            continue
-        named_first = named_last = first = last = 0
-        inner.enter(source.first, source.last)
-        while inner.next():
-            if inner.field == 1:
-                named_first, named_last = inner.first, inner.last
-            elif inner.field == 10:
-                first, last = inner.first, inner.last
-        partition = partitions.find(named_first, named_last)
+    while at < source.size:
+        last = first + _count_at(source, at + _ID_SIZE + 4) * _BATCH_SIZE
+        if last > rows.size:
+            raise MalformedCommand("the slices of a commit have more batches than it has rows")
+        partition = partitions.find(at)
         if partition is None:
-            draft.refuse_slice(_UNKNOWN_ID if partitions.found is None else _UNKNOWN)
-            continue
-        if partition in draft.seen:
+            draft.put_verdict(_UNKNOWN_ID if partitions.found is None else _UNKNOWN, 0, 0)
+        elif partition in draft.seen:
             raise MalformedCommand(
                 "A segment may have only one slice per partition; put its batches together"
             )
-        draft.seen.add(partition)
-        draft.decide_slice(partition, source, named_first, named_last, first, last)
-    return draft.recorded.written(), draft.verdicts.written(), draft.started, draft.joined
+        else:
+            draft.seen.add(partition)
+            draft.decide_slice(partition, source, at, rows, first, last)
+        first = last
+        at += _SLICE_SIZE
+    if first < rows.size:
+        raise MalformedCommand("a commit has more batches than its slices")
+    return (
+        draft.recorded.written(),
+        draft.extent_rows.written(),
+        draft.batch_rows.written(),
+        draft.verdicts.written(),
+        draft.batch_verdicts.written(),
+        draft.started,
+        draft.joined,
+    )
 
 
 @cython.final
@@ -910,26 +832,22 @@ class _Replay:
 
     state: object
     producers: dict
-    watched: dict
     now_ms: cython.longlong
     next_second_ms: object
-    source: _Source
-    extents: cython.Py_ssize_t  # how many were appended
+    extents: _Source
+    batches: _Source
     batch: _Batch
-    deltas: _Target  # SessionResponse.partitions
-    message: _Target
 
-    def __init__(self, state: object, source: _Source, now_ms: cython.longlong) -> None:
+    def __init__(
+        self, state: object, extents: _Source, batches: _Source, now_ms: cython.longlong
+    ) -> None:
         self.state = state
         self.producers = state.producers
-        self.watched = state.watched
         self.now_ms = now_ms
         self.next_second_ms = next_second_ms(now_ms)
-        self.source = source
-        self.extents = 0
+        self.extents = extents
+        self.batches = batches
         self.batch = _Batch()
-        self.deltas = _Target()
-        self.message = _Target()
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -944,9 +862,25 @@ class _Replay:
         size: cython.longlong = 0
         while first < last:
             size += self.append_extent(partition, table, first)
-            self.extents += 1
             first += _EXTENT_SIZE
         partition.size_bytes += size
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def end_at(self, partition: object, high_watermark: cython.longlong) -> cython.int:
+        """Move the high watermark, which ends with the last extent and never goes back."""
+        ends = partition.extents.next_offsets
+        before: cython.longlong = partition.high_watermark
+        if (
+            not len(ends)
+            or number_at(ends, len(ends) - 1) != high_watermark
+            or high_watermark < before
+        ):
+            raise InvariantBroken(
+                f"the high watermark would go from {before} to {high_watermark}, which is not the end of the extents"
+            )
+        partition.high_watermark = high_watermark
         return 0
 
     @cython.cfunc
@@ -974,16 +908,18 @@ class _Replay:
     ) -> cython.longlong:
         """Append one extent and return its size. Add its offsets to the ranges of its transaction."""
         if cython.compiled:
-            row: cython.p_uchar = self.source.data + at
+            row: cython.p_uchar = self.extents.data + at
             base_offset: cython.longlong = int64_of(row + 28)  # noqa: F821
             next_offset: cython.longlong = int64_of(row + 36)  # noqa: F821
             size: cython.longlong = cython.cast(cython.int, uint32_of(row + 24))  # noqa: F821
             producer_id: cython.longlong = int64_of(row + 52)  # noqa: F821
             transaction: cython.longlong = int64_of(row + 62)  # noqa: F821
             ends = table.next_offsets
+            if size < 1 or base_offset >= next_offset:
+                raise InvariantBroken(f"the extent at offset {base_offset} is empty")
             if len(ends) and base_offset < number_at(ends, len(ends) - 1):
-                raise ValueError(
-                    f"extent at offset {base_offset} overlaps the end {ends[len(ends) - 1]}"
+                raise InvariantBroken(
+                    f"the extent at offset {base_offset} overlaps the end {ends[len(ends) - 1]}"
                 )
             append(table.lease_ids, int64_of(row))  # noqa: F821
             append(table.sequences, int64_of(row + 8))  # noqa: F821
@@ -997,7 +933,7 @@ class _Replay:
             append(table.transactions, transaction)
             append(table.flags, row[70])
         else:
-            values = EXTENT_ROW.unpack_from(self.source.body, at)
+            values = EXTENT_ROW.unpack_from(self.extents.body, at)
             table.append_row(values)
             _, _, _, size, base_offset, next_offset, _, producer_id, _, transaction, _ = values
         if transaction:
@@ -1061,7 +997,7 @@ class _Replay:
     @cython.cfunc
     def read_batch(self, batch: _Batch, at: cython.Py_ssize_t) -> cython.void:
         if cython.compiled:
-            row: cython.p_uchar = self.source.data + at
+            row: cython.p_uchar = self.batches.data + at
             batch.producer_id = int64_of(row)  # noqa: F821
             batch.producer_epoch = cython.cast(cython.int, uint32_of(row + 8))  # noqa: F821
             batch.base_sequence = cython.cast(cython.int, uint32_of(row + 12))  # noqa: F821
@@ -1078,75 +1014,53 @@ class _Replay:
                 batch.base_offset,
                 batch.append_time,
                 batch.max_timestamp,
-            ) = BATCH_ROW.unpack_from(self.source.body, at)
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def change(
-        self,
-        partition: object,
-        named_first: cython.Py_ssize_t,
-        named_last: cython.Py_ssize_t,
-        first: cython.Py_ssize_t,
-        last: cython.Py_ssize_t,
-    ) -> cython.int:
-        """Give the partition a new version. If it is watched, write the delta with the extents in [first, last)."""
-        version: cython.longlong = partition.version
-        partition.version = version + 1
-        if not self.watched or partition.key not in self.watched:
-            return 0
-        message = self.message
-        message.put_part(1, self.source, named_first, named_last)
-        message.put_field(2, version)
-        message.put_field(3, version + 1)
-        message.put_field(6, partition.log_start_offset)
-        message.put_field(7, partition.high_watermark)
-        message.put_field(8, partition.last_stable_offset)
-        message.put_part(9, self.source, first, last)
-        message.put_field(14, max(partition.vacated_to, partition.compacted_to))
-        self.deltas.put_target(1, message)
-        return 0
+            ) = BATCH_ROW.unpack_from(self.batches.body, at)
 
 
-def replay_slices(state: object, slices: bytes, now_ms: cython.longlong) -> tuple:
-    """Append the slices of a serialized SegmentRecorded to their partitions, and remember their batches.
+def replay_slices(
+    state: object, slices: bytes, extents: bytes, batches: bytes, now_ms: cython.longlong
+) -> int:
+    """Append the slices of a SegmentRecorded to their partitions, and remember their batches.
 
-    Return the number of extents, and SessionResponse.partitions as bytes: the deltas for watchers. Raises KeyError if a
-    partition does not exist, and ValueError if an extent overlaps the previous one.
+    Return the number of extents. Raises KeyError if a partition does not exist, ValueError if a row is missing, and
+    InvariantBroken if what is recorded cannot follow what a partition has.
     """
-    source = _Source(slices)
-    inner = _Source(slices)
+    source, rows, remembered = _Source(slices), _Source(extents), _Source(batches)
     partitions = _Partitions(state.topics, source)
-    replay = _Replay(state, source, now_ms)
-    named_first: cython.Py_ssize_t
-    named_last: cython.Py_ssize_t
-    first: cython.Py_ssize_t
+    replay = _Replay(state, rows, remembered, now_ms)
+    at: cython.Py_ssize_t = 0
+    first: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t
-    batches_first: cython.Py_ssize_t
+    batches_first: cython.Py_ssize_t = 0
     batches_last: cython.Py_ssize_t
-    high_watermark: cython.longlong
-    while source.next():
-        if source.field != 3:
-            continue
-        named_first = named_last = first = last = batches_first = batches_last = 0
-        high_watermark = 0
-        inner.enter(source.first, source.last)
-        while inner.next():
-            if inner.field == 1:
-                named_first, named_last = inner.first, inner.last
-            elif inner.field == 2:
-                high_watermark = inner.value
-            elif inner.field == 5:
-                first, last = inner.first, inner.last
-            elif inner.field == 6:
-                batches_first, batches_last = inner.first, inner.last
-        if (last - first) % _EXTENT_SIZE or (batches_last - batches_first) % _REMEMBERED_SIZE:
-            raise ValueError("a row of a recorded slice is cut short")
-        partition = partitions.find(named_first, named_last)
+    if source.size % _RECORDED_SIZE:
+        raise ValueError("the last row of the recorded slices is cut short")
+    while at < source.size:
+        last = first + _count_at(source, at + _ID_SIZE + 4) * _EXTENT_SIZE
+        batches_last = batches_first + _count_at(source, at + _ID_SIZE + 8) * _REMEMBERED_SIZE
+        if last > rows.size or batches_last > remembered.size:
+            raise ValueError("a recorded slice has more extents or batches than there are rows")
+        partition = partitions.find(at)
         if partition is None:
-            raise KeyError(slices[named_first:named_last])
+            raise KeyError(slices[at : at + _ID_SIZE])
         replay.append_extents(partition, first, last)
-        partition.high_watermark = high_watermark
-        replay.change(partition, named_first, named_last, first, last)
+        replay.end_at(partition, _watermark_at(source, at))
+        delta = state.changed(partition)
+        if delta is not None:
+            delta.appended = extents[first:last]
         replay.remember_batches(partition, batches_first, batches_last)
-    return replay.extents, replay.deltas.written()
+        first, batches_first = last, batches_last
+        at += _RECORDED_SIZE
+    if first < rows.size or batches_first < remembered.size:
+        raise ValueError("there are more rows than the recorded slices have")
+    return rows.size // _EXTENT_SIZE
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _watermark_at(source: _Source, at: cython.Py_ssize_t) -> cython.longlong:
+    """Return the high watermark in the row of a recorded slice."""
+    if cython.compiled:
+        return int64_of(source.data + at + 28)  # noqa: F821
+    else:  # noqa: RET505
+        return RECORDED_SLICE.unpack_from(source.body, at)[4]

@@ -11,7 +11,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.front import (
     Expiry,
     account,
-    is_accounted_for,
+    check_front,
     retention_ms_of,
     takes_live,
 )
@@ -247,9 +247,8 @@ def _swap(state: State, record: PartitionSwap) -> References:
     start, stop = extents.range_of(swap.first_offset, swap.end_offset)
     gone = References(extents.lease_ids[start:stop], extents.sequences[start:stop])
     log_start_offset = max(partition.log_start_offset, record.log_start_offset)
-    is_known = is_accounted_for(partition) and not takes_live(partition, swap, log_start_offset)
-    partition.log_start_offset = log_start_offset  # not beyond the last stable offset
-    partition.history.drop_below(log_start_offset)
+    takes = takes_live(partition, swap, log_start_offset)
+    partition.move_log_start(log_start_offset)  # not beyond the last stable offset
     partition.size_bytes += sum(swap.extents.sizes) - sum(extents.sizes[start:stop])
     extents.replace(swap.first_offset, swap.end_offset, swap.extents)
     partition.dead.remove(swap.first_offset, swap.end_offset)
@@ -257,8 +256,9 @@ def _swap(state: State, record: PartitionSwap) -> References:
     if record.compacted_to:
         partition.compacted_to = max(partition.compacted_to, record.compacted_to)
         partition.compact_again_ms = record.compact_again_ms
-    if is_known:
+    if not takes:
         account(partition)
+    check_front(partition)  # what was live and went was superseded, or is lost
     delta = state.changed(partition)
     if delta is not None:
         delta.swaps.append(swap)

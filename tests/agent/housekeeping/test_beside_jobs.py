@@ -17,18 +17,20 @@ from lacuna.controlplane.shared.batches import (
     COMMITTED_BATCH,
     FLAG_ADDS_PARTITION,
     FLAG_TRANSACTIONAL,
+    SegmentSlice,
+    commit_of,
+    verdicts_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.cluster_pb2 import OpenLease, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import (
-    CommitSegment,
     CompactionRange,
     ExtentSwap,
     PlanCompaction,
     SegmentId,
-    SegmentSlice,
     SwapExtents,
     SwapPartition,
 )
@@ -267,13 +269,13 @@ def test_plain_batches_are_committed_as_those_of_a_transaction(
         row = COMMITTED_BATCH.pack(
             position, len(batch), 2, 7, producer.producer_id, producer.producer_epoch, 0, flags
         )
-        commit = CommitSegment(
-            segment=SegmentId(lease_id=job.lease_id, sequence=job.sequence),
-            object_size=written.size,
-            slices=[SegmentSlice(partition=partition, batches=row)],
+        commit = commit_of(
+            SegmentId(lease_id=job.lease_id, sequence=job.sequence),
+            written.size,
+            [SegmentSlice(key_of(partition), row)],
         )
         answer = (await job.control.call(Command(commit_segment=commit))).segment_committed
-        assert list(answer.slices[0].error_codes) == [ErrorCode.NONE]
+        assert list(verdicts_of(answer)[0].error_codes) == [ErrorCode.NONE]
         return EndTxn(
             transactional_id=topic,
             producer_id=producer.producer_id,

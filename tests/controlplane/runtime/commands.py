@@ -3,7 +3,7 @@
 import itertools
 
 from lacuna.controlplane.client import ControlClient
-from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH, SegmentSlice, commit_of, verdicts_of
 from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
@@ -19,7 +19,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     LeaveGroup,
     LeavingMember,
 )
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, ReadPartitions, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions, SegmentId
 
 _sequences = itertools.count(1)
 
@@ -50,20 +50,19 @@ def segment_slice(
 ) -> SegmentSlice:
     """Return a slice of one batch."""
     row = COMMITTED_BATCH.pack(0, 100, count, 1_700_000_000_000, *producer, base_sequence, flags)
-    partition = TopicPartition(topic_id=key[0], partition=key[1])
-    return SegmentSlice(partition=partition, batches=row)
+    return SegmentSlice(key, row)
 
 
 def commit(topic_id: bytes, *partitions: int) -> Command:
     """Return a segment under the first lease with one record for each partition, by default for partition 0."""
     slices = [segment_slice((topic_id, partition)) for partition in partitions or (0,)]
     segment = SegmentId(lease_id=1, sequence=next(_sequences))
-    return Command(commit_segment=CommitSegment(segment=segment, object_size=1000, slices=slices))
+    return Command(commit_segment=commit_of(segment, 1000, slices))
 
 
 def base_offset(reply: Reply) -> int:
-    """Return the base offset of a commit's first batch."""
-    return reply.segment_committed.slices[0].base_offsets[0]
+    """Of the first batch of a commit."""
+    return verdicts_of(reply.segment_committed)[0].base_offsets[0]
 
 
 def read(topic_id: bytes, partition: int = 0) -> Command:

@@ -18,6 +18,7 @@ from lacuna.controlplane.journal.snapshots import snapshots_path
 from lacuna.controlplane.journal.snapshotter import make_snapshot
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.shared.batches import SegmentSlice, commit_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS
 from lacuna.controlplane.v1.cluster_pb2 import (
@@ -33,7 +34,6 @@ from lacuna.controlplane.v1.groups_pb2 import (
     TxnOffsetCommit,
 )
 from lacuna.controlplane.v1.log_pb2 import (
-    CommitSegment,
     DeleteRecords,
     DeleteRecordsPartition,
     ExtentSwap,
@@ -41,7 +41,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     PlanCompaction,
     PlanMerge,
     SegmentId,
-    SegmentSlice,
     SwapExtents,
     SwapPartition,
     SwapSegment,
@@ -116,7 +115,7 @@ class Workload:
         return SegmentId(lease_id=self.lease_id, sequence=next(self.sequence))
 
     async def put(self, client: InProcessClient, slices: list[SegmentSlice]) -> None:
-        command = CommitSegment(segment=self.segment(), object_size=1 << 20, slices=slices)
+        command = commit_of(self.segment(), 1 << 20, slices)
         reply = await client.call(Command(commit_segment=command))
         assert reply.segment_committed.error_code == ErrorCode.NONE
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.settings import RETENTION_SCAN
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import SegmentId
 from lacuna.controlplane.verbs import windows
 from lacuna.controlplane.verbs.turn import Turn
 from tests.controlplane.verbs.cluster import Cluster, add_batch
@@ -60,11 +61,11 @@ def test_retention_looks_at_many_partitions_in_turn() -> None:
     cluster.create("a", count, retention_ms="1000")
     slices = []
     for index in range(count):
-        given_slice = SegmentSlice(partition=cluster.partition(f"a-{index}"))
+        given_slice = cluster.slice(f"a-{index}")
         add_batch(given_slice, timestamp=cluster.now_ms)
         slices.append(given_slice)
     segment = SegmentId(lease_id=cluster.lease_id, sequence=1)
-    cluster.do("commit_segment", CommitSegment(segment=segment, object_size=999, slices=slices))
+    cluster.do("commit_segment", commit_of(segment, 999, slices))
     assert cluster.tick() + cluster.tick() + cluster.tick() == [], "a round"
     assert cluster.tick(2_000) == ["log_starts_moved"]
     left = [len(each.extents) for each in cluster.state.partitions.values()]

@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 
 from lacuna.controlplane import machine
-from lacuna.controlplane.state.front import is_accounted_for
+from lacuna.controlplane.shared.invariants import InvariantBroken
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.journal_pb2 import ExtentsReplaced, JournalRecord, PartitionSwap
 from lacuna.controlplane.v1.log_pb2 import (
-    DeleteRecords,
-    DeleteRecordsPartition,
     PartitionDelta,
     SwapExtents,
 )
@@ -154,45 +152,16 @@ def test_aborted_records_go_from_the_front_and_the_log_start_stays() -> None:
     cluster.check()
 
 
-def _taken_silently(cluster: Cluster) -> None:
-    """Return the record that a journal of version 0.1 has for expired records removed by compaction."""
-    command = _without_old(cluster)
-    (wanted,) = command.partitions
+def test_a_swap_that_takes_live_records_silently_breaks_an_invariant() -> None:
+    """No command can: this is the journal record of one."""
+    cluster = _old_and_fresh()
+    (wanted,) = _without_old(cluster).partitions
     record = ExtentsReplaced(
-        segments=command.segments,
+        segments=_without_old(cluster).segments,
         partitions=[PartitionSwap(partition=wanted.partition, swap=wanted.swap)],
     )
-    machine.replay(cluster.state, JournalRecord(now_ms=cluster.now_ms, extents_replaced=record))
-
-
-def _delete_below(cluster: Cluster, offset: int) -> None:
-    wanted = DeleteRecordsPartition(partition=cluster.partition("a-0"), before_offset=offset)
-    cluster.do("delete_records", DeleteRecords(partitions=[wanted]))
-
-
-def test_a_journal_in_which_the_log_start_stayed_behind_is_told_until_it_has_moved() -> None:
-    cluster = _old_and_fresh()
-    _taken_silently(cluster)
-    found = cluster.found("a-0")
-    cluster.put("a-0")
-    _delete_below(cluster, 5)
-    assert _seen(cluster) == (5, [15, 25], 0)
-    assert not is_accounted_for(found)
-    again = plan(cluster, "a-0", rewrites_all=True)
-    assert swap(cluster, swap_of(cluster, *again.ranges)) == ["NONE"]
-    assert not is_accounted_for(found)
-    _delete_below(cluster, 15)
-    assert is_accounted_for(found)
-
-
-def test_retention_mends_a_log_start_that_stayed_behind_once_the_next_records_expire() -> None:
-    cluster = _old_and_fresh()
-    _taken_silently(cluster)
-    cluster.now_ms += 5_001
-    cluster.tick()
-    cluster.tick(300_000)
-    assert _seen(cluster) == (25, [], 0)
-    assert is_accounted_for(cluster.found("a-0"))
+    with pytest.raises(InvariantBroken, match="the log begins at 15, and only what lies below 0"):
+        machine.replay(cluster.state, JournalRecord(now_ms=cluster.now_ms, extents_replaced=record))
 
 
 def test_watchers_hear_how_far_the_front_is_accounted_for() -> None:

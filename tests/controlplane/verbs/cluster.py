@@ -1,24 +1,39 @@
 """A state machine with a journal in memory, and short names for commands."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.decision import Context, Decision
-from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.shared.batches import (
+    COMMITTED_BATCH,
+    SegmentSlice,
+    SliceVerdict,
+    commit_of,
+    verdicts_of,
+)
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state.front import is_accounted_for
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.front import check_front
 from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     RegisterAgent,
     TopicPartition,
 )
-from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.control_pb2 import Command, Failure
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentId
 
 LOG_APPEND_TIME, FOLLOWS, TRANSACTIONAL, ADDS_PARTITION = 1, 2, 4, 8
+
+
+class Committed(NamedTuple):
+    """The answer to a commit; `message` says why it was refused as a whole."""
+
+    error_code: int
+    slices: list[SliceVerdict]
+    message: str = ""
 
 
 class Cluster:
@@ -99,17 +114,18 @@ class Cluster:
         lease_id: int = 0,
         size: int = 0,
         transactional_ids: Sequence[str] = (),
-    ) -> SegmentCommitted:
+    ) -> Committed:
         self.sequence += 1
         segment = SegmentId(lease_id=lease_id or self.lease_id, sequence=self.sequence)
-        command = CommitSegment(
-            segment=segment,
-            object_size=size or 1 << 40,
-            slices=slices,
-            transactional_ids=transactional_ids,
-        )
-        committed: SegmentCommitted = self.do("commit_segment", command)
-        return committed
+        command = commit_of(segment, size or 1 << 40, slices, transactional_ids)
+        answer: SegmentCommitted | Failure = self.do("commit_segment", command)
+        if isinstance(answer, Failure):
+            return Committed(answer.error_code, [], answer.message)
+        return Committed(answer.error_code, verdicts_of(answer))
+
+    def slice(self, text: str) -> SegmentSlice:
+        """A slice of a partition, without batches so far."""
+        return SegmentSlice(key_of(self.partition(text)))
 
     def put(
         self,
@@ -122,8 +138,8 @@ class Cluster:
         timestamp: int | None = None,
         size: int = 100,
     ) -> int | str:
-        """Commit one batch in one segment. Return its base offset, or the name of its error."""
-        given = SegmentSlice(partition=self.partition(text))
+        """Commits one batch in one segment; its base offset, or the name of its error."""
+        given = self.slice(text)
         add_batch(
             given,
             count=count,
@@ -145,10 +161,9 @@ class Cluster:
         return self.state.partitions[wanted.topic_id, wanted.partition]
 
     def check(self) -> None:
-        """Check that the journal replays to this state, that a snapshot restores it, and that no log lacks
-        its front.
-        """
-        assert all(map(is_accounted_for, self.state.partitions.values()))
+        """The journal replays to this state, a snapshot restores to it, and no log lacks its front."""
+        for partition in self.state.partitions.values():
+            check_front(partition)
         now = machine.snapshot(self.state)
         replayed = machine.State()
         for data in self.journal:

@@ -1,10 +1,11 @@
 """Tests agents and leases, and their entries in ClusterDelta."""
 
 from lacuna.controlplane import machine
+from lacuna.controlplane.shared.batches import commit_of, verdicts_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent, ReleaseLease, RenewLease
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import SegmentId
 from tests.controlplane.verbs.cluster import Cluster, add_batch
 
 
@@ -92,14 +93,12 @@ def test_a_commit_under_an_ended_lease_changes_nothing() -> None:
 def test_a_commit_again_gets_the_same_verdicts_and_an_old_one_an_error() -> None:
     cluster = Cluster()
     cluster.create("a")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     add_batch(given, count=3)
-    unknown = SegmentSlice(partition=cluster.partition("nowhere-0"))
-    command = CommitSegment(
-        segment=SegmentId(lease_id=1, sequence=1), object_size=1000, slices=[given, unknown]
-    )
+    unknown = cluster.slice("nowhere-0")
+    command = commit_of(SegmentId(lease_id=1, sequence=1), 1000, [given, unknown])
     first = cluster.do("commit_segment", command)
-    assert first.slices[1].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert verdicts_of(first)[1].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     cluster.sequence = 1
     for _ in range(63):
         cluster.put("a-0")

@@ -1,8 +1,10 @@
 """Tests offsets, bounds and topic ids with tables (S1, S2, S3, S6)."""
 
+from lacuna.controlplane.shared.batches import SegmentSlice
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.log_pb2 import ReadPartitions, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from tests.controlplane.verbs.cluster import (
     ADDS_PARTITION,
     TRANSACTIONAL,
@@ -109,7 +111,7 @@ def test_s6_a_deleted_id_is_refused_and_a_recreated_topic_is_empty() -> None:
     """,
         cluster,
     )
-    given = SegmentSlice(partition=old)
+    given = SegmentSlice(key_of(old))
     add_batch(given)
     verdict = cluster.commit(given).slices[0]
     assert verdict.error_code == 100  # UNKNOWN_TOPIC_ID
@@ -148,7 +150,7 @@ def test_s7_a_confirming_read_tells_all_bounds() -> None:
 
 def test_extents_a_run_is_of_one_transaction_and_one_timestamp_type() -> None:
     cluster = run("topic a 1\ninit x -> 1/0\ninit y -> 2/0")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     tv2 = TRANSACTIONAL | ADDS_PARTITION
     add_batch(given, count=2, timestamp=7)
     add_batch(given, count=2, timestamp=5)  # same run
@@ -176,7 +178,7 @@ def test_s11_a_batch_was_sent_under_the_transactional_id_of_its_producer() -> No
     """The number above the flags names the id. 0 means that the request's id is unknown."""
     cluster = run("topic a 1\ninit x -> 1/0\ninit y -> 2/0")
     tv2 = TRANSACTIONAL | ADDS_PARTITION
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     for sequence, number in ((0, 1), (1, 2), (1, 3), (1, 0)):
         add_batch(given, producer=(1, 0), sequence=sequence, flags=tv2 | number << 4)
     add_batch(given, producer=(2, 0), sequence=0, flags=tv2 | 2 << 4)
@@ -188,7 +190,7 @@ def test_s11_a_batch_was_sent_under_the_transactional_id_of_its_producer() -> No
 
 def test_a_commit_has_the_transactional_ids_that_its_batches_name() -> None:
     cluster = run("topic a 1\ninit x -> 1/0")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     flags = TRANSACTIONAL | ADDS_PARTITION | 2 << 4
     add_batch(given, producer=(1, 0), sequence=0, flags=flags)
     refused = cluster.commit(given, transactional_ids=("x",))
@@ -198,7 +200,7 @@ def test_a_commit_has_the_transactional_ids_that_its_batches_name() -> None:
 
 def test_extents_are_at_most_one_mebibyte_unless_one_batch_is_larger() -> None:
     cluster = run("topic a 1")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     for size in (600_000, 448_576, 1, 2_000_000, 1):
         add_batch(given, size=size)
     cluster.commit(given)

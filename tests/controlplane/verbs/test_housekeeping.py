@@ -14,7 +14,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     PinReads,
     PlanCollection,
     SegmentId,
-    SegmentSlice,
     UnpinReads,
 )
 from lacuna.controlplane.verbs import retention
@@ -227,7 +226,7 @@ def test_a_topic_that_is_only_compacted_keeps_what_retention_would_take() -> Non
 
 def test_a_replaced_segment_is_collected_after_the_grace_period() -> None:
     cluster = run("topic a 2\nput a-0 x1\nput a-0 x1\nput a-1 x1")
-    given = [SegmentSlice(partition=cluster.partition(text)) for text in ("a-0", "a-1")]
+    given = [cluster.slice(text) for text in ("a-0", "a-1")]
     for each in given:
         add_batch(each)
     cluster.commit(*given)  # segment 4, in both partitions

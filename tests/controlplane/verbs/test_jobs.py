@@ -17,7 +17,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     FilterUncommitted,
     PinReads,
     SegmentId,
-    SegmentSlice,
 )
 from tests.controlplane.verbs.cluster import Cluster, add_batch
 from tests.controlplane.verbs.collecting import collect, collection
@@ -90,7 +89,7 @@ def test_a_job_commits_segments_and_what_it_left_behind_is_swept() -> None:
     cluster = Cluster()
     cluster.create("a")
     lease_id = open_lease(cluster, HOUR_MS).lease_id
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     add_batch(given, count=3)
     verdicts = cluster.commit(given, lease_id=lease_id)
     assert list(verdicts.slices[0].base_offsets) == [0]
@@ -115,7 +114,7 @@ def test_what_is_written_under_a_lease_after_its_sweep_is_swept_later() -> None:
     cluster = Cluster()
     cluster.create("a")
     lease_id = open_lease(cluster, HOUR_MS).lease_id
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     add_batch(given, count=3)
     cluster.tick()
     cluster.now_ms += HOUR_MS

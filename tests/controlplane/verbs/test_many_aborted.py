@@ -6,7 +6,7 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.decision import Decision
 from lacuna.controlplane.state.settings import HOUR_MS
 from lacuna.controlplane.v1.cluster_pb2 import RenewLease
-from lacuna.controlplane.v1.log_pb2 import ConfirmCollection, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import ConfirmCollection
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Unchecked, add_batch
@@ -42,7 +42,7 @@ def _cluster() -> Quick:
 def _transact(cluster: Quick, rounds: int, first: int, *, committed: bool) -> None:
     """Run this many transactions of ten records for each producer, with one segment per round of all producers."""
     for number in range(first, first + rounds):
-        given = SegmentSlice(partition=cluster.partition("a-0"))
+        given = cluster.slice("a-0")
         for producer_id in range(1, PRODUCERS + 1):
             flags = TRANSACTIONAL | ADDS_PARTITION
             producer = (producer_id, 0)

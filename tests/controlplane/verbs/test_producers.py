@@ -1,7 +1,6 @@
 """Tests idempotence windows with tables (S10)."""
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.log_pb2 import SegmentSlice
 from lacuna.controlplane.verbs import windows
 from lacuna.controlplane.verbs.turn import Turn
 from tests.controlplane.verbs.cluster import Cluster, add_batch
@@ -44,7 +43,7 @@ def test_s10_five_batches_are_remembered_and_a_sixth_is_forgotten() -> None:
 
 def test_s10_five_batches_are_remembered_within_one_slice_too() -> None:
     cluster = run("topic a 1\ninit -")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     for sequence in (0, 1, 2, 2, 4, 3, 4, 5, 1, 0):
         add_batch(given, producer=(1, 0), sequence=sequence)
     verdict = cluster.commit(given).slices[0]
@@ -108,7 +107,7 @@ def test_s10_a_non_transactional_batch_inside_the_same_ids_transaction() -> None
 
 def test_s10_a_non_transactional_batch_behind_a_transactional_one_in_one_slice() -> None:
     cluster = run("topic a 1\ninit x")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     add_batch(given, producer=(1, 0), sequence=0, flags=12)
     add_batch(given, producer=(1, 0), sequence=1)
     add_batch(given, producer=(1, 0), sequence=1, flags=4)  # TV1 flag: joined by the first batch
@@ -119,11 +118,11 @@ def test_s10_a_non_transactional_batch_behind_a_transactional_one_in_one_slice()
 def test_s10_s11_log_append_time_is_answered_to_duplicates_too() -> None:
     cluster = run("topic a 1\ninit -")
     for _ in range(2):
-        given = SegmentSlice(partition=cluster.partition("a-0"))
+        given = cluster.slice("a-0")
         add_batch(given, producer=(1, 0), sequence=0, flags=1, timestamp=777 + cluster.sequence)
         verdict = cluster.commit(given).slices[0]
         assert (verdict.base_offsets[0], verdict.append_times[0]) == (0, 777)
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     add_batch(given, producer=(1, 0), sequence=1, timestamp=777)
     assert cluster.commit(given).slices[0].append_times[0] == -1
 

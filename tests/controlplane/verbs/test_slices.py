@@ -10,13 +10,16 @@ from hypothesis import given as given_by
 from hypothesis import strategies as st
 
 from lacuna.controlplane import machine
-from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME
+from lacuna.controlplane.shared.batches import RECORDED_SLICE, SegmentSlice, commit_of, verdicts_of
+from lacuna.controlplane.shared.extents import EXTENT_ROW, FLAG_LOG_APPEND_TIME
+from lacuna.controlplane.shared.invariants import InvariantBroken
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Failure, SessionResponse
-from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentSlice
+from lacuna.controlplane.v1.control_pb2 import Failure
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId
 from lacuna.controlplane.verbs import commits
+from lacuna.controlplane.verbs.refusals import MalformedCommand
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
 from tests.controlplane.verbs.script import run
 from tests.forms import FORMS, compiled, interpreted
@@ -40,21 +43,19 @@ class Checked:
         self.returned: list[object] = []
         self.codes: set[int] = set()
 
-    def decide_slices(self, *arguments: object) -> tuple[bytes, bytes, dict[int, int], Joined]:
-        recorded, verdicts, started, joined = self.form.decide_slices(*arguments)
-        assert SegmentRecorded.FromString(recorded).SerializeToString() == recorded
-        committed = SegmentCommitted.FromString(verdicts)
-        assert committed.SerializeToString() == verdicts
-        for verdict in committed.slices:
+    def decide_slices(self, *arguments: object) -> tuple[object, ...]:
+        decided: tuple[object, ...] = self.form.decide_slices(*arguments)
+        _, _, _, slices, batches, *_ = decided
+        committed = SegmentCommitted(slices=slices, batches=batches)  # type: ignore[arg-type]
+        for verdict in verdicts_of(committed):
             self.codes.update((verdict.error_code, *verdict.error_codes))
-        self.returned.append((recorded, verdicts, started, joined))
-        return recorded, verdicts, started, joined
+        self.returned.append(decided)
+        return decided
 
-    def replay_slices(self, *arguments: object) -> tuple[int, bytes]:
-        extents, deltas = self.form.replay_slices(*arguments)
-        assert SessionResponse.FromString(deltas).SerializeToString() == deltas
-        self.returned.append((extents, deltas))
-        return extents, deltas
+    def replay_slices(self, *arguments: object) -> int:
+        extents: int = self.form.replay_slices(*arguments)
+        self.returned.append(extents)
+        return extents
 
 
 def _drive(form: ModuleType, seed: int, patch: pytest.MonkeyPatch) -> tuple[Checked, bytes]:
@@ -80,7 +81,7 @@ def _drive(form: ModuleType, seed: int, patch: pytest.MonkeyPatch) -> tuple[Chec
 def _slice(
     cluster: Cluster, chance: random.Random, text: str, sequences: dict[tuple[str, int], int]
 ) -> SegmentSlice:
-    given = SegmentSlice(partition=cluster.partition(text))
+    given = cluster.slice(text)
     for _ in range(chance.choice((0, 1, 1, 1, 2, 8))):
         producer_id = chance.choice((-1, 1, 1, 2, 3, 4))
         flags = chance.choice((0, FLAG_LOG_APPEND_TIME))
@@ -130,41 +131,67 @@ def test_s9_the_partition_of_a_refused_batch_joins(
     """)
 
 
-def test_a_message_that_is_cut_short_is_refused(slices: ModuleType) -> None:
+def _recorded(cluster: Cluster) -> tuple[bytes, bytes, bytes]:
+    record = JournalRecord.FromString(cluster.journal[-1]).segment_recorded
+    return record.slices, record.extents, record.batches
+
+
+def test_rows_that_are_cut_short_are_refused(slices: ModuleType) -> None:
+    cluster = Cluster()
+    cluster.create("a")
+    cluster.put("a-0", producer=(5, 0), sequence=0)
+    rows = _recorded(cluster)
+    for column, whole in enumerate(rows):
+        for size in range(len(whole)):
+            cut = [*rows]
+            cut[column] = whole[:size]
+            if cut[0]:
+                with pytest.raises(ValueError, match="row"):
+                    slices.replay_slices(cluster.state, *cut, 0)
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "next_offset", "size", "high_watermark", "why"),
+    [
+        (0, 1, 100, 1, "overlaps"),
+        (1, 1, 100, 1, "empty"),
+        (1, 2, 0, 2, "empty"),
+        (1, 2, 100, 1, "not the end of the extents"),
+        (1, 2, 100, 3, "not the end of the extents"),
+    ],
+)
+def test_an_extent_that_cannot_follow_breaks_an_invariant(
+    slices: ModuleType,
+    base_offset: int,
+    next_offset: int,
+    size: int,
+    high_watermark: int,
+    why: str,
+) -> None:
     cluster = Cluster()
     cluster.create("a")
     cluster.put("a-0")
-    record = JournalRecord.FromString(cluster.journal[-1]).segment_recorded
-    (recorded,) = record.slices
-    data = SegmentRecorded(slices=[recorded]).SerializeToString()
-    for size in range(1, len(data)):
-        with pytest.raises((ValueError, KeyError)):
-            slices.replay_slices(cluster.state, data[:size], 0)
-    with pytest.raises(ValueError, match="overlaps"):
-        slices.replay_slices(cluster.state, data, 0)
+    topic_id, _ = cluster.slice("a-0").key
+    row = EXTENT_ROW.pack(1, 9, 0, size, base_offset, next_offset, 7, -1, -1, 0, 0)
+    recorded = RECORDED_SLICE.pack(topic_id, 0, 1, 0, high_watermark)
+    with pytest.raises(InvariantBroken, match=why):
+        slices.replay_slices(cluster.state, recorded, row, b"", 0)
 
 
-def test_fields_of_later_versions_are_passed_over(slices: ModuleType) -> None:
+def test_a_commit_whose_rows_do_not_fit_is_refused(slices: ModuleType) -> None:
     cluster = Cluster()
     cluster.create("a")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
+    given = cluster.slice("a-0")
     add_batch(given)
-    # Fields 900 to 903: a number, eight bytes, a string, and four bytes.
-    later = (
-        b"\xa0\x38\xff\x01" + b"\xa9\x38" + b"8" * 8 + b"\xb2\x38\x02ab" + b"\xbd\x38" + b"4" * 4
-    )
-    known = SegmentCommitted.FromString(
-        slices.decide_slices(cluster.state, _in_commit(given.SerializeToString()), 1, 1, 1000, ())[
-            1
-        ]
-    )
-    passed = SegmentCommitted.FromString(
-        slices.decide_slices(
-            cluster.state, later + _in_commit(later + given.SerializeToString()), 1, 1, 1000, ()
-        )[1]
-    )
-    assert list(known.slices[0].base_offsets) == [0]
-    assert passed == known
+    whole = commit_of(SegmentId(), 1000, [given])
+    for rows in (
+        (whole.slices[:-1], whole.batches),
+        (whole.slices, whole.batches[:-1]),
+        (whole.slices, b""),
+        (whole.slices, 2 * whole.batches),
+    ):
+        with pytest.raises(MalformedCommand):
+            slices.decide_slices(cluster.state, *rows, 1, 1, 1000, ())
 
 
 def _committing(cluster: Cluster, data: bytes) -> SegmentCommitted:
@@ -177,43 +204,6 @@ def _committing(cluster: Cluster, data: bytes) -> SegmentCommitted:
     return SegmentCommitted() if isinstance(committed, Failure) else committed
 
 
-@pytest.mark.parametrize(
-    "unknown",
-    {
-        "an empty group of number 900": b"\xa3\x38\xa4\x38",
-        "slices as four bytes": b"\x1d\xff\xff\xff\xff",
-        "slices as a number": b"\x18\x05",
-    }.values(),
-)
-def test_what_protobuf_does_not_know_stops_nothing(unknown: bytes) -> None:
-    cluster = Cluster()
-    cluster.create("a")
-    given = SegmentSlice(partition=cluster.partition("a-0"))
-    add_batch(given)
-    committed = _committing(cluster, _in_commit(given.SerializeToString()) + unknown)
-    assert [list(each.base_offsets) for each in committed.slices] == [[0]]
-
-
-def test_a_partition_of_another_kind_is_the_first_and_is_journalled_so() -> None:
-    """As in protobuf, a partition number encoded as four bytes is ignored."""
-    cluster = Cluster()
-    cluster.create("a", 4)
-    odd = SegmentSlice(partition=cluster.partition("a-3"))
-    odd.partition.ClearField("partition")
-    odd.partition.MergeFromString(b"\x15\x02\x00\x00\x00")
-    add_batch(odd)
-    unknown = SegmentSlice(partition=cluster.partition("b-3"))
-    add_batch(unknown)
-    data = b"".join(_in_commit(each.SerializeToString()) for each in (unknown, odd))
-    committed = _committing(cluster, data)
-    assert [each.error_code for each in committed.slices] == [100, 0]
-    (recorded,) = JournalRecord.FromString(cluster.journal[-1]).segment_recorded.slices
-    assert recorded.partition == cluster.partition("a-0")
-    assert recorded.partition.SerializeToString() == cluster.partition("a-0").SerializeToString()
-    assert cluster.put("a-0") == 1
-    assert cluster.put("a-3") == 0
-
-
 @given_by(
     edits=st.lists(st.tuples(st.integers(0, 400), st.binary(min_size=1, max_size=6)), max_size=3)
 )
@@ -223,22 +213,13 @@ def test_no_bytes_of_a_commit_stop_the_control_plane(edits: list[tuple[int, byte
     cluster.create("a", 2)
     slices = []
     for text in ("a-0", "a-1"):
-        slices.append(SegmentSlice(partition=cluster.partition(text)))
+        slices.append(cluster.slice(text))
         for sequence in range(2):
             add_batch(slices[-1], producer=(5, 1), sequence=sequence)
-    data = bytearray(
-        CommitSegment(
-            slices=slices, object_size=1 << 30, transactional_ids=["t"]
-        ).SerializeToString()
-    )
+    data = bytearray(commit_of(SegmentId(), 1 << 30, slices, ["t"]).SerializeToString())
     for at, replacement in edits:
         at %= len(data)
         data[at : at + len(replacement)] = replacement
     with suppress(DecodeError):
         _committing(cluster, bytes(data))
     cluster.check()
-
-
-def _in_commit(given: bytes) -> bytes:
-    """Return CommitSegment.slices with one slice of fewer than 128 bytes."""
-    return bytes((3 << 3 | 2, len(given))) + given

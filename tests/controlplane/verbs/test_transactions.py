@@ -7,7 +7,6 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import partition_of
 from lacuna.controlplane.state.transactional import TRANSITIONS, IllegalTransition, TransactionState
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
-from lacuna.controlplane.v1.log_pb2 import SegmentSlice
 from lacuna.controlplane.v1.transactions_pb2 import (
     DescribeTransactions,
     EndTxn,
@@ -462,7 +461,7 @@ def test_s9_a_transaction_of_which_all_was_refused_can_be_committed() -> None:
 def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
     """Its accepted batches, of this producer and of another, belong to the right transactions."""
     cluster = run("topic a 3\ninit x\ninit y")
-    slices = [SegmentSlice(partition=cluster.partition(f"a-{index}")) for index in range(3)]
+    slices = [cluster.slice(f"a-{index}") for index in range(3)]
     flags = TRANSACTIONAL | ADDS_PARTITION
     add_batch(slices[0], producer=(1, 0), sequence=4, flags=flags)
     add_batch(slices[1], producer=(2, 0), sequence=0, flags=flags)

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics
-from lacuna.controlplane.v1.log_pb2 import SegmentSlice
 from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
 
@@ -142,7 +141,7 @@ def test_producers_leave_no_more_windows_than_there_may_be(
 
 def put_all(cluster: Cluster, name: str, producer_ids: list[int]) -> None:
     """Commit a batch of each of these producers at once."""
-    given = SegmentSlice(partition=cluster.partition(name))
+    given = cluster.slice(name)
     for producer_id in producer_ids:
         window = cluster.found(name).producers.get(producer_id)
         sequence = 0 if window is None else window.last_sequence + 1

@@ -24,6 +24,9 @@ from lacuna.controlplane.shared.batches import (
     FLAG_LOG_APPEND_TIME,
     FLAG_TRANSACTIONAL,
     TRANSACTIONAL_ID_SHIFT,
+    SegmentSlice,
+    commit_of,
+    verdicts_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -34,7 +37,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetchGroup,
     TxnOffsetCommit,
 )
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
 from lacuna.pipeline.control import check
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
@@ -218,17 +221,14 @@ class WriteTransaction:
         return self._control.ask(Command(end_txn=end))
 
     def _command(self, task: TaskMessage, segment: WrittenObject) -> Command:
-        commit = CommitSegment(
-            segment=SegmentId(lease_id=task.lease_id, sequence=segment.sequence),
-            object_size=segment.object_size,
-            transactional_ids=[self._transactional_id],
-            slices=[
-                SegmentSlice(
-                    partition=TopicPartition(topic_id=each.topic_id, partition=each.partition),
-                    batches=b"".join(self._rows(each)),
-                )
+        commit = commit_of(
+            SegmentId(lease_id=task.lease_id, sequence=segment.sequence),
+            segment.object_size,
+            [
+                SegmentSlice((each.topic_id, each.partition), b"".join(self._rows(each)))
                 for each in segment.partitions
             ],
+            [self._transactional_id],
         )
         return Command(commit_segment=commit)
 
@@ -264,7 +264,7 @@ class WriteTransaction:
                 "has expired: write less at once"
             )
         self._check(verdicts.error_code, "CommitSegment")
-        for written, verdict in zip(segment.partitions, verdicts.slices, strict=True):
+        for written, verdict in zip(segment.partitions, verdicts_of(verdicts), strict=True):
             name = task.topics[written.topic_id]
             if verdict.error_code in (
                 ErrorCode.UNKNOWN_TOPIC_ID,
