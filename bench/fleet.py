@@ -16,13 +16,14 @@ from bench.errors import BenchError
 from bench.figures import GIBIBYTE
 from lacuna.agent.rendezvous import partition_key, place
 from lacuna.controlplane.shared.batches import (
+    BATCH_VERDICT,
     COMMITTED_BATCH,
     FLAG_ADDS_PARTITION,
     FLAG_TRANSACTIONAL,
+    SLICE_VERDICT,
     TRANSACTIONAL_ID_SHIFT,
     SegmentSlice,
     commit_of,
-    verdicts_of,
 )
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import plan_reads
@@ -343,8 +344,9 @@ def _requests(pieces: list[Piece]) -> int:
 def _committed(reply: Reply) -> None:
     answer = reply.segment_committed
     _check(answer.error_code)
-    for verdict in verdicts_of(answer):
-        _check(verdict.error_code or any(verdict.error_codes))
+    for rows, row in ((answer.slices, SLICE_VERDICT), (answer.batches, BATCH_VERDICT)):
+        for code, *_ in row.iter_unpack(rows):
+            _check(code)
 
 
 def _ignore(reply: Reply) -> None:

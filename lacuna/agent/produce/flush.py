@@ -37,15 +37,15 @@ from lacuna.agent.threads import Threads
 from lacuna.base.burst import Burst
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.batches import (
+    BATCH_VERDICT,
     COMMITTED_BATCH,
     FLAG_FOLLOWS,
     FLAG_LOG_APPEND_TIME,
     FLAG_TRANSACTIONAL,
+    SLICE_VERDICT,
     TRANSACTIONAL_ID_SHIFT,
     SegmentSlice,
-    SliceVerdict,
     commit_of,
-    verdicts_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.pace import Pace
@@ -412,18 +412,21 @@ class Flusher:
             return reply
         self.metrics.batches += len(placed)
         self.metrics.bytes_written += written.size
-        for sent, answer in zip(batches, verdicts_of(reply), strict=True):
-            for index, batch in enumerate(sent):
-                batch.settle(self._verdict(flight, batch, answer, index))
+        answers = BATCH_VERDICT.iter_unpack(reply.batches)
+        slices = SLICE_VERDICT.iter_unpack(reply.slices)
+        for sent, (refusal, _, log_start_offset) in zip(batches, slices, strict=True):
+            for batch in sent:
+                if refusal:
+                    batch.settle(Verdict(refusal))
+                else:
+                    code, base_offset, append_time = next(answers)
+                    verdict = Verdict(code, base_offset, append_time, log_start_offset)
+                    batch.settle(self._heard(flight, batch, verdict))
         return None
 
-    def _verdict(
-        self, flight: _Flight, batch: PendingBatch, answer: SliceVerdict, index: int
-    ) -> Verdict:
-        """Return the verdict of the batch at `index` of a slice."""
-        if answer.error_code:
-            return Verdict(answer.error_code)
-        code = answer.error_codes[index]
+    def _heard(self, flight: _Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
+        """Note what became of a batch. Return its verdict, or another one if it may be sent again."""
+        code = verdict.error_code
         if code == ErrorCode.NONE:
             self._moves.went_on(batch)
         elif code == ErrorCode.UNKNOWN_PRODUCER_ID or (
@@ -433,9 +436,7 @@ class Flusher:
             # The missing batch may have come through another agent since.
             self._moves.tell(batch, is_known=code != ErrorCode.UNKNOWN_PRODUCER_ID)
             return NOT_PERSISTED
-        return Verdict(
-            code, answer.base_offsets[index], answer.append_times[index], answer.log_start_offset
-        )
+        return verdict
 
     async def _call(self, flight: _Flight, command: CommitSegment) -> SegmentCommitted | Verdict:
         """Send a commit, which is idempotent by segment id, until its outcome is known or its time is over."""

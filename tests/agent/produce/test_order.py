@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuna.agent.eager import start
-from lacuna.agent.produce.flush import _Flight
 from lacuna.agent.produce.gaps import Gaps
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -15,7 +14,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.records.layout import Codec
-from tests.agent.fetch.log import Log, Writer, make_batch, open_log, records_of
+from tests.agent.fetch.log import Log, Writer, open_log, records_of
 from tests.loop_iterations import iterations
 
 RETRIABLE = {6, 56, int(ErrorCode.REQUEST_TIMED_OUT)}
@@ -237,16 +236,3 @@ def test_s12_what_killed_clients_left_in_flight_is_no_gap_of_their_successors(
     failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, lives: list[int]
 ) -> None:
     asyncio.run(check_lives(failing_puts, lost, pauses, flush_bytes, lives))
-
-
-async def test_s12_a_flush_that_would_overtake_an_earlier_one_is_not_committed() -> None:
-    """No flush can, as each waits for the one before it: here one is missing from that chain."""
-    async with open_log() as log:
-        await log.create_topic("t")
-        flusher = log.produce_service.flusher
-        earlier = _Flight([], None, asyncio.get_running_loop().create_future())
-        flusher._flights[earlier] = None
-        answer = await log.produce(make_batch(b"a"))
-        del flusher._flights[earlier]
-        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-        assert (await log.produce(make_batch(b"b"))).base_offset == 0

@@ -14,7 +14,6 @@ from lacuna.controlplane.state import state as state_module
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, TxnOffsetCommit
-from lacuna.controlplane.v1.log_pb2 import SegmentSlice
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 from lacuna.controlplane.verbs import commits
 from lacuna.controlplane.verbs.groups import committing
@@ -82,8 +81,7 @@ class Producers:
         """Writes to partitions of the other topic, which join the transaction with that, in one segment."""
         given = []
         for number in range(count):
-            each = SegmentSlice()
-            each.partition.CopyFrom(self.cluster.partition(f"u-{number}"))
+            each = self.cluster.slice(f"u-{number}")
             flags = TRANSACTIONAL | ADDS_PARTITION
             add_batch(each, producer=self.producer(name), sequence=0, flags=flags)
             given.append(each)
