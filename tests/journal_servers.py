@@ -62,7 +62,7 @@ def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
 
 @pytest.fixture
 def bucket_url(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of an empty bucket, which this process and those that it starts can use."""
+    """The URL of an empty bucket, usable by this process and its children."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     url = bucket_url_of(f"{fresh_bucket()}/cluster", endpoint=moto_endpoint)

@@ -1,7 +1,7 @@
-"""Leases of agents that a busy machine cannot end.
+"""Extends agents' leases so that a busy machine cannot end them.
 
-A machine may delay a process for longer than a lease. Its agents then refuse what they were sent and close
-connections, until they have registered again: a test that sends requests itself sees the errors.
+A machine may delay a process for longer than a lease. Its agents then reject requests and close connections until they
+have registered again. A test that sends requests itself would see these errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LEASE_MS = 600_000
 
 
 async def lengthen(plane: Runtime, leases: Iterable[AgentLease]) -> None:
-    """Makes all leases of a control plane last LEASE_MS, until it is restarted; `leases` are those of its agents."""
+    """Make all leases of a control plane last LEASE_MS, until it is restarted. `leases` are those of its agents."""
     for held in plane._state.leases.values():
         held.duration_ms = LEASE_MS
     for lease in leases:

@@ -1,9 +1,9 @@
-"""Waiting for nothing but the event loop."""
+"""Waits for nothing but the event loop."""
 
 import asyncio
 
 
 async def iterations(count: int = 20) -> None:
-    """Let tasks that were just made begin, and everything run that can."""
+    """Let new tasks begin, and run everything that is ready."""
     for _ in range(count):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Messages of lacuna.wire by API key, made from the fields that one version has."""
+"""Builds messages of lacuna.wire by API key from the fields of one version."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ RESPONSES = {each.api_key: each for name, each in MESSAGES.items() if name.endsw
 
 
 def versions(api_key: int) -> range:
-    """All versions of an API, from v0 where Kafka 3.9 has it."""
+    """Return all versions of an API, from v0 if Kafka 3.9 has it."""
     return versions_of(REQUESTS[api_key])
 
 
 @cache
 def names(struct: Struct, version: int) -> list[str]:
-    """The fields that a version has."""
+    """Return the fields of a version."""
     fields = zip(struct.make._fields, struct.fields, strict=True)
     return [name for name, field in fields if field.is_in(version)]
 
 
 def make(struct: Struct, version: int, /, **fields: Any) -> Any:
-    """A value of these fields, else of defaults. Raises TypeError for a field that the version lacks."""
+    """Return a value with these fields, and defaults for the rest. Raises TypeError for a field that the
+    version lacks.
+    """
     if unknown := fields.keys() - set(names(struct, version)):
         raise TypeError(f"v{version} of {struct.make.__name__} lacks {', '.join(unknown)}")
     return struct.make(**fields)
 
 
 def request(api_key: int, version: int, /, **fields: Any) -> Any:
-    """A request; see `make`."""
+    """Return a request. See `make`."""
     return make(REQUESTS[api_key].body, version, **fields)
 
 
 def struct_of(message: Message[Any], name: str) -> Struct:
-    """The struct called `name` in a message."""
+    """Return the struct called `name` in a message."""
     return next(each for each in _structs(message.body) if each.make.__name__ == name)
 
 
 def nested(api_key: int, version: int, name: str, /, **fields: Any) -> Any:
-    """A value of the class `name`, which is nested in requests of this API; see `make`."""
+    """Return a value of the class `name`, which is nested in requests of this API. See `make`."""
     return make(_struct_of_request(api_key, name), version, **fields)
 
 
@@ -53,12 +55,12 @@ def _struct_of_request(api_key: int, name: str) -> Struct:
 
 
 def encode_body(api_key: int, version: int, asked: Any) -> bytes:
-    """The bytes of a request without its header."""
+    """Return the bytes of a request without its header."""
     return REQUESTS[api_key].write(asked, version)
 
 
 def read_exactly(message: Message[Any], body: bytes, version: int) -> Any:
-    """The message that is all of `body`."""
+    """Return the message that fills `body`."""
     found = message.read(memoryview(body), version)
     assert message.write(found, version) == body
     return found

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own for tests, of the binaries that Debian's package `postgresql` installs."""
+"""Runs a PostgreSQL server for tests, from the binaries of Debian's package `postgresql`."""
 
 import asyncio
 import glob
@@ -41,7 +41,7 @@ _KEEPER = 'read _; "$0" stop -D data -m immediate -t "$1"; rm -r "$PWD"'
 
 
 def binaries() -> str | None:
-    """The folder of the newest server's binaries, or None if there is none here."""
+    """Return the folder of the newest server's binaries, or None if none is installed."""
     found = glob.glob("/usr/lib/postgresql/*/bin/initdb")
     if not found:
         on_path = shutil.which("initdb")
@@ -50,10 +50,10 @@ def binaries() -> str | None:
 
 
 class PostgresqlServer:
-    """A server on a Unix socket only; it runs as `postgres` if the tests run as root.
+    """A server on a Unix socket only. It runs as `postgres` if the tests run as root.
 
-    Its folder is where that user may go, which need not be where the tests' temporary folders are. `configuration` is
-    added to the server's defaults, with its folder for `{folder}`.
+    Its folder is accessible to that user, unlike perhaps the tests' temporary folders. `configuration` is added to the
+    server's defaults, with its folder for `{folder}`.
     """
 
     def __init__(self, bin_folder: str, configuration: str = _CONFIGURATION) -> None:
@@ -100,11 +100,11 @@ class PostgresqlServer:
 
     @property
     def pid(self) -> int:
-        """The id of the process that started all others of the server."""
+        """The id of the server's main process."""
         return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
 
     def restart(self) -> None:
-        """Kill every process of it at once, and start it again on what it has written."""
+        """Kill every process of the server at once, and restart it on its data."""
         self._control("restart", "-m", "immediate", "-l", "log")
 
     def stop(self) -> None:
@@ -122,20 +122,20 @@ class PostgresqlServer:
 
     @property
     def socket_path(self) -> str:
-        """The Unix socket at which it serves."""
+        """The server's Unix socket."""
         return str(self.folder / _SOCKET)
 
     def tcp_url(self, database: str, address: str) -> str:
-        """The URL of a database, for who reaches the server at a HOST:PORT."""
+        """Return the URL of a database for a client that reaches the server at a HOST:PORT."""
         return f"postgresql://lacuna:{PASSWORD}@{address}/{database}"
 
     def make_database(self, name: str) -> str:
-        """Make an empty database and return its URL."""
+        """Create an empty database and return its URL."""
         self.run("createdb", name)
         return self.url(name)
 
     def clear_database(self, name: str) -> None:
-        """Make a database as it was when it was made; to make another one takes ten times as long."""
+        """Restore a database's initial state. Creating another one takes ten times as long."""
         self.run("psql", "-Xqd", "postgres", "-c", f"ALTER DATABASE {name} RESET ALL")
         self.run("psql", "-Xqd", name, "-v", "ON_ERROR_STOP=1", "-c", _CLEAR)
 
@@ -161,7 +161,7 @@ class PostgresqlServer:
             assert done.returncode == 0, f"{program} ended with {done.returncode}:\n{said.read()}"
 
     def environment(self) -> dict[str, str]:
-        """The variables by which the server's own programs find it."""
+        """The environment variables with which the server's own programs find it."""
         ours = {"PGHOST": str(self.folder), "PGUSER": "lacuna", "PGPASSWORD": PASSWORD}
         return {**os.environ, **ours, "LC_ALL": "C.UTF-8"}
 
@@ -170,7 +170,7 @@ class PostgresqlServer:
 
 
 class Line:
-    """A way to the server that can lose or hold back what the server answers."""
+    """A route to the server that can lose or hold back its answers."""
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
@@ -198,11 +198,11 @@ class Line:
         self._folder.cleanup()
 
     def silence(self) -> None:
-        """From now on, no answer comes through."""
+        """Drop all answers from now on."""
         self._is_silent = True
 
     async def answered(self) -> None:
-        """Wait until the server has answered and nobody has heard it."""
+        """Wait until the server has sent an answer that no client has received."""
         await self._lost.wait()
 
     def cut(self) -> None:
@@ -236,7 +236,7 @@ class Line:
 async def wait_until_blocked(
     connection: "asyncpg.Connection[asyncpg.Record]", count: int = 1
 ) -> list[int]:
-    """Wait until `count` backends of this database wait for a lock, and return their process ids."""
+    """Wait until `count` backends of this database wait for a lock. Return their process ids."""
     while True:
         rows = await connection.fetch(
             "SELECT pid FROM pg_stat_activity"

@@ -1,4 +1,4 @@
-"""Seeds of random histories: some in every run, the rest with the slow tests."""
+"""Seeds of random histories: some for every run, the rest for the slow tests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import pytest
 
 
 def seeds(quick: int, count: int) -> list[object]:
-    """The parameters 0 to `count` - 1, of which those from `quick` on are slow."""
+    """Return the parameters 0 to `count` - 1. Those from `quick` on are slow."""
     slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(quick, count)]
     return [*range(quick), *slow]

@@ -70,7 +70,7 @@ def test_records(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["interleaved", "java_transactions"])
 def test_control_records(name: str) -> None:
-    """S25: version and type from the key, the coordinator's epoch from the value."""
+    """S25: version and type come from the key, and the coordinator's epoch from the value."""
     got = []
     for batch in _batches(name):
         for record in batch.records() if batch.header.is_control else []:
@@ -83,7 +83,7 @@ def test_control_records(name: str) -> None:
 
 
 def test_the_capture_holds_what_it_is_for() -> None:
-    """Every codec of both clients, holes inside a batch, both timestamp types, transactions."""
+    """It contains every codec of both clients, holes inside a batch, both timestamp types, and transactions."""
     codecs = {b["attributes"] & 7 for entry in INDEX.values() for b in entry["batches"]}
     assert codecs == {0, 1, 2, 3, 4}
     compacted = INDEX["compacted"]["batches"]
@@ -94,7 +94,7 @@ def test_the_capture_holds_what_it_is_for() -> None:
 
 @pytest.mark.parametrize("name", sorted(INDEX))
 def test_headers_are_written_as_they_were_read(name: str) -> None:
-    """S20: a header that was read packs to its own 61 bytes."""
+    """S20: a decoded header packs to the same 61 bytes."""
     for batch in _batches(name):
         assert batch.header.pack() == bytes(batch.data[:61])
         moved = batch.header._replace(base_offset=99, partition_leader_epoch=0)
@@ -103,7 +103,7 @@ def test_headers_are_written_as_they_were_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["librdkafka_zstd", "java_none"])
 def test_damage_is_found(name: str) -> None:
-    """S11: a flipped bit anywhere under the CRC, or a cut, is an error and never other records."""
+    """S11: a flipped bit anywhere under the CRC, or a truncation, is an error and never gives other records."""
     data = _bytes(name)
     start = 0
     for batch in _batches(name):

@@ -1,4 +1,4 @@
-"""Kafka's own kafka-acls.sh, and librdkafka as a user who may do what ACLs say."""
+"""Tests Kafka's own kafka-acls.sh, and librdkafka as a user with limited rights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def acls(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs kafka-acls.sh as the super user."""
+    """Run kafka-acls.sh as the super user."""
     folder: Path = tmp_path_factory.mktemp("kafka")
     libs = jars(folder)
     config = folder / "client.properties"
@@ -57,7 +57,7 @@ def acls(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def _send(bootstrap: str, topic: str) -> KafkaError | None:
-    """Sends a record as the user `literal`; returns the error, if it was refused."""
+    """Send a record as the user `literal`. Return the error if it was rejected."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -76,7 +76,7 @@ def _send(bootstrap: str, topic: str) -> KafkaError | None:
 
 
 def test_kafka_acls_adds_lists_and_removes(acls: Run, bootstrap: str) -> None:
-    """And a producer may write for as long as its ACLs are there."""
+    """A producer may write only while its ACLs exist."""
     denied = _send(bootstrap, "orders")
     assert denied is not None
     assert denied.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""Old Java clients read the message sets that lacuna.logstore.records.legacy writes (S22, S24)."""
+"""Tests that old Java clients read the message sets that lacuna.logstore.records.legacy writes (S22, S24)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAYLOADS: dict[int, tuple[bytes | None, bytes | None]] = {
 
 
 def _batch(base_offset: int, codec: Codec, timestamp_type: TimestampType) -> bytes:
-    """Five records with a hole, null and empty keys and values, and headers that must go."""
+    """Return five records with a hole, null and empty keys and values, and headers that must be dropped."""
     records = tuple(
         NewRecord(offset_delta=d, timestamp=TIME - d, key=k, value=v, headers=((b"h", b"1"),))
         for d, (k, v) in PAYLOADS.items()
@@ -42,13 +42,13 @@ def _batch(base_offset: int, codec: Codec, timestamp_type: TimestampType) -> byt
 
 @pytest.fixture(scope="module")
 def jars(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where the clients' jars and classes go."""
+    """Return the folder of the clients' jars and classes."""
     return tmp_path_factory.mktemp("old_clients")
 
 
 @pytest.mark.parametrize("version", old_clients.VERSIONS)
 def test_reads_converted_batches(version: str, jars: pathlib.Path) -> None:
-    """S24: every codec (zstd as gzip) and timestamp type, with the CRC-32s checked by the client."""
+    """S24: every codec (zstd as gzip) and timestamp type. The client checks the CRC-32s."""
     magic = 0 if version == "0.9.0.1" else 1
     magics = (0,) if magic == 0 else (0, 1)
     cases = list(itertools.product(magics, Codec, TimestampType))

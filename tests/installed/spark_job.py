@@ -1,4 +1,4 @@
-"""Writes to a topic with Spark and reads it again, as a script of a user who has the wheel."""
+"""Writes to a topic with Spark and reads it back, as a user's script with the wheel does."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Installed, beside modules of a user that are called as our folders are: everything is one import name away."""
+"""Tests the installed wheel beside user modules with the same names as our folders."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a user works: some of the modules are files there, and some are packages, which import alike."""
+    """The user's folder. Some of the modules are files there and some are packages, which import alike."""
     for number, name in enumerate(NAMES):
         module = tmp_path / f"{name}.py"
         if number % 2:
@@ -55,7 +55,7 @@ def test_a_script(python: Path, folder: Path) -> None:
 
 
 def test_spark_and_its_workers(python: Path, folder: Path) -> None:
-    """Python's workers start in the folder of the driver, and may find there what stands beside it."""
+    """Python's workers start in the driver's folder, and may find the modules there."""
     job = folder / "job.py"
     shutil.copy(spark_job.__file__, job)
     assert json.loads(run([python, job], folder).splitlines()[-1]) == {

@@ -1,4 +1,4 @@
-"""What the wheel and the sdist hold, and what the core asks for."""
+"""Tests the contents of the wheel and the sdist, and the dependencies of the core."""
 
 import importlib.metadata
 import subprocess
@@ -40,7 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def contents(wheel: Path) -> dict[str, str]:
-    """The digest of each file that no compiler made and no version stands in."""
+    """Return the digest of each file that is neither compiled nor contains a version."""
     with zipfile.ZipFile(wheel) as archive:
         return {
             name: sha256(archive.read(name)).hexdigest()
@@ -76,19 +76,19 @@ def test_a_wheel_of_the_sdist_is_the_same(wheel: Path, tmp_path: Path) -> None:
 
 
 def size(name: str) -> int:
-    """The bytes of a distribution's files, as far as they are there."""
+    """Return the bytes of a distribution's existing files."""
     files = [each.locate() for each in importlib.metadata.files(name) or ()]
     return sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).exists())
 
 
 def size_of(wheel: Path) -> int:
-    """The bytes of a wheel's files, once it is unpacked."""
+    """Return the bytes of a wheel's files after unpacking."""
     with zipfile.ZipFile(wheel) as archive:
         return sum(each.file_size for each in archive.infolist())
 
 
 def test_the_core_is_small(wheel: Path, tmp_path: Path) -> None:
-    """`lacuna up` and `lacuna verify` know what to do without the extras."""
+    """Without the extras, `lacuna up` and `lacuna verify` print what to install."""
     python = install(wheel, tmp_path / "venv")
     found = distributions(python)
     assert not found & NOT_IN_THE_CORE
@@ -112,7 +112,7 @@ def test_the_core_is_small(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_an_editable_install_is_found_by_whoever_looks_for_files(tmp_path: Path) -> None:
-    """mypy and Spark look through the folders of sys.path and follow no import hook."""
+    """mypy and Spark search the folders of sys.path and ignore import hooks."""
     sources, users = tmp_path / "sources", tmp_path / "users"
     sources.mkdir()
     users.mkdir()

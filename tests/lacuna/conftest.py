@@ -1,4 +1,4 @@
-"""Fixtures that run the `lacuna` command as a real process, and clients that write records for it to show."""
+"""Fixtures that run the `lacuna` command as a real process, and clients that write records for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command printed to its two outputs, and its exit code. Bytes that are not UTF-8 are surrogates."""
+    """A command's two outputs and its exit code. Bytes that are not UTF-8 are surrogates."""
 
     out: str
     err: str
@@ -39,7 +39,7 @@ class Ran:
 
     @property
     def rows(self) -> list[list[str]]:
-        """The cells of each line of the output, split at tabs."""
+        """Return the cells of each line of the output, split at tabs."""
         return [line.split("\t") for line in self.out.splitlines()]
 
 
@@ -53,12 +53,12 @@ def _environment() -> dict[str, str]:
 
 
 def without_warnings(err: str) -> list[str]:
-    """The lines of a log but for warnings, which a process may write because the machine is busy."""
+    """Return the lines of a log except for warnings, which a process may write on a busy machine."""
     return [line for line in err.splitlines() if " WARNING lacuna" not in line]
 
 
 def with_lasting_leases(cluster: Cluster) -> Cluster:
-    """The cluster, whose agents keep their leases, and so their connections, through a pause of this process."""
+    """The cluster. Its agents keep their leases and connections through a pause of this process."""
     for lease in cluster.embedded.running.plane._state.leases.values():
         lease.duration_ms = 3_600_000
     return cluster
@@ -78,7 +78,8 @@ def lacuna_private_cluster(lacuna_private_cluster: Cluster) -> Cluster:
 def lacuna(tmp_path: Path) -> Command:
     """A function that runs `lacuna ARGUMENTS` in a separate process, in an empty folder, and waits for its end.
 
-    `stdin` is its standard input. `up` has no console unless the arguments name one: its port may be taken here.
+    `stdin` is its standard input. `up` has no console unless the arguments name one, because its port may be in use
+    here.
     """
 
     def run(*arguments: str, columns: int = 80, stdin: bytes = b"", **environment: str) -> Ran:
@@ -118,19 +119,19 @@ def refused(lacuna: Command) -> Refusal:
 
 
 def send(producer: Any, topic: str, values: Iterable[str], partition: int = 0) -> None:
-    """Produces values and waits until they are acknowledged."""
+    """Produce values and wait for the acknowledgements."""
     for value in values:
         producer.produce(topic, value.encode(), partition=partition)
     assert producer.flush(SECONDS) == 0
 
 
 def plain(bootstrap: str, **config: Any) -> Any:
-    """A producer without transactions. A repeated request writes nothing twice."""
+    """Return a producer without transactions. A repeated request writes nothing twice."""
     return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **config})
 
 
 def transactional(bootstrap: str, transactional_id: str) -> Any:
-    """A producer on which `init_transactions` has been called; its transactions outlast any test."""
+    """Return a producer after `init_transactions`. Its transactions outlast any test."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -143,7 +144,7 @@ def transactional(bootstrap: str, transactional_id: str) -> Any:
 
 
 def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple[int, str]]:
-    """The (offset, value) of the first `count` records that a read_committed consumer gets from partition 0."""
+    """Return the (offset, value) of the first `count` records that a read_committed consumer gets from partition 0."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "tests",

@@ -1,8 +1,8 @@
-"""Runs `lacuna` commands in processes forked from one that has done the imports; tests/forked.py asks for them.
+"""Runs `lacuna` commands in processes forked from one that has done the imports. tests/forked.py uses it.
 
 Its standard input is a socket. A message is JSON (`Asked`) with four files: the command's standard input and its two
-outputs, and a pipe. Into this it writes two numbers of 8 bytes: the process id, and later how the process ended, as
-waitpid(2) puts it.
+outputs, and a pipe. It writes two numbers of 8 bytes to the pipe: the process id, and later the exit status in the form
+of waitpid(2).
 """
 
 import atexit
@@ -48,7 +48,7 @@ LONGEST = 1 << 17
 
 
 class Asked(TypedDict):
-    """A message that comes in."""
+    """An incoming message."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -63,7 +63,9 @@ waiting: dict[int, int] = {}
 
 @atexit.register
 def leave() -> None:
-    """The last that runs: Python would clear each module now, and so copy its pages, longer than commands take."""
+    """Exit without cleanup. Python would clear each module now and copy its pages, which takes longer than
+    commands do.
+    """
     if codes:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -90,7 +92,7 @@ def become(asked: Asked, files: list[int]) -> None:
 
 
 def start(asked: Asked, files: list[int], status: int) -> bool:
-    """Forks, and returns whether this is the child."""
+    """Fork. Return whether this is the child."""
     signal.pthread_sigmask(
         signal.SIG_BLOCK, {signal.SIGCHLD}
     )  # until it is known whose end to report
@@ -117,7 +119,7 @@ def reap(*_: object) -> None:
 
 
 def serve() -> None:
-    """Returns at the end of the input. A child returns as the command does, and ends as that does."""
+    """Serve until the end of the input. A child returns when its command returns, and ends in the same way."""
     asking = socket.socket(fileno=os.dup(0))
     while True:
         message, files, *_ = socket.recv_fds(asking, LONGEST, 4)

@@ -1,4 +1,4 @@
-"""`lacuna acls` and `lacuna users`, on a cluster whose ACLs decide; who need not say who he is may do everything."""
+"""Tests `lacuna acls` and `lacuna users` on a cluster with ACLs, on which anonymous clients may do everything."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def guarded() -> Iterator[Cluster]:
 
 @pytest.fixture
 def asks(lacuna: Command, guarded: Cluster) -> Any:
-    """Runs a command with --json, and returns what it printed."""
+    """Run a command with --json. Return its output."""
 
     def run(*arguments: str) -> Any:
         ran = lacuna(*arguments, "--json", LACUNA_BOOTSTRAP=guarded.bootstrap)
@@ -43,7 +43,7 @@ def asks(lacuna: Command, guarded: Cluster) -> Any:
 
 
 def test_acls_are_added_listed_and_removed(asks: Any) -> None:
-    """A producer's, of which a dry run shows all and changes nothing."""
+    """A dry run shows all ACLs of a producer and changes nothing."""
     wanted = (
         "--allow-principal",
         "User:alice",
@@ -143,7 +143,7 @@ def test_acls_that_say_too_little_are_refused(
 
 
 def test_users_are_added_listed_and_removed(lacuna: Command, asks: Any, guarded: Cluster) -> None:
-    """The password comes from where the option says; it is no argument."""
+    """The option names the source of the password, which is never an argument."""
     where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_ALICE": "secret"}
     ran = lacuna("users", "add", "alice", "--password", "env:OF_ALICE", **where)
     assert (ran.code, ran.err) == (0, "")
@@ -167,7 +167,7 @@ def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
 
 
 def test_a_cluster_without_an_authorizer_says_so(refused: Refusal, lacuna_cluster: Cluster) -> None:
-    """Else an operator would believe that the ACL has an effect."""
+    """Otherwise an operator would believe that the ACL has an effect."""
     said = refused(
         "acls",
         "add",
@@ -181,7 +181,7 @@ def test_a_cluster_without_an_authorizer_says_so(refused: Refusal, lacuna_cluste
 
 
 def test_who_may_not_is_told_so(refused: Refusal) -> None:
-    """And the agent's log has it."""
+    """The agent logs the denial as well."""
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
     with Cluster(parts=AgentParts(security=security)) as cluster:
         for command in (("topics", "create", "t"), ("acls", "list"), ("users", "list")):
@@ -203,7 +203,7 @@ def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, tmp_pat
 
 
 def test_who_may_write_and_read_needs_no_other_right(lacuna: Command, tmp_path: Path) -> None:
-    """`produce` and `consume` as a user with the ACLs of a producer and a consumer, over SASL."""
+    """`produce` and `consume` run over SASL as a user with only the ACLs of a producer and a consumer."""
     (tmp_path / "alice").write_text("secret")
     (tmp_path / "users.toml").write_text(f'alice = "file:{tmp_path / "alice"}"\n')
     properties = tmp_path / "alice.properties"

@@ -1,4 +1,4 @@
-"""`lacuna up --journal bucket`: a bucket is all the state there is, so a machine that is lost costs nothing."""
+"""Tests `lacuna up --journal bucket`: the bucket holds all state, so a lost machine loses nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stored(bootstrap: str) -> list[str]:
 def test_a_machine_that_is_lost_costs_nothing(
     tmp_path: Path, bucket_url: str, clients: SimpleNamespace
 ) -> None:
-    """Its folder is gone. A client that was in the middle of a transaction goes on with it."""
+    """Its folder is gone. A client continues a transaction that was open."""
     with Cluster(tmp_path / "one", store=bucket_url, journal="bucket") as cluster:
         producer = clients.transactional(cluster.bootstrap, "t")
         for value, end in (
@@ -65,7 +65,7 @@ def test_a_machine_that_is_lost_costs_nothing(
 def test_a_leadership_that_was_lost_comes_back(
     tmp_path: Path, bucket_url: str, clients: SimpleNamespace
 ) -> None:
-    """As after a pause of the machine: another one has led, and has ended."""
+    """After a pause of the machine, another process has led and ended."""
 
     async def lead_once() -> None:
         with closing(open_conditional_store(bucket_url)) as store:
@@ -91,7 +91,7 @@ def test_a_leadership_that_was_lost_comes_back(
 def test_a_leadership_that_is_lost_during_the_start_comes_back(
     tmp_path: Path, bucket_url: str, monkeypatch: pytest.MonkeyPatch, place: object, step: str
 ) -> None:
-    """As on a busy machine, whose first renewal is late."""
+    """On a busy machine, the first renewal may be late."""
     take, lost = getattr(place, step), [ControlPlaneUnavailable("another control plane leads")]
 
     async def taken(*arguments: Any, **more: Any) -> Any:
@@ -106,9 +106,9 @@ def test_a_leadership_that_is_lost_during_the_start_comes_back(
 
 
 async def led_by_another_up(bucket_url: str, until: threading.Event) -> None:
-    """Lead on the journal in the bucket as the `lacuna up` of another machine would.
+    """Lead the journal in the bucket as the `lacuna up` of another machine would.
 
-    Lead again where a renewal is so late that the cluster has taken over.
+    Lead again if a renewal is so late that the cluster has taken over.
     """
     with closing(open_conditional_store(bucket_url)) as store:
         while not until.is_set():
@@ -132,7 +132,7 @@ def is_listening(bootstrap: str) -> bool:
 def test_no_clients_are_kept_while_another_up_leads(
     tmp_path: Path, bucket_url: str, clients: SimpleNamespace
 ) -> None:
-    """Its agents cannot reach that one, so clients that stayed here would make no progress."""
+    """Its agents cannot reach that process, so clients that stayed here would make no progress."""
     ended = threading.Event()
     with Cluster(tmp_path, store=bucket_url, journal="bucket") as cluster:
         address = cluster.bootstrap
@@ -182,7 +182,7 @@ def test_a_journal_in_the_bucket_needs_a_bucket(refused: Refusal) -> None:
 def test_of_two_ups_one_sleeps_and_wakes(
     tmp_path: Path, moto_endpoint: str, bucket_url: str, clients: SimpleNamespace
 ) -> None:
-    """The clients of the one that led before go to the other one by themselves."""
+    """The clients of the earlier leader move to the other one by themselves."""
     bucket = bucket_url.removeprefix("s3://").partition("?")[0]
     options = ["--journal=bucket", f"--bucket={bucket}", f"--endpoint={moto_endpoint}"]
     with ForkedCluster(tmp_path / "one", options) as first:

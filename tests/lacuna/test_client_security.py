@@ -1,4 +1,4 @@
-"""What client.properties say, and what a client checks of a server that it authenticates to."""
+"""Tests the settings in client.properties, and how a client verifies a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Settings: every one reaches the part that uses it, from every source, and a wrong one is refused with a reason."""
+"""Tests that every setting reaches its component from every source, and that an invalid one is rejected with
+a reason.
+"""
 
 import asyncio
 import importlib
@@ -52,7 +54,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def other(row: Setting) -> Value:
-    """A value of a setting that is not its default."""
+    """Return a value of a setting other than its default."""
     if isinstance(row.default, bool):
         return not row.default
     if row.choices:
@@ -69,7 +71,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def started(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> partial[Any]:
-    """What a command would run in its event loop, with its arguments."""
+    """Return what a command would run in its event loop, with its arguments."""
     mains: list[partial[Any]] = []
     module = importlib.import_module(f"lacuna.cli.{command}")
     monkeypatch.setattr(module, "run", lambda main, **_: mains.append(main))
@@ -78,7 +80,7 @@ def started(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> p
 
 
 def parts_of(main: partial[Any], command: str) -> Iterator[object]:
-    """The settings that a command gives to its parts."""
+    """Return the settings that a command passes to its components."""
     if command == "controlplane":
         configuration = main.args[0]
         service = service_settings(configuration)
@@ -102,7 +104,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
 
 
 def values_of(parts: Iterator[object]) -> dict[str, Value]:
-    """The values that the parts have, by key."""
+    """Return the components' values by key."""
     return {
         row.key: getattr(part, name)
         for part in parts
@@ -190,7 +192,9 @@ def test_every_option_reaches_its_part(
 async def test_a_cluster_runs_with_what_the_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All settings at once but those of security, which need files, read from the parts of a running cluster."""
+    """It sets everything at once, except security settings, which need files, and reads the values back from a running
+    cluster.
+    """
     monkeypatch.chdir(tmp_path)
     of_security = {
         row.key
@@ -262,7 +266,7 @@ def test_what_is_printed_is_a_config_file(lacuna: Command, tmp_path: Path) -> No
 def test_a_process_that_is_started_gets_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`lacuna up --workers`: what the control plane and the workers are called with means the same."""
+    """`lacuna up --workers`: the arguments of the control plane and the workers carry the same settings."""
     monkeypatch.chdir(tmp_path)
     wanted = {key: other(row) for key, row in ROWS.items()}
     given = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
@@ -336,7 +340,7 @@ def test_a_mistake_in_an_option_of_the_file_names_it(refused: Refusal, tmp_path:
 
 
 def test_every_command_reads_the_file(refused: Refusal, tmp_path: Path) -> None:
-    """A typed option counts before its variable, that before the file."""
+    """An option overrides its variable, which overrides the file."""
     (tmp_path / "lacuna.toml").write_text(
         'bootstrap = "127.0.0.1:1"\nnum.partitions = 3\n[groups.reset]\nto = "soon"\n'
     )
@@ -374,7 +378,7 @@ def test_the_file_is_named_before_the_command(refused: Refusal) -> None:
 
 
 def test_an_option_of_a_setting_has_no_second_variable(lacuna: Command) -> None:
-    """`--partitions` is the option of num.partitions, so that LACUNA_NUM_PARTITIONS is its variable."""
+    """`--partitions` is the option of num.partitions, so its variable is LACUNA_NUM_PARTITIONS."""
     ran = lacuna("up", "--print-config", LACUNA_UP_PARTITIONS="7", LACUNA_UP_SET="foo")
     assert "num.partitions = 1  # default" in ran.out
 
@@ -385,7 +389,7 @@ def test_a_setting_of_another_command_is_refused(refused: Refusal) -> None:
 
 
 def test_what_is_typed_counts_before_a_place_in_the_environment(lacuna: Command) -> None:
-    """LACUNA_BUCKET does not contradict --objects, nor LACUNA_STORE, which jobs read too."""
+    """LACUNA_BUCKET does not conflict with --objects, nor does LACUNA_STORE, which jobs also read."""
     places = {"LACUNA_BUCKET": "b", "LACUNA_STORE": "s3://c", "LACUNA_CONTROL": "h:1"}
     ran = lacuna("agent", "--objects=d", "--print-config", **places)
     assert 'objects = "d"  # --objects\n' in ran.out
@@ -432,7 +436,7 @@ idle.ms = "1500ms"
 def test_clients_notice_what_the_file_says(
     tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`lacuna up` with LACUNA_CONFIG, from outside."""
+    """Tests `lacuna up` with LACUNA_CONFIG from outside."""
     file = tmp_path / "lacuna.toml"
     file.write_text(FILE)
     monkeypatch.setenv("LACUNA_CONFIG", str(file))
@@ -464,7 +468,7 @@ def test_clients_notice_what_the_file_says(
 
 
 def _assert_answers_are_small(bootstrap: str, clients: SimpleNamespace) -> None:
-    """A client that asks for 50 MiB gets at most 8 KiB of the 40 KB that are there."""
+    """A client that requests 50 MiB gets at most 8 KiB of the available 40 KB."""
     producer = clients.plain(bootstrap, **{"batch.num.messages": 1})
     clients.send(producer, "t", ["y" * 5000] * 8, partition=1)
     answer = asyncio.run(_fetch(parse_address(bootstrap)[1]))
@@ -473,7 +477,7 @@ def _assert_answers_are_small(bootstrap: str, clients: SimpleNamespace) -> None:
 
 
 async def _fetch(port: int) -> Any:
-    """An answer, over another connection where one was idle for too long before the request."""
+    """Return an answer. Reconnects if the connection was idle for too long before the request."""
     while True:
         try:
             return await _fetch_once(await RawClient.connect(port))
@@ -507,7 +511,7 @@ def test_a_setting_with_choices_takes_no_other() -> None:
 
 
 def test_every_option_has_a_variable(lacuna: Command, tmp_path: Path) -> None:
-    """`lacuna config` shows them, with the values that the command would use and where these are from."""
+    """`lacuna config` lists them with their effective values and sources."""
     (tmp_path / "lacuna.toml").write_text(
         'listeners = "127.0.0.1:1"\n"fetch.cache.bytes" = "1MiB"\n'
     )
@@ -554,7 +558,7 @@ def test_config_of_no_command(refused: Refusal) -> None:
 
 
 def test_variables_that_no_command_knows(lacuna: Command, tmp_path: Path) -> None:
-    """They may be mistyped; those of other commands, and those that Kubernetes makes of services, are none."""
+    """They may be typos, unless they belong to other commands or to Kubernetes' service variables."""
     fine = {
         "LACUNA_NUM_PARTITIONS": "3",
         "LACUNA_GROUPS_RESET_TO": "end",

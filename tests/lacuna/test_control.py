@@ -1,4 +1,4 @@
-"""An agent that is started before any control plane waits for one."""
+"""Tests that an agent started before any control plane waits for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control planes, agents and commands as processes that know one another by certificates."""
+"""Tests control planes, agents and commands as processes that authenticate each other by certificate."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_cluster_with_certificates(
 def test_acls_decide_for_jobs(
     tmp_path: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
-    """A job sees, reads and compacts a topic once ACLs let it, and is told what is missing until then."""
+    """A job sees, reads and compacts a topic once ACLs allow it. Until then, the error names the missing right."""
     authority = Authority(tmp_path)
     agent, job = authority.issue("agent"), authority.issue("job")
     principals = "--set=controlplane.cluster.principals=User:CN=agent,O=tests"

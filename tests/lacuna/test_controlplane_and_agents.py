@@ -1,4 +1,4 @@
-"""`lacuna controlplane` and `lacuna agent` as processes: a cluster put together by hand."""
+"""Tests `lacuna controlplane` and `lacuna agent` as processes of a manually assembled cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def running(ready: str, *arguments: str) -> Iterator[str]:
-    """A command that keeps running: the rest of its line that begins with `ready`. Ends with Ctrl-C."""
+    """Run a command until Ctrl-C. Yield the rest of its line that begins with `ready`."""
     process = start_process(
         [sys.executable, "-m", "lacuna", *arguments], stdout=subprocess.PIPE, text=True
     )
@@ -51,7 +51,7 @@ def listen(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_two_agents_of_one_control_plane(
     tmp_path: Path, listen: str, clients: SimpleNamespace, lacuna: Command
 ) -> None:
-    """Any agent serves what the other took; one that ends leaves Metadata at once."""
+    """Any agent serves the other's records. An agent that stops leaves Metadata at once."""
     data = ("--data", str(tmp_path / "data"))
     with running("control plane: ", "controlplane", "--listen", listen, *data) as control:
         with grpc.insecure_channel(control) as channel:
@@ -76,7 +76,7 @@ def test_two_agents_of_one_control_plane(
 
 
 def brokers(bootstrap: str) -> list[str]:
-    """Those that are there: Metadata goes on naming who has gone."""
+    """Return the running brokers. Metadata also lists departed ones."""
     asked = Target(bootstrap).call(
         "describe_cluster", 0, include_cluster_authorized_operations=False
     )

@@ -1,4 +1,4 @@
-"""`lacuna controlplane copy` and `set-time`: a journal that moves to another place, or to another time."""
+"""Tests `lacuna controlplane copy` and `set-time`, which move a journal to another place or time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
     tmp_path: Path, database: str, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
-    """The transactional id too. Nobody goes on with the file that is left."""
+    """The transactional id moves too, and no process can continue with the old file."""
     ends = ("--from", "sqlite:data", "--to", database)
     with Cluster(tmp_path / "data") as cluster:
         producer = clients.transactional(cluster.bootstrap, "t")

@@ -1,4 +1,4 @@
-"""`lacuna demo` says what it checked."""
+"""Tests that `lacuna demo` prints what it checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lacuna doctor`: what the client matrix found, for the version that somebody has."""
+"""Tests `lacuna doctor`: the client matrix' results for a given version."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_version_that_was_run(lacuna: Command) -> None:
 
 
 def test_a_version_that_was_run_in_several_ways(lacuna: Command) -> None:
-    """Each is that version, not the nearest to it."""
+    """Each result is for that version, not the nearest one."""
     ran = lacuna("doctor", "--client", "librdkafka@2.16.1")
     told = [line for line in ran.out.splitlines() if line.startswith("librdkafka 2.16.1")]
     assert len(told) == 2
@@ -81,7 +81,7 @@ def test_a_version_that_was_run_in_several_ways(lacuna: Command) -> None:
 
 
 def test_a_version_between_two_that_were_run(lacuna: Command) -> None:
-    """A wrapper's name is that of what it wraps."""
+    """The name of a wrapper means the library that it wraps."""
     ran = lacuna("doctor", "--client", "confluent-kafka@1.9.9")
     assert ran.code == 0, ran
     said = [row[0] for row in ran.rows if "the nearest version tested" in row[0]]
@@ -107,7 +107,7 @@ def test_all_of_them(lacuna: Command) -> None:
 
 
 def test_a_client_that_differs_is_exit_code_1(lacuna: Command) -> None:
-    """Told by what it says, for every client that is known."""
+    """Every known client is recognized by its log messages."""
     for one in load():
         if one.differing:
             ran = lacuna("doctor", "--client", f"{one.name}@{one.version}")

@@ -1,4 +1,4 @@
-"""A cluster whose objects are encrypted: started, rotated, damaged, and opened without its keys."""
+"""Tests a cluster with encrypted objects: its start, key rotation, damage, and opening it without keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def keys(tmp_path: Path) -> Path:
 
 
 def stored(data: Path) -> dict[str, bytes]:
-    """All objects of a cluster on a folder as they are stored, by key."""
+    """Return all objects of a cluster in a folder as stored, by key."""
     store = DirectoryStore(data / "objects")
     try:
         return {info.key: bytes(store.get_all(info.key)) for info in store.list()}

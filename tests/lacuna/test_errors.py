@@ -1,4 +1,4 @@
-"""What a process says when it may open no more files: never that an address or a file is at fault."""
+"""Tests that a process without free file descriptors never blames an address or a file."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`lacuna explain`: the figures of the articles, literally, and bounds."""
+"""Tests `lacuna explain`: the figures of the articles, reproduced exactly, and bounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Explain = Callable[..., list[tuple[str, ...]]]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster that merges nothing, so that what was dropped stays to be seen."""
+    """A cluster without merges, so that dropped records stay visible."""
     with Cluster(parts=AgentParts(housekeeping=None)) as made:
         yield with_lasting_leases(made)
 
@@ -42,7 +42,7 @@ def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def explain(lacuna: Command, cluster: Cluster) -> Explain:
-    """Runs `lacuna explain` against that cluster: offsets, what, hole's end, whose, extents."""
+    """Run `lacuna explain` against that cluster. Columns: offsets, kind, end of the hole, producer, extents."""
 
     def run(*arguments: str) -> list[tuple[str, ...]]:
         ran = lacuna("explain", *arguments, "--data", str(cluster.data))
@@ -110,7 +110,7 @@ def test_four_transactions_of_one_producer(
 def test_a_range_that_was_aborted_whole(
     explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
 ) -> None:
-    """004_: offsets 0 to 10 hold nothing for the consumer, who asks for offset 11 next (S17)."""
+    """004_: offsets 0 to 10 hold nothing for the consumer, which next requests offset 11 (S17)."""
     producer = clients.transactional(cluster.bootstrap, "whole")
     producer.begin_transaction()
     for number in range(11):
@@ -172,7 +172,7 @@ def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> No
 
 
 class _Behind:
-    """A client that hears of topics with the next reply."""
+    """A client that learns of topics only with the next reply."""
 
     def __init__(self, control: Any) -> None:
         self._control = control
@@ -188,7 +188,7 @@ class _Behind:
 def test_s7_that_there_is_no_topic_is_told_after_a_confirming_read(
     cluster: Cluster, topic: str
 ) -> None:
-    """S7: one that was made through another session a moment ago is there."""
+    """S7: a topic that another session has just created exists."""
     control: Any = _Behind(cluster.embedded.control)
     assert cluster.run(explain_partition(control, topic, 1)).high_watermark == 0
 
@@ -203,7 +203,7 @@ def test_it_is_a_table_for_people(
 
 
 def rows(text: str) -> Iterator[Row]:
-    """Rows of one offset each: a letter is a dropped transaction, + delivered, . a hole."""
+    """Return rows of one offset each: a letter is a dropped transaction, + delivered, . a hole."""
     for offset, letter in enumerate(text):
         fate = {"+": Fate.DELIVERED, ".": Fate.HOLE}.get(letter, Fate.DROPPED)
         transaction = ord(letter) if fate is Fate.DROPPED else 0
@@ -224,7 +224,7 @@ def rows(text: str) -> Iterator[Row]:
     ],
 )
 def test_lines(text: str, expected: list[tuple[int, int, int, int]]) -> None:
-    """First offset, next offset, extents, where the hole ends."""
+    """First offset, next offset, extents, end of the hole."""
     found = [
         (each.row.first_offset, each.row.next_offset, each.extents, each.hole_end)
         for each in lines_of(rows(text))

@@ -1,4 +1,4 @@
-"""`lacuna up`: what it says at its start, what happens with --verbose, and whether its agent serves."""
+"""Tests the start messages of `lacuna up`, --verbose, and the health of its agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer reads first."""
+"""Tests the text that a new user reads first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_list_of_commands(lacuna: Command) -> None:
 
 
 def test_the_list_imports_none_of_the_commands() -> None:
-    """`lacuna --help` answers at once, so nothing that is slow to import may hang on it."""
+    """`lacuna --help` answers at once, so it must not depend on slow imports."""
     script = (
         "import json, sys\n"
         "import lacuna.cli\n"
@@ -121,7 +121,7 @@ def test_shells_complete(lacuna: Command, shell: str) -> None:
 
 
 def test_what_shells_are_told(lacuna: Command, refused: Refusal) -> None:
-    """Subcommands and options, as bash asks for them."""
+    """Subcommands and options, as bash requests them."""
     for words, expected in (
         ("lacuna groups l", {"list", "lag"}),
         ("lacuna topics list --ou", {"--output"}),

@@ -1,4 +1,4 @@
-"""`lacuna topics | groups | transactions` against a cluster, through a real Kafka connection."""
+"""Tests `lacuna topics | groups | transactions` on a cluster over a real Kafka connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
-    """Runs a command against the cluster; it must succeed."""
+    """Run a command against the cluster. It must succeed."""
 
     def run(*arguments: str) -> Ran:
         ran = lacuna(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
@@ -36,7 +36,7 @@ def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
 
 @pytest.fixture
 def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Refusal:
-    """Runs a command against the cluster; it must fail with one line."""
+    """Run a command against the cluster. It must fail with one line."""
     return lambda *arguments: refused(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
 
 
@@ -58,7 +58,7 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
 
 
 def test_a_topic_id_has_one_spelling(ask: Command, lacuna_cluster: Cluster) -> None:
-    """That of Kafka's own tools, in which checkpoints and exports keep it too."""
+    """It is that of Kafka's own tools. Checkpoints and exports store it, too."""
     topic_id = ask("topics", "create", "spelled").out.split()[-1]
     assert ["spelled", "1", topic_id] in ask("topics", "list").rows
     admin = AdminClient({"bootstrap.servers": lacuna_cluster.bootstrap})
@@ -95,7 +95,7 @@ def test_offsets_of_an_open_transaction(
     lacuna_topic: Callable[..., str],
     clients: SimpleNamespace,
 ) -> None:
-    """S3: log start, last stable offset and high watermark are three things."""
+    """S3: log start, last stable offset and high watermark differ."""
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["p"])
     producer = clients.transactional(lacuna_cluster.bootstrap, "offsets")
@@ -185,7 +185,7 @@ def test_transactions_that_are_not_there(refuse: Refusal) -> None:
 def test_consumer_groups_show_epochs_and_targets(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
 ) -> None:
-    """S26: a group of KIP-848 beside a classic one."""
+    """S26: a group of KIP-848 is listed beside a classic one."""
     topic = lacuna_topic()
     consumer = Consumer(
         {

@@ -1,4 +1,4 @@
-"""A journal that lost something acknowledged, or is older than its records: refused, and gone on without."""
+"""Tests a journal that lost acknowledged records or is older than them. It is rejected until the loss is accepted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITNESS = f"{JOURNAL_NAME}.acknowledged"
 
 
 def copy_journal(data: Path, target: Path) -> None:
-    """A backup of a running cluster's journal, as SQLite makes one."""
+    """Back up a running cluster's journal with SQLite."""
     target.mkdir()
     for name in (JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots"):
         with (
@@ -46,7 +46,7 @@ def copy_journal(data: Path, target: Path) -> None:
 
 
 def restore_journal(backup: Path, data: Path, *, with_witness: bool = False) -> None:
-    """The backup in place of the journal, on another machine's disk unless the witness is there."""
+    """Restore the backup, as on another machine's disk unless the witness exists."""
     for each in data.glob(f"{JOURNAL_NAME}*"):
         if not (with_witness and each.name == WITNESS):
             each.unlink()
@@ -55,7 +55,7 @@ def restore_journal(backup: Path, data: Path, *, with_witness: bool = False) -> 
 
 
 def accepted(cluster: Cluster) -> AcceptedLoss:
-    """Accepts the loss of a cluster that does not run, and starts it again."""
+    """Accept the loss of a stopped cluster, and start it again."""
     opened: ObjectStore = (
         cluster._open_store() if cluster._open_store else DirectoryStore(cluster.data / "objects")
     )
@@ -68,7 +68,7 @@ def accepted(cluster: Cluster) -> AcceptedLoss:
 
 
 def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:
-    """Old and new records are read, also behind another start, and transactions work."""
+    """Check that old and new records are readable, also after another start, and that transactions work."""
     clients.send(clients.plain(cluster.bootstrap), "t", ["new"])
     producer = clients.transactional(cluster.bootstrap, "again")
     producer.begin_transaction()
@@ -81,7 +81,7 @@ def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> No
 
 
 def stored(bootstrap: str) -> list[str]:
-    """All values that a read_committed consumer finds."""
+    """Return all values that a read_committed consumer finds."""
     got = read(bootstrap, "t", COMMITTED)
     assert got.errors == []
     return [value.decode() for _, value in got.records]
@@ -122,7 +122,7 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
 
 
 def test_commands_without_records_are_missed_too(tmp_path: Path, clients: SimpleNamespace) -> None:
-    """A topic that was made is in no object: the witness beside the journal knows."""
+    """A created topic is in no object, but the witness beside the journal records it."""
     with Cluster(tmp_path / "data") as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
@@ -139,7 +139,7 @@ def test_commands_without_records_are_missed_too(tmp_path: Path, clients: Simple
 
 
 def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -> None:
-    """Also where segments were written and never committed."""
+    """This includes segments that were written but never committed."""
     with Cluster(tmp_path / "data") as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         cluster.kill()
@@ -154,7 +154,7 @@ def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -
 def test_without_the_store_the_positions_go_on_beyond_every_segment(
     tmp_path: Path, clients: SimpleNamespace
 ) -> None:
-    """As with `lacuna controlplane --accept-loss`: agents whose store is ahead start then."""
+    """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
     with Cluster(tmp_path / "data") as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
@@ -177,7 +177,7 @@ def damage_row(data: Path) -> None:
 
 
 def damage_page(data: Path) -> None:
-    """The root of the tables; what is whole is then the snapshot."""
+    """Damage the root of the tables. The snapshot then holds the intact part."""
     path = data / JOURNAL_NAME
     path.write_bytes(path.read_bytes()[:100] + bytes(200) + path.read_bytes()[300:])
 
@@ -206,7 +206,7 @@ def test_other_damage_can_be_accepted_too(
 
 
 def append_record(path: str) -> None:
-    """One that this version does not know."""
+    """Append a record that this version does not know."""
 
     async def append() -> None:
         journal = SqliteJournal(path, lambda: "made")
@@ -227,7 +227,7 @@ def raise_format(path: str) -> None:
 def test_what_a_later_version_wrote_is_no_loss(
     tmp_path: Path, clients: SimpleNamespace, write: Callable[[str], None]
 ) -> None:
-    """Nothing is given up for it, not even where an operator would."""
+    """Nothing is discarded, even if an operator would accept it."""
     with Cluster(tmp_path / "data") as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         cluster.stop()
@@ -248,7 +248,7 @@ async def store_snapshot(cluster: Cluster) -> None:
 def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
     tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Just behind each step."""
+    """The crash comes directly after each step."""
     with Cluster(tmp_path / "data") as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
@@ -279,7 +279,7 @@ def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
 
 @pytest.mark.slow
 def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleNamespace) -> None:
-    """SIGKILL, one bit of the log, and `lacuna up` again."""
+    """SIGKILL, one flipped bit in the log, and `lacuna up` again."""
     with ForkedCluster(tmp_path / "data") as up:
         producer = clients.plain(up.bootstrap)
         for number in range(40):

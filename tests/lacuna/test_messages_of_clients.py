@@ -1,4 +1,4 @@
-"""What librdkafka and agents say is told in words that say what to do."""
+"""Tests that errors of librdkafka and agents appear as messages that say what to do."""
 
 import errno
 import socket

@@ -1,4 +1,4 @@
-"""What supervisors see: services that say when they serve, and that wait for what is not there yet."""
+"""Tests what supervisors see: services that report readiness, and that wait for missing dependencies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECONDS = 60.0
 
 @contextmanager
 def service(*arguments: str, **environment: str) -> Iterator[Started]:
-    """Runs `lacuna ARGUMENTS`, and kills it in the end."""
+    """Run `lacuna ARGUMENTS`, and kill it at the end."""
     process = start_process(
         [sys.executable, "-m", "lacuna", *arguments],
         stdout=subprocess.PIPE,
@@ -49,7 +49,7 @@ def stopped(process: Started) -> None:
 
 @pytest.mark.slow
 def test_systemd_is_told_when_a_service_serves_and_when_it_stops(tmp_path: Path) -> None:
-    """Once each, however many processes a service has."""
+    """Each notification is sent once, even if a service has several processes."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(SECONDS)
@@ -93,7 +93,7 @@ def test_a_control_plane_waits_for_its_database_and_is_not_ready(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_control_plane_and_an_agent_wait_for_the_bucket(tmp_path: Path) -> None:
-    """It is created by whoever comes first, if they may."""
+    """The first process with the right to do so creates it."""
     port, health = lasting_ports(2)
     store = f"--store=s3://lacuna?endpoint=http://127.0.0.1:{port}"
     address = f"unix:{tmp_path}/control"

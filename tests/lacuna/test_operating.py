@@ -1,4 +1,6 @@
-"""`lacuna groups lag`, `transactions blame`, `topics alter`, `status`, and the outputs of all that show tables."""
+"""Tests `lacuna groups lag`, `transactions blame`, `topics alter`, `status`, and the outputs of all commands with
+tables.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def asks(lacuna: Command, lacuna_cluster: Cluster) -> Any:
-    """Runs a command with --json against the cluster, and returns what it printed."""
+    """Run a command with --json against the cluster. Return its output."""
 
     def run(*arguments: str) -> Any:
         where = {
@@ -77,7 +79,7 @@ def test_the_lag_of_an_internal_topic(
 def test_who_is_to_blame(
     asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
 ) -> None:
-    """Two open transactions and what is between them: ending the first releases what is before the second."""
+    """With two open transactions, ending the first releases the records before the second."""
     topic = lacuna_topic()
     plain = clients.plain(lacuna_cluster.bootstrap)
     clients.send(plain, topic, ["x"] * 2)
@@ -171,7 +173,9 @@ def test_a_group_is_reset(
     lacuna_topic: Any,
     clients: SimpleNamespace,
 ) -> None:
-    """Shown first, then done; the end is before an open transaction, and a group with members is refused."""
+    """The command first shows the change, then makes it. The end lies before an open transaction, and a group with
+    members is rejected.
+    """
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
     producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-open")
@@ -222,9 +226,9 @@ def test_how_tables_are_printed(
 def test_what_keda_asks_of_a_transactional_topic(
     lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
 ) -> None:
-    """Its Kafka scaler subtracts committed offsets from the newest ones, and scales to zero where nothing is left.
+    """Its Kafka scaler subtracts committed offsets from the newest ones, and scales to zero if nothing is left.
 
-    With Kafka the end of a transaction takes an offset, so that one record is left for ever (keda#5675).
+    With Kafka the end of a transaction takes an offset, so that one record always remains (keda#5675).
     """
     topic = lacuna_topic()
     producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-shop")

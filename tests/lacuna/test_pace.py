@@ -1,4 +1,4 @@
-"""When the event loop does short blocking work itself."""
+"""Tests when the event loop does short blocking work itself."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from lacuna.base.pace import LoopLoad, MeasuredPace
 
 
 class Times:
-    """Wall time and CPU time, in seconds, as a test moves them."""
+    """Wall time and CPU time in seconds, as a test sets them."""
 
     def __init__(self) -> None:
         self.wall = 0.0
@@ -56,7 +56,7 @@ class Work:
         self.times.pass_by(1.0, 0.0)
 
     def do(self) -> bool:
-        """Does it once; returns whether the loop did."""
+        """Do it once. Return whether the loop did it."""
         is_here = self.pace.allows()
         self.thread = LOOP if is_here else OTHER
         seconds = self.seconds if is_here else self.seconds_elsewhere
@@ -65,7 +65,7 @@ class Work:
         return is_here
 
     def shares(self, count: int) -> int:
-        """Does it `count` times; returns how often the loop did."""
+        """Do it `count` times. Return how often the loop did it."""
         return sum(self.do() for _ in range(count))
 
 
@@ -88,7 +88,7 @@ def test_a_busy_loop_waits_for_what_is_very_quick_only() -> None:
 
 
 def test_what_seems_slow_only_in_threads_is_done_in_the_loop() -> None:
-    """A thread waits for the interpreter's lock as well."""
+    """A thread also waits for the interpreter's lock."""
     assert Work(0.0001, seconds_elsewhere=0.0025).shares(100) == 99
 
 

@@ -1,4 +1,4 @@
-"""`lacuna produce` and `lacuna consume`, as somebody at a shell uses them."""
+"""Tests `lacuna produce` and `lacuna consume` as a shell user runs them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOW_MS = 1_795_700_000_000
 
 @pytest.fixture
 def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
-    """Runs a command against the cluster; it must succeed."""
+    """Run a command against the cluster. It must succeed."""
 
     def run(*arguments: str, stdin: bytes = b"") -> Ran:
         ran = lacuna(*arguments, stdin=stdin, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
@@ -51,7 +51,7 @@ def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
 
 @pytest.fixture
 def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Callable[..., str]:
-    """Runs a command against the cluster; it must fail with one line."""
+    """Run a command against the cluster. It must fail with one line."""
 
     def run(*arguments: str, code: int = 1, stdin: bytes = b"") -> str:
         bootstrap = lacuna_cluster.bootstrap
@@ -63,7 +63,7 @@ def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Callable[..., str]:
 
 @contextmanager
 def running(cluster: Cluster, *arguments: str) -> Iterator[Started]:
-    """A command with pipes to this process; it is ended at the end."""
+    """A command with pipes to this process, which is ended at the end."""
     with start_process(
         [sys.executable, "-m", "lacuna", *arguments, "-b", cluster.bootstrap],
         stdin=subprocess.PIPE,
@@ -100,7 +100,7 @@ def test_the_table_as_json(ask: Command, lacuna_topic: Callable[..., str]) -> No
 def test_what_is_written_of_a_record_is_printed(
     ask: Command, lacuna_topic: Callable[..., str]
 ) -> None:
-    """Keys, headers, tombstones, lines without a key; kcat's placeholders and escapes."""
+    """Keys, headers, tombstones, lines without a key, and kcat's placeholders and escapes."""
     topic = lacuna_topic()
     options = ("-K", "::", "--null", "--header", "shop=x=y", "--header", "empty=")
     ask("produce", topic, *options, stdin=b"k::v::w\nk::\nplain\n")
@@ -146,7 +146,7 @@ def test_bytes_are_what_they_were(
 def test_transactions_are_committed_and_aborted(
     ask: Command, lacuna_topic: Callable[..., str]
 ) -> None:
-    """Aborted records are before, between and at the end; each reading ends there."""
+    """Aborted records come first, in between and last. Each read ends there."""
     topic = lacuna_topic()
     once = ("produce", topic, "--transactional-id", topic)
     aborted = ask(*once, "--abort", stdin=b"no\nno\n")
@@ -185,7 +185,7 @@ def test_what_could_be_seen_at_a_past_time(
     lacuna_topic: Callable[..., str],
     clients: SimpleNamespace,
 ) -> None:
-    """A transaction that was open then is not seen, whatever became of it; nor is what lies behind it."""
+    """A transaction that was open then is invisible, with all later records, whatever its outcome."""
     topic = lacuna_topic(partitions=2)
     data = ("--data", str(lacuna_cluster.data))
 
@@ -242,7 +242,7 @@ def row(partition: int, *, start: int, then: int, now: int, left: int, since: in
 
 
 def next_second() -> int:
-    """Waits until the next second has begun, on the cluster's clock as well; the time of its beginning."""
+    """Wait until the next second has begun, on the cluster's clock too. Return the time of its beginning."""
     second = int(time.time()) + 1
     while time.time() < second + 0.05:
         time.sleep(0.01)
@@ -286,7 +286,7 @@ def test_a_past_time_that_cannot_be_shown(
 
 
 def test_a_log_that_ends_in_a_hole(lacuna: Command) -> None:
-    """A merge drops what was aborted: then no isolation level gets a record there, nor a control record."""
+    """After a merge has dropped aborted records, no isolation level gets a record or control record there."""
     merges = MergeSettings(min_extents=1, min_age_ms=0)
     parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=10, merge=merges))
     with Cluster(parts=parts) as cluster:
@@ -422,7 +422,7 @@ def test_without_a_kafka_client() -> None:
 
 
 def test_other_commands_need_no_kafka_client(lacuna_cluster: Cluster) -> None:
-    """Nor does the search for what a mistyped variable may have meant, which loads all commands."""
+    """Nor does the suggestion for a mistyped variable, which loads all commands."""
     script = (
         "import sys; sys.modules['confluent_kafka'] = None; from lacuna.cli import main; main()"
     )
@@ -476,7 +476,7 @@ def test_ctrl_c_aborts_the_open_transaction(
 def test_ctrl_c_ends_reading(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
 ) -> None:
-    """With nothing on standard error if it would read forever; else what was asked for was not done."""
+    """Standard error stays empty if the command would read forever. Otherwise it reports the interruption."""
     topic = lacuna_topic()
     ask("produce", topic, stdin=b"a\n")
     for options, code, expected in (((), 130, b""), (("-c", "2"), 130, b"lacuna: stopped\n")):
@@ -517,7 +517,7 @@ def test_records_are_printed_as_they_come(
 
 
 def test_many_records(ask: Command, lacuna_topic: Callable[..., str]) -> None:
-    """More than a batch, over partitions that end at different times; each partition in order."""
+    """The records exceed a batch, over partitions that end at different times. Each partition is in order."""
     topic = lacuna_topic(partitions=3)
     lines = [f"{number}:{'x' * 20}" for number in range(30_000)]
     ran = ask("produce", topic, "-K", ":", stdin="\n".join(lines).encode())

@@ -1,4 +1,4 @@
-"""Nothing secret is in what a run writes: logs, output, metrics, answers, journal, objects, arguments."""
+"""Tests that no secret appears in a run's logs, output, metrics, answers, journal, objects or arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECONDS = 60.0
 
 @contextmanager
 def running(log: Path, *arguments: str, **environment: str) -> Iterator[tuple[int, str]]:
-    """`lacuna up` with everything that it says, in `log`: its process id and its bootstrap address."""
+    """Run `lacuna up` with all its output in `log`. Yield its process id and its bootstrap address."""
     with (
         log.open("wb") as errors,
         subprocess.Popen(

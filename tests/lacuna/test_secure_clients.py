@@ -1,4 +1,4 @@
-"""The commands as clients of a cluster with TLS and SASL."""
+"""Tests the commands as clients of a cluster with TLS and SASL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN_TEXT = Listener("PLAINTEXT", Protocol.PLAINTEXT)
 
 
 class Secured:
-    """A cluster with a listener of each kind, and files of those who connect."""
+    """A cluster with a listener of each kind, and the files of its clients."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class Secured:
         return f"127.0.0.1:{ports[(SASL_SSL, SSL, PLAIN_TEXT).index(listener)]}"
 
     def properties(self, **settings: str) -> str:
-        """A file of client.properties; _ stands for a dot."""
+        """Write a file of client.properties. _ stands for a dot."""
         lines = [f"{name.replace('_', '.')}={value}\n" for name, value in settings.items()]
         path = self.folder / "client.properties"
         path.write_text("# for tests\n" + "".join(lines))

@@ -1,4 +1,4 @@
-"""Journals of several control planes that are older than their records, or have lost something, and the way on."""
+"""Tests journals of several control planes that are older than their records or have lost some, and the recovery."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JOURNAL = "journal/"
 
 
 class Backup:
-    """The journal as it was: a dump of the database, or the objects under a prefix of the bucket."""
+    """The earlier journal: a dump of the database, or the objects under a prefix of the bucket."""
 
     def __init__(self, store: ObjectStore, server: PostgresqlServer | None, url: str) -> None:
         self._store = store
@@ -74,7 +74,7 @@ def backup(
 
 
 def accepted(cluster: Cluster, store: ObjectStore | None) -> AcceptedLoss:
-    """Accepts the loss of a cluster that does not run, and starts it again."""
+    """Accept the loss of a stopped cluster, and start it again."""
 
     async def accept() -> AcceptedLoss:
         with cluster.journal_options.wreck() as held:
@@ -87,14 +87,14 @@ def accepted(cluster: Cluster, store: ObjectStore | None) -> AcceptedLoss:
 
 
 def stored(cluster: Cluster) -> list[str]:
-    """All values that a read_committed consumer finds."""
+    """Return all values that a read_committed consumer finds."""
     got = read(cluster.bootstrap, "t", COMMITTED)
     assert got.errors == []
     return [value.decode() for _, value in got.records]
 
 
 def send(cluster: Cluster, clients: SimpleNamespace, *values: str) -> None:
-    """Each in a segment of its own."""
+    """Send each value in a separate segment."""
     for value in values:
         clients.send(clients.plain(cluster.bootstrap), "t", [value])
 
@@ -104,7 +104,7 @@ def producer_id(cluster: Cluster) -> int:
 
 
 def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:
-    """Old and new records are read, also behind another start, and transactions work."""
+    """Check that old and new records are readable, also after another start, and that transactions work."""
     producer = clients.transactional(cluster.bootstrap, "again")
     producer.begin_transaction()
     clients.send(producer, "t", ["committed"])
@@ -138,7 +138,7 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
 def test_a_bucket_restored_as_a_whole_shows_nothing_and_goes_on_all_the_same(
     cluster: Cluster, store: ObjectStore, backup: Backup, clients: SimpleNamespace
 ) -> None:
-    """As --accept-loss of an operator who knows: nobody is given what the lost part gave out."""
+    """As with --accept-loss, no identifier from the lost part is assigned again."""
     send(cluster, clients, "kept")
     backup.take("")
     send(cluster, clients, "lost")

@@ -1,4 +1,4 @@
-"""What somebody at a terminal sees: tables of any width, and Ctrl-C."""
+"""Tests what a user at a terminal sees: tables of any width, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDTHS = [80, 100, 140, 200]
 
 @pytest.fixture(params=WIDTHS)
 def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What is shown on a terminal of that width."""
+    """Return the screen of a terminal of that width."""
     shown = io.StringIO()
     out = Console(file=shown, force_terminal=True, color_system=None, width=request.param)
     for module in (console, verification):
@@ -62,7 +62,7 @@ def test_a_paragraph_is_broken_between_words(screen: io.StringIO) -> None:
 
 
 class Terminal:
-    """A command on a terminal of its own."""
+    """A command on its own terminal."""
 
     def __init__(self, *arguments: str) -> None:
         self._child, self._screen = pty.fork()
@@ -71,14 +71,14 @@ class Terminal:
         self.shown = ""
 
     def until(self, text: str) -> None:
-        """Reads as far as that. Raises where the command ends before."""
+        """Read up to that text. Raises if the command ends before."""
         while text not in self.shown:
             assert self._read(), self.shown
 
     def interrupt(self) -> int:
-        """Ctrl-C, once; the exit code.
+        """Send Ctrl-C once. Return the exit code.
 
-        Python takes no notice of a signal that comes just before a call into the system that blocks.
+        Python ignores a signal that arrives just before a blocking system call.
         """
         while self._state() != "S":
             time.sleep(0.01)
@@ -89,7 +89,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
 
     def _state(self) -> str:
-        """S while it waits; R, D while it does not (proc(5))."""
+        """Return the process state: S while it waits, R or D while it does not (proc(5))."""
         return Path(f"/proc/{self._child}/stat").read_text().rpartition(")")[2].split()[0]
 
     def _read(self) -> bool:
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_a_cluster_with_moto_without_a_trace() -> None:
 
 
 def test_an_audit_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
-    """Nor is it exit code 1, which says that something is wrong."""
+    """Its exit code is not 1 either, which would report a finding."""
     code = "import lacuna.pipeline.audit as audit, time; "
     code += "audit.audit = lambda *_: (print('begun', flush=True), time.sleep(600)); "
     code += "from lacuna.cli import main; main()"

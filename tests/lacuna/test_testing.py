@@ -1,4 +1,4 @@
-"""lacuna.testing and its plugin, with the examples of docs/testing.md and README.md."""
+"""Tests lacuna.testing and its plugin with the examples of docs/testing.md and README.md."""
 
 import asyncio
 import re
@@ -53,7 +53,7 @@ def test_the_examples_without_pytest() -> None:
 
 
 def test_the_plugin_imports_nothing_until_it_is_asked(pytester: pytest.Pytester) -> None:
-    """Else it would cost every pytest run, and coverage would miss what was imported before it."""
+    """Otherwise it would slow every pytest run, and coverage would miss earlier imports."""
     pytester.makeconftest(
         """
         import sys
@@ -108,7 +108,7 @@ def no_store() -> ObjectStore:
 def test_a_cluster_that_does_not_start_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`__exit__` is not called where `__enter__` fails."""
+    """`__exit__` is not called if `__enter__` fails."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(ZeroDivisionError), Cluster(open_store=no_store):
         pass
@@ -119,7 +119,7 @@ def test_a_cluster_that_does_not_start_leaves_no_folder(
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--workers=2",), marks=pytest.mark.slow)])
 def test_a_process_ends_with_the_test_run(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """Also where that is killed, as pytest-xdist does with a worker that hangs."""
+    """This includes a killed run: pytest-xdist kills a worker that hangs."""
     code = (
         "import pathlib, sys; from lacuna.testing import ProcessCluster\n"
         f"with ProcessCluster(pathlib.Path({str(tmp_path / 'd')!r}), {list(options)!r}) as up:\n"

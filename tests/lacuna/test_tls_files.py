@@ -1,4 +1,4 @@
-"""What is made of TLS files that change, and whom a certificate names."""
+"""Tests TLS files that change, and the identities in certificates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BMP, UNIVERSAL = _ASN1Type.BMPString, _ASN1Type.UniversalString
 
 
 def test_who_asks_after_a_second_gets_what_the_files_have_now(tmp_path: Path) -> None:
-    """However long nobody has asked: an authority that was taken out lets nobody in."""
+    """However long the server was idle, a removed authority admits no client."""
     file = tmp_path / "file"
     file.write_text("one")
     watched = Watched([str(file)], file.read_text)
@@ -60,7 +60,7 @@ def test_what_cannot_be_used_leaves_the_earlier_in_use(
 def test_what_takes_long_to_make_is_used_once_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command of a password may take its time."""
+    """A password command may be slow."""
     monkeypatch.setattr(tls, "_MOST_WAIT_SECONDS", 0.0)
     file = tmp_path / "file"
     file.write_text("one")
@@ -163,7 +163,7 @@ def test_a_subject_that_is_not_utf_8_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_what_is_no_certificate_cannot_be_read(tmp_path: Path) -> None:
-    """Cut at each byte, and with each byte changed: it names somebody or raises ValueError."""
+    """A certificate that is truncated or changed at any byte gives an identity or raises ValueError."""
     whole = issued(Authority(tmp_path), [one(COMMON, "x")], [one(NameOID.USER_ID, "y")])
     for place in range(len(whole)):
         with pytest.raises(ValueError, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""`lacuna up` as a process: it starts, ends, and goes on where it stopped."""
+"""Tests `lacuna up` as a process: its start, its end, and its restart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 def test_a_second_start_goes_on_where_the_first_stopped(
     data: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
-    """Records, outcomes, committed offsets and an open transaction outlive a clean end, and SIGKILL."""
+    """Records, outcomes, committed offsets and an open transaction outlive a clean stop and SIGKILL."""
     with ForkedCluster(data) as up:
         committed = clients.transactional(up.bootstrap, "committed")
         committed.begin_transaction()
@@ -74,7 +74,7 @@ def test_a_second_start_goes_on_where_the_first_stopped(
 
 
 def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNamespace) -> None:
-    """Fetches that wait for records do not hold the end up."""
+    """Fetches that wait for records do not delay the shutdown."""
     parts = AgentParts(agent=AgentSettings(shutdown_grace_ms=GRACE_MS))
     with Cluster(data, parts=parts) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
@@ -96,7 +96,7 @@ def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_grpc_is_loaded_by_the_first_that_connects(data: Path, lacuna: Command) -> None:
-    """It takes time and memory, and nothing in `lacuna up` needs it."""
+    """Loading it takes time and memory, and nothing in `lacuna up` needs it."""
     with ProcessCluster(data) as up:
 
         def has_grpc() -> bool:
@@ -179,7 +179,7 @@ def test_without_boto3_one_line_says_what_a_bucket_needs(
 
 @pytest.mark.slow
 def test_jobs_find_a_cluster_with_moto(lacuna: Command) -> None:
-    """What it says is what they need: the folder, and for jobs the keys."""
+    """It prints what jobs need: the folder, and the keys."""
     process = start("--moto")
     assert process.stdout is not None
     try:
@@ -209,7 +209,7 @@ def test_data_that_another_command_uses(data: Path, refused: Refusal) -> None:
 def test_a_start_that_fails_says_nothing_of_the_cluster_that_runs(
     data: Path, refused: Refusal
 ) -> None:
-    """Jobs that are given the folder find the records where that one has them."""
+    """Jobs with that folder still find the running cluster's records."""
     with ForkedCluster(data):
         before = (data / "store.url").read_text()
         assert before == folder_url(data / "objects")
@@ -222,7 +222,7 @@ def test_a_start_that_fails_says_nothing_of_the_cluster_that_runs(
 
 
 def test_data_without_its_objects(data: Path, clients: SimpleNamespace) -> None:
-    """A journal that speaks of records is not joined to a store without them."""
+    """A journal with records does not open a store that lacks them."""
     with ForkedCluster(data) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
         up.stop()
@@ -237,7 +237,7 @@ def test_data_without_its_objects(data: Path, clients: SimpleNamespace) -> None:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal, workers: str) -> None:
-    """The start fails, and what jobs are told of the store stays what it was."""
+    """The start fails, and the store information for jobs stays unchanged."""
     for name in ("one", "two"):
         with Cluster(tmp_path / name):
             pass
@@ -253,7 +253,7 @@ def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal, workers: s
 
 @pytest.mark.slow
 def test_buckets(tmp_path: Path, clients: SimpleNamespace, refused: Refusal) -> None:
-    """A bucket that is not there, its creation, and a second start on it."""
+    """A missing bucket, its creation, and a second start on it."""
     from lacuna.operating.moto import CREDENTIALS, MotoServer
 
     with MotoServer() as moto, pytest.MonkeyPatch.context() as patch:
@@ -292,7 +292,7 @@ def test_topics_are_not_made_by_themselves_where_that_is_off(
 def test_a_client_takes_the_printed_address_over_ipv6(
     data: Path, lacuna: Command, clients: SimpleNamespace
 ) -> None:
-    """A bare ::1:PORT is the name of a host for librdkafka."""
+    """librdkafka takes a bare ::1:PORT for a host name."""
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
     with ForkedCluster(data, ["--listen", "[::1]:0"]) as up:
@@ -303,7 +303,7 @@ def test_a_client_takes_the_printed_address_over_ipv6(
 
 
 def test_a_folder_of_any_name(tmp_path: Path, lacuna: Command) -> None:
-    """gRPC takes the path of a socket for part of a URL."""
+    """gRPC interprets the path of a socket as part of a URL."""
     data = tmp_path / "with space" / "100%25" / "a?b#c&d" / "\u00fc\u2603"
     with ForkedCluster(data) as up:
         assert lacuna("topics", "create", "t", "--bootstrap", up.bootstrap).code == 0

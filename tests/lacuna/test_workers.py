@@ -1,4 +1,4 @@
-"""Several workers behind one port live and die together."""
+"""Tests that several workers behind one port start and stop together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONS = ["--workers", "2"]
 
 
 def children(pid: int) -> dict[int, list[str]]:
-    """Process id → arguments of the children."""
+    """Return process id → arguments of the children."""
     found: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -59,7 +59,7 @@ def wait_for_the_end_of(pids: Iterable[int]) -> None:
 def test_two_workers_are_one_cluster(
     tmp_path: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
-    """What one worker took, the other serves; both are one agent in Metadata."""
+    """One worker serves another's records, and Metadata lists them as one agent."""
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
         assert len(children(up.pid)) == 3
         for number in range(8):  # new connections each: the kernel spreads them
@@ -108,7 +108,7 @@ def test_a_killed_supervisor_leaves_nobody_behind(tmp_path: Path, clients: Simpl
 
 
 def test_workers_do_not_join_the_port_of_others(tmp_path: Path, refused: Refusal) -> None:
-    """With SO_REUSEPORT alone the kernel would share clients out between two clusters."""
+    """With SO_REUSEPORT alone, the kernel would divide clients between two clusters."""
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         other.bind(("127.0.0.1", 0))
@@ -119,7 +119,7 @@ def test_workers_do_not_join_the_port_of_others(tmp_path: Path, refused: Refusal
 
 
 def test_workers_take_the_port_that_a_single_process_has_just_left() -> None:
-    """Connections that it closed wait for a minute, and do not share the port."""
+    """Closed connections linger for a minute without sharing the port."""
     with socket.create_server(("127.0.0.1", 0)) as left:
         host, port = left.getsockname()
         with socket.create_connection((host, port)) as client:
@@ -132,7 +132,7 @@ def test_workers_take_the_port_that_a_single_process_has_just_left() -> None:
 
 @pytest.mark.slow
 def test_each_worker_shows_the_metrics_of_all(tmp_path: Path, clients: SimpleNamespace) -> None:
-    """Whichever is asked: requests that both have served, and what the control plane knows."""
+    """Every worker reports the requests of both, and the control plane's metrics."""
     (port,) = lasting_ports(1)
     with ProcessCluster(tmp_path / "d", [*OPTIONS, f"--health=127.0.0.1:{port}"]) as up:
         for number in range(8):

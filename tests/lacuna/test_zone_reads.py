@@ -1,4 +1,4 @@
-"""Agents of a zone on S3 read each chunk of an object at most twice, however many of them lead partitions in it."""
+"""Tests that agents of a zone read each chunk of an object from S3 at most twice, for any number of leading agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALONE = dataclasses.replace(PARTS, fetch=FetchSettings(zone_reads="off"))
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """One agent has written everything, so that its objects have slices of partitions which others lead later."""
+    """One agent wrote everything, so its objects contain slices of partitions that other agents lead later."""
     running = Cluster(moto=True, agents=AGENTS, parts=PARTS)
     running._agents = 1
     with running:
@@ -43,7 +43,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def gets_while_read(cluster: Cluster, parts: AgentParts) -> int:
-    """How many GETs it takes that librdkafka reads everything once through cold agents."""
+    """Return the number of GETs while librdkafka reads everything once through cold agents."""
     cluster.stop()
     cluster._parts, cluster._agents = parts, AGENTS
     cluster.start()

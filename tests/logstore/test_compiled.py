@@ -1,4 +1,4 @@
-"""Which of the modules that should be compiled are not."""
+"""Tests the detection of modules that should be compiled but are not."""
 
 from lacuna.logstore.compiled import interpreted
 

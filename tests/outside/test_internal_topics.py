@@ -1,4 +1,4 @@
-"""Tools that read __consumer_offsets and __transaction_state: clients, and Kafka's own formatters (ADR 43)."""
+"""Tests tools that read __consumer_offsets and __transaction_state: clients, and Kafka's own formatters (ADR 43)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PATIENCE = 60
 
 
 def committed(message: Message) -> tuple[str, str, int, int | None]:
-    """The group, topic and partition of an offset, and the offset; None for a tombstone."""
+    """Return the group, topic and partition of an offset, and the offset, or None for a tombstone."""
     key, value = message.key(), message.value()
     assert isinstance(key, bytes)
     assert struct.unpack_from(">h", key) == (OFFSET_COMMIT_KEY.api_key,)
@@ -239,7 +239,7 @@ def test_internal_topics_cannot_be_changed(lacuna_cluster: Cluster, topic: str) 
 
 
 def printed(cluster: Cluster, topic: str, formatter: str, *more: str) -> Iterator[dict[str, Any]]:
-    """What kafka-console-consumer prints."""
+    """Return the output of kafka-console-consumer."""
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars()}/*"]
     command += ["org.apache.kafka.tools.consumer.ConsoleConsumer"]
     command += ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--from-beginning"]

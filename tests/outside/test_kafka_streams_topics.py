@@ -1,4 +1,4 @@
-"""Topics as Kafka Streams, Connect and schema registries make them: compacted, with segment.bytes."""
+"""Tests topics as Kafka Streams, Connect and schema registries create them: compacted, with segment.bytes."""
 
 from collections.abc import Callable
 

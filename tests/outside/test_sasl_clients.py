@@ -1,4 +1,4 @@
-"""A client that is configured to authenticate hears what a Kafka without SASL tells it."""
+"""Tests that a client with SASL settings gets the same errors as from a Kafka without SASL."""
 
 import threading
 
@@ -8,7 +8,7 @@ from lacuna.testing import Cluster
 
 
 def test_librdkafka_says_that_authentication_failed(lacuna_cluster: Cluster) -> None:
-    """Without an answer to the handshake it takes the broker for one that is too old for SASL."""
+    """Without an answer to the handshake, it assumes that the broker is too old for SASL."""
     failed = threading.Event()
     reasons: list[str] = []
 

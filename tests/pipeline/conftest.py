@@ -29,7 +29,7 @@ _SLOW = ("test_crashes.py", "test_iceberg.py")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what uses Spark or is in _SLOW as slow, unless it is marked as smoke."""
+    """Mark tests that use Spark or are in _SLOW as slow, unless they are marked as smoke."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         is_slow = "quick_python" in fixtures or "workers" in fixtures or item.path.name in _SLOW
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def quick_python() -> Iterator[str]:
-    """The path of a Python that has imported already what our commands and Spark's workers import."""
+    """The path of a Python that has already imported what our commands and Spark's workers need."""
     with forked_python() as program:
         yield program
 
@@ -63,10 +63,10 @@ def spark(quick_python: str) -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def active_session(request: pytest.FixtureRequest) -> None:
-    """Makes the Spark session the active one again, before each test that uses it.
+    """Makes the Spark session active again before each test that uses it.
 
-    Spark finds Python data sources through the active session, which belongs to a thread of the JVM. If that thread has
-    been replaced, as happens after minutes without a call to the JVM, no session is active.
+    Spark finds Python data sources through the active session, which belongs to a thread of the JVM. After minutes
+    without a call to the JVM, that thread may have been replaced, and no session is active.
     """
     if "spark" in request.fixturenames:
         session = request.getfixturevalue("spark")
@@ -83,7 +83,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @dataclass(slots=True)
 class Written:
-    """The (key, value) of the records produced to a partition, by offset, by whether they were committed."""
+    """The (key, value) of the records produced to a partition by offset, separately for committed and aborted ones."""
 
     committed: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
     aborted: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Written:
 def transact() -> Callable[..., Written]:
     """transact(cluster, topic, [(is_committed, records), ...], partition=0, **client) -> Written.
 
-    It writes one transaction for each pair, in order, with one producer; records are (key, value). All are durable when
+    It writes one transaction for each pair, in order, with one producer. Records are (key, value). All are durable when
     it returns.
     """
     return _transact

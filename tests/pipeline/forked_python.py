@@ -1,8 +1,8 @@
 """A Python for commands and for Spark that is forked from a process with the imports.
 
-Spark starts a Python for each query that it plans and for each stream that it reads. The imports took most of their
-time, and most of the time of these tests. `forked_python` gives the path of a program that takes `-m` or `-c` as Python
-does, and does in a fork of this file's process what it is asked for.
+Spark starts a Python for each query that it plans and for each stream that it reads, and these imports took most of the
+time of the tests. `forked_python` returns the path of a program that accepts `-m` or `-c` as Python does, and runs them
+in a fork of this process.
 """
 
 import gc
@@ -62,7 +62,7 @@ sys.exit(int(server.recv(16) or 1))
 
 @contextmanager
 def forked_python() -> Iterator[str]:
-    """The program, while the process that it asks is there."""
+    """The program, while the forking process runs."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
         path, program = Path(folder, "forks"), Path(folder, "python")
         listening.bind(str(path))
@@ -95,7 +95,7 @@ def _serve(listening: socket.socket) -> None:
 
 
 def _keep(connection: socket.socket) -> None:
-    """Forks once more, and tells the program how the fork ended; ends the fork where the program was ended."""
+    """Fork again, and report how the fork ended. Ends the fork if the program ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, files, _, _ = socket.recv_fds(connection, 4, 3)
     left, asked = int.from_bytes(size, "big"), b""
@@ -121,7 +121,7 @@ def _keep(connection: socket.socket) -> None:
 def _become(
     files: list[int], arguments: list[str], environment: dict[str, str], at: str
 ) -> NoReturn:
-    """As Python does with these arguments; what ends here ends the process."""
+    """Behave as Python with these arguments. An exit ends the process."""
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)

@@ -1,4 +1,4 @@
-"""A process that asks the control plane and goes says nothing of its own."""
+"""Tests that a process which queries the control plane and exits prints nothing of its own."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def test_clients_come_and_go_in_silence(cluster: Cluster) -> None:
 
 
 def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None:
-    """S3: as of the call, not as of the last message that came."""
+    """S3: the result is as of the call, not as of the last received message."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     address = find_cluster(data=str(cluster.data)).require_control()

@@ -1,4 +1,4 @@
-"""Jobs on an encrypted bucket: Spark reads, writes and compacts with the file of keys, and not without."""
+"""Tests jobs on an encrypted bucket: Spark reads, writes and compacts only with the file of keys."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""From a cluster's data folder to the checked bytes of committed records."""
+"""Tests the way from a cluster's data folder to the checked bytes of committed records."""
 
 from collections.abc import Callable
 from pathlib import Path

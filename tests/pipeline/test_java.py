@@ -1,4 +1,4 @@
-"""Which Java is taken, and how Spark's scripts find it."""
+"""Tests which Java is chosen, and how Spark's scripts find it."""
 
 import subprocess
 import sys

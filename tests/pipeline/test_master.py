@@ -1,4 +1,4 @@
-"""Spark's masters: what is none is said in seconds, by ourselves."""
+"""Tests that an unusable Spark master is reported within seconds, by our own message."""
 
 import socket
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def listening() -> Iterator[int]:
 
 @pytest.fixture
 def refusing() -> Iterator[int]:
-    """A port that is taken, and where nobody listens."""
+    """A reserved port on which nothing listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]

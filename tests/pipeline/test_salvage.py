@@ -1,4 +1,4 @@
-"""What is left of a damaged piece: the batches before the damage and those behind it, at their offsets."""
+"""Tests which parts of a damaged piece remain: the batches before and after the damage, at their offsets."""
 
 from itertools import accumulate
 
@@ -24,7 +24,7 @@ def _batch(count: int, base_offset: int = 0) -> bytes:
 
 
 class _Sound:
-    """A piece as it was written: its bytes, where its batches begin and end, and their first offsets."""
+    """A piece as written: its bytes, the bounds of its batches, and their first offsets."""
 
     def __init__(self, *, has_true_offsets: bool) -> None:
         gap = _GAP if has_true_offsets else 0
@@ -39,7 +39,7 @@ class _Sound:
         self.piece = Piece(1, 1, 50, len(self.data), _BASE, self.firsts[-1], flags)
 
     def end_of(self, batch: int) -> int:
-        """The offset behind the records of a batch."""
+        """Return the offset behind the records of a batch."""
         return self.firsts[batch] + _COUNTS[batch]
 
 
@@ -68,9 +68,9 @@ def test_what_is_before_and_behind_the_damage(
 def test_any_damage_leaves_only_what_was_written(
     has_true_offsets: bool, data: st.DataObject
 ) -> None:
-    """Whatever bytes are wrong, also sizes and counts: a part that is kept is as it was, and at its own offsets.
+    """Any bytes may be wrong, including sizes and counts. A remaining part is unchanged and at its own offsets.
 
-    The base offset of a batch with true offsets is not covered by its checksum, so that is left as it is.
+    The base offset of a batch with true offsets is not covered by its checksum, so the test does not change it.
     """
     sound = _Sound(has_true_offsets=has_true_offsets)
     wrong = bytearray(sound.data)
@@ -89,7 +89,7 @@ def test_any_damage_leaves_only_what_was_written(
 
 
 def test_batches_that_do_not_add_up_are_not_used() -> None:
-    """Each is intact, but one is missing: which one is not known."""
+    """Each is intact, but an unknown one is missing."""
     sound = _Sound(has_true_offsets=False)
     data = bytearray(sound.data[: sound.edges[2]] + sound.data[sound.edges[3] :])
     assert intact_parts(data, sound.piece._replace(size=len(data))) == []

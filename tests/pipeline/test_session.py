@@ -1,4 +1,4 @@
-"""A session in a process of its own: what it prints, how it ends."""
+"""Tests a session in a separate process: its output and its end."""
 
 import os
 import signal
@@ -75,8 +75,8 @@ def test_the_jvm_starts_quickly(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_job_prints_nothing_but_its_own_lines_and_leaves_nothing(tmp_path: Path) -> None:
-    """Tasks run on the same Python; nobody outside can connect; no folder of Spark's stays; the user's options
-    of the JVM come last, where they win.
+    """Tasks use the same Python, other machines cannot connect, no folder of Spark remains, and the user's JVM options
+    come last, where they take precedence.
     """
     work = (
         "jvm = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean(); "

@@ -1,4 +1,4 @@
-"""What Spark wraps around an error of ours is taken off again."""
+"""Tests that Spark's wrapping of our errors is removed."""
 
 import os
 from collections.abc import Callable
@@ -105,7 +105,7 @@ def test_ctrl_c_is_one_line() -> None:
 
 
 def test_what_fails_behind_ctrl_c_is_ctrl_c() -> None:
-    """PySpark says goodbye to the JVM on connections that py4j has closed."""
+    """PySpark uses connections to the JVM that py4j has already closed."""
 
     def interrupted() -> None:
         try:

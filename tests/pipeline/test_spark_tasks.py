@@ -1,4 +1,4 @@
-"""Tasks as one Spark job: results as they end, and an end that all of them have reached."""
+"""Tests tasks as one Spark job: results arrive as they end, and the job ends only after all of them."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ from lacuna.pipeline.spark_tasks import awaiting_end, run_tasks
 
 
 def test_a_job_that_failed_has_no_task_left(spark: SparkSession, tmp_path: Path) -> None:
-    """Or its output would come behind the cleaning up."""
+    """Otherwise its output would appear after the cleanup."""
     lock = tmp_path / "lock"
 
     def work(number: int) -> None:
@@ -44,7 +44,7 @@ def test_a_job_that_failed_has_no_task_left(spark: SparkSession, tmp_path: Path)
 
 
 def test_results_are_told_as_tasks_end(spark: SparkSession, tmp_path: Path) -> None:
-    """The second task waits until the first one's result has been told; each is told once."""
+    """The second task waits until the first one's result was reported. Each is reported once."""
     told: dict[int, str] = {}
     flag = tmp_path / "told"
 
@@ -68,11 +68,11 @@ def test_results_are_told_as_tasks_end(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_a_failure_is_raised_where_spark_knows_nothing_of_a_job() -> None:
-    """Its status may lag behind, and forget."""
+    """Its status may lag, or be dropped."""
 
     class Context:
         def setJobGroup(self, *_: str) -> None:  # noqa: N802 - Spark's
-            """As SparkContext's."""
+            """See SparkContext."""
 
         def statusTracker(self) -> Any:  # noqa: N802
             known = SimpleNamespace(stageIds=[1, 2], status="FAILED")

@@ -1,4 +1,4 @@
-"""The open stores of a process."""
+"""Tests the open stores of a process."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Spark's source and sink with a control plane that asks for certificates."""
+"""Tests Spark's source and sink with a control plane that requires certificates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.lacuna.test_controlplane_and_agents import running
 
 @contextmanager
 def cluster(folder: Path, *rights: str) -> Iterator[tuple[AdminClient, dict[str, str]]]:
-    """A cluster that knows its own by certificates, with a topic; yields an admin, and the options of a job."""
+    """A cluster with certificates and a topic. Yields an admin, and the options of a job."""
     authority = Authority(folder)
     agent, job = authority.issue("agent"), authority.issue("job")
     settings = (

@@ -1,4 +1,4 @@
-"""Spark's workers run a Python that lacks our packages: one message says so."""
+"""Tests the message for Spark workers whose Python lacks our packages."""
 
 import os
 import subprocess

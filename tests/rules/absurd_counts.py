@@ -1,6 +1,6 @@
-"""Every API's reader with lengths that cannot be, in a process that may not take 16 GiB; see test_odd_clients.py.
+"""Decodes every API with impossible lengths, in a process limited to 16 GiB. See test_odd_clients.py.
 
-It prints how many bodies it read. A reader that takes memory for what an array claims to have ends it.
+It prints how many bodies it read. A reader that allocates memory for an array's claimed length ends it.
 """
 
 import resource
@@ -27,7 +27,7 @@ ABSURD = (
 
 
 def bodies(api: Api[Any, Any], version: int) -> list[bytes]:
-    """Some that are well formed."""
+    """Return some well-formed bodies."""
     found: list[bytes] = []
 
     @settings(
@@ -45,7 +45,7 @@ def bodies(api: Api[Any, Any], version: int) -> list[bytes]:
 
 
 def main() -> None:
-    """Each body with an absurd length at a few places of it."""
+    """Decode each body with an absurd length at a few positions."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     random = Random(1)
     count = 0

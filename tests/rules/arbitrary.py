@@ -1,4 +1,4 @@
-"""Arbitrary commands: every field of every message, with values that are right often enough to get far."""
+"""Arbitrary commands: every field of every message, with values that are often enough valid."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ VERBS: Any = tuple(Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
 
 
 def _known(state: State) -> Mapping[str, Callable[[], list[Any]]]:
-    """Field name -> values that the state knows, so that commands reach beyond the first check."""
+    """Return field name -> values in the state, so that commands pass the first check."""
     members = [
         member_id for group in state.groups.live.groups.values() for member_id in group.members
     ]
@@ -110,7 +110,7 @@ class Arbitrary:
         self.state = state
 
     def command(self) -> Command:
-        """One command; rarely one without a verb."""
+        """Return one command, rarely one without a verb."""
         self.known = _known(self.state)
         command = Command(command_id=self.random.choice((0, 7, 2**64 - 1)))
         if self.random.random() < 0.01:
@@ -142,7 +142,7 @@ class Arbitrary:
         return self.random.sample(keys, self.random.randrange(min(4, len(keys) + 1)))
 
     def _make_welcome(self, verb: str, message: Any) -> None:
-        """What a group takes, mostly."""
+        """Fix up the command so that a group usually accepts it."""
         chance = self.random.random()
         if verb == "consumer_group_heartbeat" and chance < 0.8:
             message.has_owned = message.has_topic_names = True
@@ -187,7 +187,7 @@ class Arbitrary:
                 values.append(self._value(field))
 
     def _batches(self) -> bytes:
-        """Rows of batches, most of whose numbers make sense."""
+        """Return rows of batches with mostly plausible numbers."""
         rows = []
         for _ in range(self.random.choice((0, 1, 1, 1, 2, 2, 3))):
             numbers = (
@@ -204,12 +204,12 @@ class Arbitrary:
         return b"".join(rows)
 
     def _number(self, likely: Sequence[int], bits: int) -> int:
-        """Mostly a likely one, else one at an edge of what the row can hold."""
+        """Return mostly a likely number, otherwise one at the edge of the row's range."""
         edges = (-(2**bits), -1, 0, 2**bits - 1)
         return self.random.choice(likely if self.random.random() < 0.9 else edges)
 
     def _make_fitting(self, command: Any) -> None:
-        """A swap of what really lies there, so that only what takes its place is arbitrary."""
+        """Return a swap of real extents, so that only their replacement is arbitrary."""
         for wanted in command.partitions:
             if not self.state.partitions:
                 return

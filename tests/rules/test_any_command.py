@@ -1,6 +1,6 @@
-"""No command stops the control plane, whoever sends it: an exception out of handle would (S1, S2).
+"""Tests that no command stops the control plane, as an exception out of handle would (S1, S2).
 
-Refused ones change nothing, the records of the others replay, and the state survives a snapshot.
+Rejected commands change nothing, the records of the others replay, and the state survives a snapshot.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ JUMPS_MS = (0, 700, 700, 1_000, 11_000, 40_000, 3_600_000, 8 * 86_400_000)
 
 
 class _Watcher:
-    """What a client of the control plane holds: every partition that ever was, by deltas alone."""
+    """The state of a control plane's client: every partition that ever existed, by deltas alone."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -61,7 +61,7 @@ class _Watcher:
         self.follow()
 
     def follow(self) -> None:
-        """Applies what has changed, and watches what is new."""
+        """Apply the changes, and watch new partitions."""
         for delta in self.state.take_changes():
             if isinstance(delta, ClusterDelta):
                 self.cluster.apply(delta)
@@ -77,7 +77,7 @@ class _Watcher:
             self.views[key].apply(self.state.watch(key))
 
     def check(self) -> None:
-        """S3: what deltas led to is what a new watcher gets."""
+        """S3: the result of deltas equals a new watcher's state."""
         for key, view in self.views.items():
             fresh = PartitionView(*key, NoFeed())
             found = self.state.partitions.get(key)
@@ -107,7 +107,7 @@ def _seen(view: PartitionView) -> object:
 
 
 def _check_sums(state: State) -> None:
-    """What is counted twice agrees: references to objects, bytes, and who has a transaction where."""
+    """Check values that are counted twice: references to objects, bytes, and open transactions by partition."""
     references: Counter[tuple[int, int]] = Counter()
     for partition in state.partitions.values():
         extents = partition.extents
@@ -142,7 +142,7 @@ def _replayed(journal: list[bytes]) -> State:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**64), length=st.integers(1, 80))
 def test_s2_any_commands_are_decided(seed: int, length: int) -> None:
-    """Decided means: a reply or a parked token, and records that replay; S3: watchers can follow."""
+    """Each command gets a reply or a parked token, with records that replay. S3: watchers can follow."""
     cluster = _cluster()
     state = cluster.state
     watcher = _Watcher(state)

@@ -1,7 +1,8 @@
-"""Every request that there is, of every API and version, with arbitrary fields: an answer or a clean close.
+"""Sends every request of every API and version with arbitrary fields, and expects an answer or a clean close.
 
-Of what is served the answers are read in tests/agent/test_every_api.py and test_odd_clients.py; here what is not
-served, and all of it mixed on connections of one running agent, which serves the next client as if nothing had been.
+tests/agent/test_every_api.py and test_odd_clients.py read the answers of supported requests. This module tests the
+unsupported ones, and mixes all of them on connections of one running agent, which must then serve the next client
+normally.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ END_SECONDS = 60.0
 
 
 def _bodies(api_key: int, version: int) -> st.SearchStrategy[bytes]:
-    """Bodies of any requests; of an API whose messages Lacuna lacks, those that Kafka wrote."""
+    """Return bodies of any requests, using Kafka's bytes for APIs without messages in Lacuna."""
     if api_key in REQUESTS:
         return requests(api_key, version).map(lambda asked: encode_body(api_key, version, asked))
     written = [each.body for each in golden.requests(api_key) if each.version == version]
@@ -40,7 +41,7 @@ def _bodies(api_key: int, version: int) -> st.SearchStrategy[bytes]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One agent, and the topic that arbitrary requests like to name."""
+    """One agent, and the topic that arbitrary requests often name."""
     with Cluster() as running:
         keep_leases(running)
         running.create_topic("t", 2)
@@ -48,9 +49,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _is_answered(bootstrap: str, api_key: int, version: int, body: bytes) -> bool:
-    """Whether an answer came before the end of the connection; raises where neither comes.
+    """Return whether an answer preceded the end of the connection. Raises if neither arrives.
 
-    The client says that it sends nothing more: so the end comes where a request waits, or wants no answer.
+    The client closes its sending side, so the connection also ends if a request waits or expects no answer.
     """
     with Connection(bootstrap, timeout=END_SECONDS) as connection:
         connection.send_bytes(encode_request(api_key, version, body, CORRELATION_ID))
@@ -91,7 +92,7 @@ def test_what_is_not_served_closes_that_connection(
 def test_any_request_of_all_and_then_the_next_client(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, data: st.DataObject
 ) -> None:
-    """Also through a cluster on which all those before it have left what they changed."""
+    """The requests run on one cluster, and each finds what the earlier ones changed."""
     api_key, version = data.draw(st.sampled_from(ALL))
     body = data.draw(_bodies(api_key, version))
     answered = _is_answered(cluster.bootstrap, api_key, version, body)

@@ -1,4 +1,4 @@
-"""Any bytes on a session: the sender alone may lose its stream, the next client is served (S2)."""
+"""Sends arbitrary bytes on a session: only the sender may lose its stream, and the next client is served (S2)."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ SESSION = "/controlplane.v1.ControlPlane/Session"
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[RunningControlPlane]:
-    """The control plane that is delivered, as a service."""
+    """The default control plane, as a service."""
     ids = itertools.count(1)
     served = await serve(
         "127.0.0.1:0",
@@ -71,7 +71,7 @@ def _request(random: Random, draw: Arbitrary) -> SessionRequest:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_any_requests_of_a_session_are_taken(running: RunningControlPlane, seed: int) -> None:
-    """Each command but a parked one has its reply, whatever was subscribed or not."""
+    """Each command except a parked one gets its reply, with any subscriptions."""
     random = Random(seed)
     draw = Arbitrary(random, machine.State())
     async with grpc.aio.insecure_channel(running.address) as channel:
@@ -98,7 +98,7 @@ async def test_any_requests_of_a_session_are_taken(running: RunningControlPlane,
 async def test_a_command_that_no_message_can_hold_is_refused_alone(
     running: RunningControlPlane,
 ) -> None:
-    """A client of ours sends none: the service would end the session, and the calls of others with it."""
+    """No client of ours sends one, because the service would end the session with its other calls."""
     client = GrpcClient(running.address, Random(1).random, SessionLimits(give_up_after=60))
     client.start()
     joining = JoinGroup(group_id="g", protocols=[GroupProtocol(metadata=bytes(70 << 20))])
@@ -120,7 +120,7 @@ async def test_a_command_that_no_message_can_hold_is_refused_alone(
 async def test_bytes_that_are_no_request_end_that_stream_only(
     running: RunningControlPlane, data: bytes
 ) -> None:
-    """The stream ends with a reason; it does not stay open with nobody who reads it."""
+    """The stream ends with a reason and does not stay open without a reader."""
     async with grpc.aio.insecure_channel(running.address) as channel:
         method: Any = channel.stream_stream
         stream = method(SESSION)()

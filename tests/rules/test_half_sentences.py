@@ -1,4 +1,6 @@
-"""Halves of rules that no other test shows, as raw frames to an embedded cluster; docs/rules.md has the whole table."""
+"""Tests parts of rules that no other test covers, as raw frames to an embedded cluster. docs/rules.md has the whole
+table.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -58,7 +60,7 @@ def _call(cluster: Cluster, verb: str, message: Any) -> Any:
 
 
 def test_s6_a_commit_passes_over_a_deleted_topic_and_its_name_begins_empty(target: Target) -> None:
-    """A transaction over two topics, one of which goes: the other's part is committed whole."""
+    """One topic of a transaction over two is deleted, and the other one's part is committed completely."""
     gone, kept = target.topic(), target.topic()
     who = target.transactional()
     for topic in (gone, kept):
@@ -87,7 +89,7 @@ def test_s6_a_commit_passes_over_a_deleted_topic_and_its_name_begins_empty(targe
 
 
 def test_s9_every_commit_and_abort_of_tv2_gives_the_next_epoch(target: Target) -> None:
-    """Produce v12 adds the partition, EndTxn v5 returns the epoch that the next batch must have."""
+    """Produce v12 adds the partition, and EndTxn v5 returns the epoch for the next batch."""
     topic = target.topic()
     who = target.transactional()
     for number, committed in enumerate([True, False, True, False]):
@@ -108,7 +110,7 @@ def test_s9_every_commit_and_abort_of_tv2_gives_the_next_epoch(target: Target) -
 
 
 def test_s15_no_answer_begins_with_a_batch_that_the_client_has_passed(target: Target) -> None:
-    """Asked for every offset of a log of batches of many sizes and of aborted ranges."""
+    """The test requests every offset of a log with batches of many sizes and aborted ranges."""
     topic = target.topic()
     who = target.transactional()
     sequence = 0
@@ -133,7 +135,7 @@ def test_s15_no_answer_begins_with_a_batch_that_the_client_has_passed(target: Ta
 
 
 def _enormous_hole(cluster: Cluster, topic: str) -> int:
-    """Two aborted batches of 2^31-1 records each; their object is never read, so it need not be there."""
+    """Write two aborted batches of 2^31-1 records each. Their object is never read, so it need not exist."""
     topic_id = cluster.embedded.control.cluster.topics_by_name[topic].topic_id
     lease = _call(cluster, "register_agent", RegisterAgent(host="nobody", port=1)).lease_id
     wanted = InitProducerId(
@@ -164,7 +166,7 @@ def _enormous_hole(cluster: Cluster, topic: str) -> int:
 def test_s17_a_hole_of_four_thousand_million_offsets_is_one_answer(
     cluster: Cluster, target: Target
 ) -> None:
-    """base_offset is the end - 2^31, since a delta has 31 bits; S18: nothing is read for it."""
+    """base_offset is the end - 2^31, since a delta has 31 bits. S18: nothing is read for it."""
     topic = target.topic()
     end = _enormous_hole(cluster, topic)
     for asked, base in ((0, end - 2**31), (end - 2**31 + 5, end - 2**31 + 5), (end - 1, end - 1)):
@@ -179,7 +181,7 @@ def test_s17_a_hole_of_four_thousand_million_offsets_is_one_answer(
 def test_s17_librdkafka_passes_a_hole_that_is_longer_than_a_batch_can_be(
     cluster: Cluster, target: Target
 ) -> None:
-    """Its position is the end, without an error."""
+    """Its position becomes the end without an error."""
     topic = target.topic()
     end = _enormous_hole(cluster, topic)
     consumer = Consumer(
@@ -205,7 +207,7 @@ def test_s17_librdkafka_passes_a_hole_that_is_longer_than_a_batch_can_be(
 
 
 def _described(target: Target, who: Producer, topic: str) -> dict[str, Any]:
-    """What each API says about one transaction."""
+    """Return what each API reports about one transaction."""
     producers = target.call(
         "describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}]
     )
@@ -226,9 +228,9 @@ def _described(target: Target, who: Producer, topic: str) -> dict[str, Any]:
 
 
 def test_s21_every_api_speaks_of_the_same_transaction(cluster: Cluster, target: Target) -> None:
-    """DescribeProducers, ListTransactions, DescribeTransactions, ListOffsets and Fetch, before and after.
+    """DescribeProducers, ListTransactions, DescribeTransactions, ListOffsets and Fetch agree, before and after.
 
-    Another agent says the same.
+    Another agent reports the same.
     """
     topic = target.topic()
     target.produce(topic, batch([b"before"]))
@@ -267,7 +269,7 @@ def test_s21_every_api_speaks_of_the_same_transaction(cluster: Cluster, target: 
 
 
 def test_s26_a_heartbeat_is_not_journalled() -> None:
-    """Nor is a JoinGroup before the assignment is there."""
+    """Nor is a JoinGroup before the assignment exists."""
     state = Machine()
     joining = JoinGroup(
         group_id="g",
@@ -288,7 +290,7 @@ def test_s26_a_heartbeat_is_not_journalled() -> None:
 
 
 def test_s26_s8_after_a_restart_transaction_deadlines_are_where_they_were() -> None:
-    """Sessions begin anew, the timeout of a transaction does not."""
+    """Sessions start over, but a transaction's timeout does not."""
     state = run("topic a 1\ninit x timeout=5000 -> 1/0\nadd x 1/0 a-0 -> NONE\nclock +4999 ->")
     state.state = machine.restore((machine.snapshot(state.state),))
     assert state.tick() == []

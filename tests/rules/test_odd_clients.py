@@ -1,6 +1,6 @@
-"""Clients that are hostile or odd, over the wire: nothing but their own connection suffers (S11, S13, S21, S26).
+"""Tests hostile or unusual clients over the wire, which affect only their own connection (S11, S13, S21, S26).
 
-Produce, Fetch, JoinGroup and SyncGroup here; any request of the other APIs is in tests/agent/test_every_api.py.
+This module covers Produce, Fetch, JoinGroup and SyncGroup. tests/agent/test_every_api.py covers all other APIs.
 """
 
 import logging
@@ -40,7 +40,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One agent, the topic t that arbitrary requests like to name, and one of a thousand partitions."""
+    """One agent, the topic t that arbitrary requests often name, and one of a thousand partitions."""
     with Cluster() as running:
         keep_leases(running)
         running.create_topic("t", 2, KEEP)
@@ -50,7 +50,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def _no_mistake_of_ours(cluster: Cluster) -> Iterator[None]:
-    """Whatever a client sends, the next one is served, and nothing is logged as our own mistake."""
+    """Check that after any request, the next client is served and no internal error is logged."""
     metrics = cluster.embedded.agents[0].context.metrics
     before = metrics.requests_failed
     yield
@@ -64,7 +64,7 @@ def _topic_id(cluster: Cluster, name: str) -> uuid.UUID:
 
 
 def _tamed(cluster: Cluster, request: Any, key: int) -> Any:
-    """The same request, but such that its answer is due soon."""
+    """Return the same request with a short time to its answer."""
     if key == PRODUCE:
         return request._replace(acks=request.acks or 1)
     if key == FETCH:
@@ -79,7 +79,7 @@ def _ask(connection: Connection, key: int, version: int, body: bytes) -> bytes:
 
 
 def test_the_others_are_tested_elsewhere() -> None:
-    """Together every served API is asked at random."""
+    """The tests together draw random requests for every supported API."""
     assert OTHERS.keys().isdisjoint(RANGES)
 
 
@@ -93,7 +93,7 @@ def test_the_others_are_tested_elsewhere() -> None:
 def test_any_request_is_answered(
     cluster: Cluster, key: int, version: int, data: st.DataObject
 ) -> None:
-    """Several well-formed requests on one connection, each answered in a form that can be read."""
+    """Several well-formed requests on one connection each get a readable answer."""
     asked = data.draw(st.lists(requests(key, version), min_size=1, max_size=3))
     with Connection(cluster.bootstrap) as connection:
         for request in asked:
@@ -104,7 +104,7 @@ def test_any_request_is_answered(
 
 
 def _closed_with(connection: Connection, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The log lines about a connection, once the server has closed it."""
+    """Return the log lines about a connection, once the server has closed it."""
     host, port = connection.socket.getsockname()
     with pytest.raises(ClosedError):
         connection.receive_frame()
@@ -145,7 +145,7 @@ def _well_formed(cluster: Cluster, key: int, version: int) -> bytes:
 
 
 def test_absurd_lengths_take_no_memory() -> None:
-    """Arrays of 2^31-1 and negative lengths anywhere in a request of any API: refused from the frame alone."""
+    """Arrays of 2^31-1 and negative lengths anywhere in a request are rejected from the frame alone."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.rules.absurd_counts"],
         cwd=REPOSITORY,
@@ -164,9 +164,9 @@ def _resident_bytes() -> int:
 
 
 def test_frames_that_only_claim_to_be_large_take_no_memory(cluster: Cluster) -> None:
-    """Three connections say that 100 MiB will come, and send a few bytes.
+    """Three connections announce 100 MiB and send a few bytes.
 
-    With more of them the agent's bound is reached: see `max_stall_ms` and its test.
+    More connections would reach the agent's bound: see `max_stall_ms` and its test.
     """
     before = _resident_bytes()
     connections = [Connection(cluster.bootstrap) for _ in range(3)]
@@ -180,7 +180,7 @@ def test_frames_that_only_claim_to_be_large_take_no_memory(cluster: Cluster) -> 
 
 
 def test_s13_limits_offsets_and_waits_that_make_no_sense(cluster: Cluster) -> None:
-    """Huge and negative sizes: an answer at once; a negative offset is out of range."""
+    """Huge and negative sizes get an immediate answer, and a negative offset is out of range."""
     topic = cluster.create_topic("limits", 1, KEEP)
     with Connection(cluster.bootstrap) as connection:
         connection.call("produce", 9, **_produce(topic, 9, [(0, batch([b"v"]))]))
@@ -240,7 +240,7 @@ def _fetch(
 
 
 def test_thousands_of_partitions_in_one_request(cluster: Cluster) -> None:
-    """S11, S13: 3000 partitions of which 1000 exist, written and read; each has its own answer."""
+    """S11, S13: 3000 partitions, 1000 of which exist, are written and read, and each has its own answer."""
     partitions = [(index, batch([str(index).encode()])) for index in range(3000)]
     with Connection(cluster.bootstrap) as connection:
         answer = connection.call("produce", 9, **_produce("wide", 9, partitions))
@@ -255,7 +255,7 @@ def test_thousands_of_partitions_in_one_request(cluster: Cluster) -> None:
 
 
 def test_one_partition_named_a_thousand_times(cluster: Cluster) -> None:
-    """Each mention is answered, or the partition once; the connection goes on."""
+    """Either each mention or the partition once is answered, and the connection stays open."""
     topic = cluster.create_topic("again", 1, KEEP)
     with Connection(cluster.bootstrap) as connection:
         partitions = [(0, batch([str(number).encode()])) for number in range(1000)]
@@ -270,14 +270,14 @@ def test_one_partition_named_a_thousand_times(cluster: Cluster) -> None:
 def test_the_longest_strings_there_are(
     cluster: Cluster, api: str, version: int, fields: dict[str, Any]
 ) -> None:
-    """Below flexible versions an answer's string has the same bound, so a message cannot repeat them."""
+    """Below flexible versions, a string in an answer has the same bound, so a message cannot repeat them."""
     with Connection(cluster.bootstrap) as connection:
         connection.call(api, version, **fields)
 
 
 @pytest.mark.parametrize("version", range(10))
 def test_s26_the_longest_names_of_a_member(cluster: Cluster, version: int) -> None:
-    """A member id is made from the client's own name."""
+    """A member id contains the client's own name."""
     fields: dict[str, Any] = {
         "group_id": f"{version}{LONG[1:]}",
         "session_timeout_ms": 10_000,
@@ -300,7 +300,7 @@ def test_s26_the_longest_names_of_a_member(cluster: Cluster, version: int) -> No
 
 
 def test_a_header_of_an_answer_fits_the_request(cluster: Cluster) -> None:
-    """Correlation ids come back as they were, at the edges too."""
+    """Correlation ids return unchanged, including extreme values."""
     for correlation_id in (0, -1, 2**31 - 1, -(2**31)):
         with Connection(cluster.bootstrap) as connection:
             connection.send_bytes(encode_request(18, 3, b"\1\1\0", correlation_id))

@@ -1,4 +1,4 @@
-"""`make` and the virtual environment: one that cannot be used is named, before anything is installed."""
+"""Tests `make` and the virtual environment: an unusable one is reported before anything is installed."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make he
 
 
 def program(path: Path, *lines: str) -> Path:
-    """A shell script that stands for a Python of some version."""
+    """Write a shell script that acts as a Python of some version."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(("#!/bin/sh", *lines, "")))
     path.chmod(0o755)
@@ -23,14 +23,14 @@ def program(path: Path, *lines: str) -> Path:
 
 
 def environment(folder: Path, made_with: str, runs: str) -> Path:
-    """A folder as `python -m venv` leaves it; its Python says that it is `runs`."""
+    """Create a folder as `python -m venv` leaves it, whose Python reports the version `runs`."""
     program(folder / "bin" / "python", f"echo {runs}")
     (folder / "pyvenv.cfg").write_text(f"home = /usr/bin\nversion = {made_with}.1\n")
     return folder
 
 
 def unasked() -> dict[str, str]:
-    """The environment without what the `make` that runs these tests was asked for."""
+    """Return the environment without variables of the `make` that runs these tests."""
     handed_on = (
         "MAKEFLAGS",
         "MAKEOVERRIDES",
@@ -46,7 +46,7 @@ def unasked() -> dict[str, str]:
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`make venv`, which all other targets ask first, with the environment in `folder`."""
+    """Run `make venv`, on which all other targets depend, with the environment in `folder`."""
     return subprocess.run(
         ["make", "--no-print-directory", "-C", str(ROOT), "venv", f"VENV={folder}", *arguments],
         env=unasked(),
@@ -119,7 +119,7 @@ def test_no_environment_is_made_with_a_python_that_will_not_do(
 
 
 def recipes(folder: Path, *arguments: str) -> str:
-    """What `make` would run with its environment in `folder`."""
+    """Return what `make` would run with its environment in `folder`."""
     named = (f"VENV={folder}", f"PYTHON={sys.executable}")
     command = ["make", "-n", "-C", str(ROOT), *named, *arguments]
     done = subprocess.run(
@@ -130,7 +130,7 @@ def recipes(folder: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("target", ["run", "demo"])
 def test_what_a_run_needs_is_installed_at_once(tmp_path: Path, target: str) -> None:
-    """On a new machine: no Spark, no linters; and compiled is only what agents use, for a run."""
+    """On a new machine, a run installs neither Spark nor linters, and compiles only what agents use."""
     done = recipes(tmp_path / "env", target, "PORT=19092")
     assert done.count("pip install") == 1
     assert "'.[console,demo,security]'" in done
@@ -153,7 +153,7 @@ def test_set_up_compiles_the_whole_kernel_and_a_run_what_is_older(tmp_path: Path
 
 
 def beside(first: str, second: str) -> tuple[int, list[str], str]:
-    """The exit code of both commands at a time, what they printed, and what was said at the end."""
+    """Return the exit code of two concurrent commands, their output, and the final message."""
     command = [str(ROOT / ".ci" / "beside.sh"), first, "sh", "-c", second]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     return done.returncode, done.stdout.split(), done.stderr
@@ -161,7 +161,7 @@ def beside(first: str, second: str) -> tuple[int, list[str], str]:
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 3), (1, 0), (1, 3)])
 def test_of_two_commands_at_a_time_each_can_fail(tmp_path: Path, first: int, second: int) -> None:
-    """As the linters beside the tests: what the first said is whole, and comes before the end."""
+    """The linters run beside the tests. The first one's output is complete and precedes the end."""
     there = tmp_path / "there"
     os.mkfifo(there)
     code, printed, told = beside(

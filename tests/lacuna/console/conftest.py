@@ -1,4 +1,4 @@
-"""A cluster with something of everything in it, and its console."""
+"""A cluster with entities of every kind, and its console."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_MERGES = AgentParts(housekeeping=HousekeepingSettings(merge=MergeSettings(min
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer is refused or cut because the machine is busy; a test of a limit sets that limit itself."""
+    """Lifts the limits that a busy machine could reach. A test of a limit sets that limit itself."""
     for name in ("HEAD", "WAIT", "ANSWER", "FORM", "ASK", "SCAN"):
         monkeypatch.setattr(limits, f"{name}_SECONDS", 600.0)
 
@@ -56,7 +56,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the console answered."""
+    """An answer of the console."""
 
     code: int
     headers: Mapping[str, str]
@@ -65,17 +65,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """Sends requests to a console, as a browser at its address would; `control` is the console's own client."""
+    """Sends requests to a console, as a browser at its address would. `control` is the console's own client."""
 
     address: str
     control: ControlClient
 
     def get(self, path: str, **headers: str) -> Answer:
-        """Send a GET; a header's name is written with _ for -."""
+        """Send a GET. Header names have _ for -."""
         return self._send("GET", path, None, headers)
 
     def post(self, path: str, body: str, **headers: str) -> Answer:
-        """Send a form from one of the console's own pages, unless `headers` say otherwise."""
+        """Send a form from one of the console's own pages, unless `headers` says otherwise."""
         own = {
             "origin": f"http://{self.address}",
             "content_type": "application/x-www-form-urlencoded",
@@ -123,7 +123,7 @@ def served(
 
 
 def read(cluster: Cluster, group: str, topic: str, count: int) -> None:
-    """Have a group read `count` records of a topic, commit, and leave."""
+    """Make a group read `count` records of a topic, commit, and leave."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -142,7 +142,7 @@ def read(cluster: Cluster, group: str, topic: str, count: int) -> None:
 
 
 def transactional(cluster: Cluster, transactional_id: str, **settings: Any) -> Producer:
-    """A transactional producer that is ready to begin, and whose transactions outlast every run."""
+    """Return a transactional producer that is ready to begin. Its transactions outlast every run."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,

@@ -1,4 +1,4 @@
-"""Bounds of time, of requests at a time, and of rows."""
+"""Tests bounds on time, concurrent requests, and rows."""
 
 import asyncio
 import threading

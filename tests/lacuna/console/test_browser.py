@@ -1,4 +1,4 @@
-"""Each page in a real browser: no violation that axe-core knows of, no broken policy, nothing that scrolls sideways."""
+"""Tests each page in a real browser: no axe-core violation, no violated policy, and no sideways scrolling."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ SECONDS = 240
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with axe-core and what drives the browser, from npm."""
+    """A folder with axe-core and a browser driver from npm."""
     if not shutil.which("chromium") or not shutil.which("npm"):
         pytest.skip("needs chromium and npm")
     folder = tmp_path_factory.mktemp("modules")

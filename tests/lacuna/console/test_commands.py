@@ -1,4 +1,4 @@
-"""`lacuna up` with its console, and `lacuna console` by itself."""
+"""Tests `lacuna up` with its console, and `lacuna console` alone."""
 
 import http.client
 import re
@@ -58,7 +58,7 @@ def test_what_is_refused(refused: Refusal) -> None:
 
 @contextmanager
 def running(*arguments: str, ready: str, lines: int = 1) -> Iterator[tuple[str, str]]:
-    """A command that serves a console; yields its first lines and the console's URL. Ctrl-C must end it cleanly."""
+    """Run a command that serves a console. Yield its first lines and the console's URL. Ctrl-C must end it cleanly."""
     command = [sys.executable, "-m", "lacuna", *arguments]
     process = start_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -74,7 +74,7 @@ def running(*arguments: str, ready: str, lines: int = 1) -> Iterator[tuple[str, 
 
 
 def text(address: str) -> str:
-    """What a page says; also one that says that the machine was too busy for another page."""
+    """Return the text of a page, including one that reports that the machine was too busy."""
     try:
         with urlopen(address, timeout=SECONDS) as answer:
             return str(answer.read().decode())
@@ -86,7 +86,7 @@ def text(address: str) -> str:
 
 
 def shown(address: str, expected: str) -> str:
-    """The text of a page once it matches `expected`: agents tell of themselves every three seconds."""
+    """Return the text of a page once it matches `expected`. Agents report every three seconds."""
     ends = time.monotonic() + SECONDS
     while True:
         found = plain(text(address))
@@ -97,7 +97,7 @@ def shown(address: str, expected: str) -> str:
 
 
 def produce(bootstrap: str, client_id: str) -> Producer:
-    """A producer that has written a record, so it stays connected."""
+    """Return a producer that has written a record, so that it stays connected."""
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": client_id})
     producer.produce("t", b"x")
     assert producer.flush(SECONDS) == 0

@@ -1,4 +1,4 @@
-"""Connections to the console that send no request: they keep nobody out, and do not stay."""
+"""Tests that connections without requests neither block other clients nor stay open."""
 
 import logging
 import socket

@@ -1,4 +1,4 @@
-"""Logging in to the console of a cluster whose agents ask who connects."""
+"""Tests the login to the console of a cluster whose agents authenticate clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages: decoding, filters, seeking, bounds, and those that arrive."""
+"""Tests the page of messages: decoding, filters, seeking, bounds, and new messages."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Each page, with what a running cluster has."""
+"""Tests each page with the data of a running cluster."""
 
 import html
 import re
@@ -42,7 +42,7 @@ DURATION = r"[\d.]+ \w+(?: \d+ \w+)?"
 
 
 def plain(text: str) -> str:
-    """The text of a page without its tags."""
+    """Return the text of a page without its tags."""
     found = re.sub(r"<(script|style|title).*?</\1>", "", text, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found)).split())
 

@@ -1,4 +1,4 @@
-"""The console of a cluster with ACLs: each user sees what the agents show that user, and nothing else of it."""
+"""Tests the console of a cluster with ACLs: each user sees exactly what the agents show that user."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _SECRETS: Final = ("salaries", "payroll", "paymaster")
 
 
 def as_user(cluster: Cluster, user: str, **more: Any) -> dict[str, str | int | float | bool]:
-    """The settings of a client that is a user of the cluster."""
+    """Return the settings of a client that is a user of the cluster."""
     return {
         "bootstrap.servers": cluster.bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
@@ -89,7 +89,7 @@ def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, to: AclO
 
 
 def member(cluster: Cluster, group: str, topic: str) -> Consumer:
-    """The only member of a group, which stays one although it does not poll."""
+    """A group's only member, which stays a member without polling."""
     lasting = {"session.timeout.ms": 1_800_000, "max.poll.interval.ms": DAY_MS}
     consumer = Consumer(as_user(cluster, "admin", **{"group.id": group, **lasting}))
     consumer.subscribe([topic])
@@ -100,7 +100,7 @@ def member(cluster: Cluster, group: str, topic: str) -> Consumer:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two topics with a group and an open transaction each; alice may see those of orders alone."""
+    """Two topics with a group and an open transaction each. alice may see only those of orders."""
     folder = tmp_path_factory.mktemp("rights")
     (folder / "password").write_text("secret")
     names = ("admin", "alice", "newcomer", "nobody", "operator", "watcher")
@@ -143,7 +143,7 @@ def browser(cluster: Cluster, seconds: Seconds) -> Iterator[Browser]:
 
 
 def get(browser: Browser, user: str, path: str) -> Answer:
-    """What a user gets."""
+    """Return the answer that a user gets."""
     return browser.get(path, cookie=cookie_of(log_in(browser, "secret", user=user)))
 
 
@@ -245,7 +245,7 @@ def test_guessing_by_metrics_is_made_slow(browser: Browser) -> None:
 
 
 def test_one_users_password_does_not_excuse_guesses_at_anothers(browser: Browser) -> None:
-    """Nor do many guesses at a time get past."""
+    """Concurrent guesses do not evade the limit either."""
     for _ in range(4):
         for user, password in (("operator", "wrong"), ("alice", "secret")):
             answer = browser.get("/metrics", authorization=basic(user, password))
@@ -316,7 +316,7 @@ def test_what_is_known_of_users_holds_no_passwords() -> None:
 
 
 def test_without_a_login_acls_of_everybody_hold() -> None:
-    """A listener without SASL: who reaches the console is ANONYMOUS, as a client there would be."""
+    """At a listener without SASL, users of the console are ANONYMOUS, as a client would be."""
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
     with Cluster(parts=AgentParts(security=security)) as running:
         running.create_topic("salaries")

@@ -1,4 +1,4 @@
-"""What other sites, other machines and wrong forms get."""
+"""Tests the answers to other sites, other machines and invalid forms."""
 
 import re
 from urllib.parse import urlencode

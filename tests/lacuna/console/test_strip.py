@@ -1,4 +1,4 @@
-"""The strip: kinds, and how much it adds up; with a hundred thousand extents, how long it takes."""
+"""Tests the strip: its kinds and sums, and its time with a hundred thousand extents."""
 
 import sys
 import time
@@ -26,7 +26,7 @@ def put(
     start: int = 0,
     stable: int | None = None,
 ) -> PartitionView:
-    """Put extents (first, end, transaction, flags) into a view; the producer of a transaction has its number."""
+    """Put extents (first, end, transaction, flags) into a view. The producer of a transaction has its number."""
     table, ranges = ExtentTable(), DeadRanges()
     for number, (first, end, transaction, flags) in enumerate(extents):
         producer_id = transaction or -1
@@ -49,14 +49,14 @@ def view_of(
     start: int = 0,
     stable: int | None = None,
 ) -> PartitionView:
-    """A view of a partition that has these extents."""
+    """Return a view of a partition with these extents."""
     return put(PartitionView(bytes(16), 0, NoFeed()), extents, dead, start, stable)
 
 
 def strip_of(
     view: PartitionView, first: int, end: int, starts: Mapping[int, int] | None = None
 ) -> Strip:
-    """The strip of a view."""
+    """Return the strip of a view."""
     return draw(Window.of(view, first, end, starts or {}))
 
 
@@ -121,7 +121,7 @@ def test_it_adds_up_only_as_much_as_it_must() -> None:
 
 
 def test_no_gap_covers_what_is_narrow() -> None:
-    """What lies beyond the last stable offset is often narrow, and is what matters."""
+    """The part beyond the last stable offset is often narrow, and matters most."""
     wide = [(0, 5000, 0, 0), (5000, 10_000, 0, FLAG_TRUE_OFFSETS)]
     tail = [(10_000 + at, 10_001 + at, at + 1, 0) for at in range(100)]
     strip = strip_of(view_of([*wide, *tail], stable=10_000), 0, 10_100)
@@ -175,7 +175,7 @@ def test_every_offset_is_in_one_place(
 
 
 def test_a_hundred_thousand_extents_and_a_thousand_topics(lacuna_private_cluster: Cluster) -> None:
-    """Prints how long pages take; it asserts nothing of times, which depend on the machine."""
+    """It prints how long pages take and asserts no times, which depend on the machine."""
     cluster = lacuna_private_cluster
     cluster.create_topic("large")
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""The metrics of a running cluster, as a scraper gets them, against what clients did."""
+"""Compares the metrics of a running cluster, as scraped, with the activity of clients."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def commit(bootstrap: str, group: str, offset: int) -> None:
 def test_lag_counts_what_will_be_read(
     up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
 ) -> None:
-    """Neither aborted records nor the end of a transaction are counted, so a group that has read all has no lag."""
+    """Lag excludes aborted records and the ends of transactions, so a group that has read everything has no lag."""
     cluster, scrape = up
     producer = clients.transactional(cluster.bootstrap, "shop")
     for number in range(4):
@@ -140,7 +140,7 @@ def test_who_holds_the_last_stable_offset(
 def test_requests_and_errors_are_counted(
     up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
 ) -> None:
-    """Every request that was answered has a duration, and each error code in an answer counts."""
+    """Each answered request has a duration, and each error code in an answer counts."""
     cluster, scrape = up
     producer = clients.plain(cluster.bootstrap)
     clients.send(producer, "t", ["x"])

@@ -1,4 +1,4 @@
-"""What deploy/ has for Prometheus and Grafana, against a real Prometheus that scrapes a running cluster."""
+"""Tests the files for Prometheus and Grafana in deploy/ with a real Prometheus that scrapes a running cluster."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_each_alert_is_tested() -> None:
 
 @pytest.fixture
 def scraped(tmp_path: Path, clients: SimpleNamespace) -> Iterator[str]:
-    """The URL of a Prometheus that scrapes a cluster, in which everything has happened that the dashboard shows."""
+    """The URL of a Prometheus that scrapes a cluster in which everything on the dashboard has happened."""
     health, port = lasting_ports(2)
     config = tmp_path / "prometheus.yml"
     config.write_text(
@@ -117,7 +117,7 @@ def ask(url: str, query: str) -> list[Any]:
 
 
 def wait_for_a_scrape(url: str) -> None:
-    """Until Prometheus has scraped what happened before now."""
+    """Wait until Prometheus has scraped the current state."""
     began, deadline = time.time(), time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         try:

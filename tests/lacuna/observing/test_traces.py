@@ -1,4 +1,4 @@
-"""Spans of requests and flushes: from a running process to a collector, and as OpenTelemetry's SDK sees them."""
+"""Tests spans of requests and flushes, from a process to a collector and with OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
-    """A collector's URL, and what it gets."""
+    """A collector's URL, and the spans that it receives."""
     got: list[ExportTraceServiceRequest] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -31,7 +31,7 @@ def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
             self.end_headers()
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - of the base class
-            """Says nothing."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -48,7 +48,7 @@ def test_requests_and_flushes_have_spans(
     collector: tuple[str, list[ExportTraceServiceRequest]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All are exported by the time that the process has ended."""
+    """All spans are exported before the process ends."""
     url, got = collector
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)

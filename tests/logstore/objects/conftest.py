@@ -17,7 +17,7 @@ __all__ = ["moto_endpoint"]
 
 @pytest.fixture
 def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
-    """Opens stores on a fresh bucket of this test's, each under the prefix it is given."""
+    """Opens stores on a fresh bucket of this test, each under a given prefix."""
     bucket = fresh_bucket()
     stores: list[S3Store] = []
 

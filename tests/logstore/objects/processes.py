@@ -1,4 +1,4 @@
-"""Several processes on one file system in memory, of which each can be killed."""
+"""Several processes on one file system in memory, each of which can be killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = PackLimits(largest_object=-1)
 
 
 class Process:
-    """A file system as one process sees it: what it opens is closed when it is killed."""
+    """A file system as one process sees it. A kill closes its open files."""
 
     def __init__(self, files: UnsyncedFileSystem) -> None:
         self._files = files
@@ -40,7 +40,7 @@ class Process:
         self._files.close(fd)
 
     def kill(self) -> None:
-        """Close everything, and so unlock it."""
+        """Close everything, which releases all locks."""
         for fd in self._fds:
             self._files.close(fd)
         self._fds.clear()
@@ -58,23 +58,23 @@ def opened(
 
 
 def found(store: DirectoryStore) -> dict[str, bytes]:
-    """Every object of a store."""
+    """Return every object of a store."""
     return {info.key: bytes(store.get_all(info.key)) for info in store.list()}
 
 
 def payload(key: str, size: int) -> bytes:
-    """Bytes that no other key has."""
+    """Return bytes that no other key has."""
     return (key.encode() + b"|") * (size // (len(key) + 1) + 1)
 
 
 def put_all(store: DirectoryStore, keys: str) -> None:
-    """Small objects c/KEY, of which six fill a pack."""
+    """Put small objects c/KEY, six of which fill a pack."""
     for key in keys:
         store.put(f"c/{key}", [payload(key, 2000)])
 
 
 def packs(files: UnsyncedFileSystem | Process) -> list[str]:
-    """The names of the packs, without those that are empty because they are prepared, and of the deletions."""
+    """Return the names of the packs, except prepared empty ones, and of the deletions."""
     return sorted(
         name
         for name, _ in files.names("/data/.packs")

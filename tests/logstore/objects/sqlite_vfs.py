@@ -1,6 +1,6 @@
-"""SQLite on an `UnsyncedFileSystem`, through APSW: what a crash leaves of a database.
+"""Runs SQLite on an `UnsyncedFileSystem` through APSW, to test what a crash leaves of a database.
 
-Without shared memory, so a database in WAL mode needs `PRAGMA locking_mode=EXCLUSIVE` before anything else.
+There is no shared memory, so a database in WAL mode needs `PRAGMA locking_mode=EXCLUSIVE` before anything else.
 """
 
 import apsw
@@ -9,7 +9,7 @@ from tests.logstore.objects.unsynced import UnsyncedFileSystem
 
 
 class UnsyncedVfs(apsw.VFS):
-    """Registers itself as `name`: `apsw.Connection("/j.db", vfs=name)`. Keep it as long as that."""
+    """Registers itself as `name`: `apsw.Connection("/j.db", vfs=name)`. Keep the object that long."""
 
     def __init__(self, name: str, files: UnsyncedFileSystem) -> None:
         self.files = files
@@ -37,8 +37,9 @@ class UnsyncedVfs(apsw.VFS):
 
 
 class UnsyncedFile:
-    """A file of SQLite's in the root directory. A new file's name is synced when the file first is,
-    as SQLite's own unix layer does it."""
+    """A file of SQLite in the root directory. The first sync of a new file also syncs its name, as in SQLite's unix
+    layer.
+    """
 
     def __init__(self, files: UnsyncedFileSystem, path: str) -> None:
         self.files = files
@@ -69,7 +70,7 @@ class UnsyncedFile:
         self.files.close(self.fd)
 
     def xLock(self, level: int) -> None:  # noqa: N802
-        """One process, one connection: there is nobody to lock out."""
+        """Do nothing: a single process with one connection needs no lock."""
 
     xUnlock = xLock  # noqa: N815
 

@@ -1,4 +1,4 @@
-"""Work in a thread of its own, which may not be able to start."""
+"""Tests background work in its own thread, which may fail to start."""
 
 import threading
 from typing import Any
@@ -11,7 +11,7 @@ from lacuna.logstore.objects.background import BackgroundThread
 def test_a_thread_that_cannot_start_is_started_by_a_later_wake(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What woke it goes on: it is a Produce, whose records are safe already."""
+    """The waking Produce succeeds, because its records are already safe."""
 
     def fail(_thread: Any) -> None:
         raise RuntimeError("can't start new thread")

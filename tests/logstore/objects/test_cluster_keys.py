@@ -1,4 +1,4 @@
-"""Where the keys of a cluster come from, and what is said of those that cannot be used."""
+"""Tests the sources of a cluster's keys, and the errors for unusable ones."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What every conditional store does alike: memory, and S3 on moto's server."""
+"""Tests the behaviour that every conditional store shares: memory, and S3 on moto's server."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The directory store: what survives a crash, what is cleaned and bounded, errors."""
+"""Tests the directory store: crashes, cleanup, bounds and errors."""
 
 import errno
 import itertools
@@ -32,7 +32,7 @@ PAYLOAD = b"payload" * 100
 
 
 def put_and_crash(*skipped_syncs: int) -> tuple[UnsyncedFileSystem, bytes | None]:
-    """Open a store where nothing was, put an object, lose power; what is there afterwards."""
+    """Open a store in an empty folder, put an object and cut the power. Return what remains."""
     files = UnsyncedFileSystem()
     files.skip_sync(*skipped_syncs)
     DirectoryStore("/srv/data", file_system=files).put(KEY, [PAYLOAD[:50], PAYLOAD[50:]])
@@ -56,7 +56,7 @@ SYNCS = [
 
 
 def test_an_acknowledged_object_survives_a_crash() -> None:
-    """S2: durable before acknowledged."""
+    """S2: an object is durable before it is acknowledged."""
     files, found = put_and_crash()
     assert found == PAYLOAD
     assert files.syncs[: len(SYNCS)] == SYNCS
@@ -64,13 +64,15 @@ def test_an_acknowledged_object_survives_a_crash() -> None:
 
 @pytest.mark.parametrize("number", range(len(SYNCS)))
 def test_each_sync_is_needed(number: int) -> None:
-    """S2: with any one sync taken out the object is lost or torn, so no sync can go unnoticed."""
+    """S2: without any one sync, the object is lost or torn, so no sync can go missing unnoticed."""
     _, found = put_and_crash(number)
     assert found != PAYLOAD
 
 
 def put_into_unsynced_directories(*skipped_syncs: int) -> tuple[int, bool]:
-    """Another process has just made the directories; how often was synced, and is the object there."""
+    """Put an object into directories that another process has just created. Return the number of syncs, and whether the
+    object exists.
+    """
     files = UnsyncedFileSystem()
     files.make_directory("/data")
     files.make_directory("/data/x")
@@ -83,14 +85,13 @@ def put_into_unsynced_directories(*skipped_syncs: int) -> tuple[int, bool]:
 
 
 def test_directories_that_another_process_made_are_synced_all_the_same() -> None:
-    """S2: that a directory is there does not say that its name is durable."""
+    """S2: an existing directory may have a name that is not durable yet."""
     assert put_into_unsynced_directories() == (4, True)
     assert [put_into_unsynced_directories(number)[1] for number in range(4)] == [False] * 4
 
 
 def test_a_crash_at_any_moment_leaves_whole_objects_only() -> None:
-    """S2: whatever was written back by chance, an object is whole or absent, and acknowledged ones
-    are there."""
+    """S2: whatever happens to be written back, an object is whole or absent, and acknowledged objects exist."""
     for seed in range(40):
         _crash(random.Random(seed))
 
@@ -181,7 +182,7 @@ def test_a_leftover_that_another_store_sweeps_first_is_no_error(tmp_path: Path) 
 
 
 def _open_below(folder: Path) -> list[str]:
-    """What of the folder is open in this process; other threads open and close other files."""
+    """Return the files of the folder that are open in this process. Other threads open and close other files."""
     found = []
     for descriptor in os.listdir("/proc/self/fd"):
         try:
@@ -192,7 +193,7 @@ def _open_below(folder: Path) -> list[str]:
 
 
 def test_nothing_stays_open_behind_a_read(tmp_path: Path) -> None:
-    """The files of the store that are open, before and behind reads of which some fail."""
+    """It compares the store's open files before and after reads, some of which fail."""
     store = DirectoryStore(tmp_path)
     store.put("k", [b"0123456789"])
     before = _open_below(tmp_path)
@@ -263,7 +264,7 @@ def test_what_fails_a_read_is_said_and_the_others_are_there(
 
 
 def test_files_that_cannot_be_opened_are_errors_of_the_store(tmp_path: Path) -> None:
-    """Of the system's own making: a link to itself, and (not for root) a file without rights."""
+    """The system itself rejects a link to itself and, except for root, a file without rights."""
     store = DirectoryStore(tmp_path)
     store.put("kept", [b"0123456789"])
     (tmp_path / "loop").symlink_to("loop")
@@ -361,7 +362,7 @@ def test_a_directory_that_vanishes_is_made_anew_by_the_next_attempt(tmp_path: Pa
 
 
 def test_known_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory that was forgotten is synced again, which costs time and nothing else."""
+    """A forgotten directory is synced again, which only costs time."""
     monkeypatch.setattr("lacuna.logstore.objects.directories._KNOWN", 2)
     synced: list[str] = []
 
@@ -389,7 +390,7 @@ def test_a_parent_that_may_not_be_opened_is_not_ours_to_sync(tmp_path: Path) -> 
 
 
 def test_the_lost_and_found_of_a_volume_is_no_objects_place(tmp_path: Path) -> None:
-    """mkfs makes it for root alone; a directory of ours that may not be read is told."""
+    """mkfs creates it for root alone. An unreadable directory of ours is an error."""
 
     class OthersFolders(OsFileSystem):
         closed = "lost+found/"
@@ -467,7 +468,7 @@ def test_what_cannot_be_deleted_costs_no_other() -> None:
 @pytest.mark.parametrize("lose", ["delete", "empty", "replace"])
 @pytest.mark.parametrize("size", [10, 1 << 20])
 def test_nothing_is_put_into_a_folder_that_was_lost(tmp_path: Path, lose: str, size: int) -> None:
-    """Neither into its pack, which is still open, nor into a new folder of the same name."""
+    """This covers both its open pack and a new folder of the same name."""
     root = tmp_path / "objects"
     with closing(DirectoryStore(root, packs=PackLimits(first_puts=0))) as store:
         store.put("a/1", [b"1"])

@@ -1,4 +1,4 @@
-"""The fault layer itself: a test that leans on it must be able to trust it."""
+"""Tests the fault layer itself, on which other tests depend."""
 
 import random
 import threading

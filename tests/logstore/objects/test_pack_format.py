@@ -1,4 +1,4 @@
-"""What stands in a pack, read back from whatever a crash or a bad disk left of it."""
+"""Tests reading a pack's contents after a crash or disk damage."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ ROWS = st.lists(
 
 @dataclass
 class Written:
-    """A pack in the making, as a store writes it."""
+    """A pack in progress, as a store writes it."""
 
     content: bytearray
     end: int = BLOCK
@@ -61,7 +61,7 @@ def empty() -> Written:
 
 @given(ROWS)
 def test_what_was_written_is_read(rows: list[tuple[str, bytes]]) -> None:
-    """By whoever reads a whole pack, and by whoever reads what was appended to it."""
+    """Both a reader of the whole pack and a reader of its new part see it."""
     written = empty()
     positions = [written.add(key, data) for key, data in rows]
     found = written.read()
@@ -147,7 +147,7 @@ def test_without_a_header_records_of_any_pack_count() -> None:
 
 @pytest.mark.parametrize("at", [0, 5, 10, 40, 60, 700])
 def test_a_torn_end_is_no_damage(at: int) -> None:
-    """Nobody was told of it: it was not durable."""
+    """It was not durable, so it was never acknowledged."""
     written = empty()
     second = written.add("a", PAYLOAD), written.add("b", PAYLOAD)
     written.damage(second[1] + at)
@@ -157,7 +157,7 @@ def test_a_torn_end_is_no_damage(at: int) -> None:
 
 
 def test_a_record_behind_a_torn_one_counts() -> None:
-    """Of two that were written at once the disk may have kept the second."""
+    """Of two records written at once, the disk may have kept only the second."""
     written = empty()
     torn = written.add("a", PAYLOAD)
     written.add("b", PAYLOAD)
@@ -168,7 +168,7 @@ def test_a_record_behind_a_torn_one_counts() -> None:
 
 
 def with_damage(at: int) -> tuple[Written, int, int]:
-    """Four objects, of which the second has a wrong byte; its record begins and ends at these positions."""
+    """Four objects. The second has a wrong byte, and its record begins and ends at these positions."""
     written = empty()
     written.add("a", PAYLOAD)
     bad = written.add("b", PAYLOAD, durable=written.end)
@@ -187,7 +187,7 @@ def test_a_record_that_was_durable_and_does_not_count_is_damage(at: int) -> None
 
 @pytest.mark.parametrize("at", [60, 700, 1330])
 def test_an_object_of_which_bytes_are_damaged_is_there_as_it_is(at: int) -> None:
-    """Who reads it finds out which of its parts is damaged; the others are sound."""
+    """A reader finds the damaged part. The other parts are valid."""
     written, bad, end = with_damage(at)
     assert written.keys() == ["a", "b", "c", "d"]
     assert written.read().damaged == ((bad, end),)

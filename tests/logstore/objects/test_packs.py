@@ -1,4 +1,4 @@
-"""Packs as the processes of a folder see them: who writes, who reads meanwhile, who deletes; and damage."""
+"""Tests packs as the processes of a folder see them: writers, concurrent readers, deletions and damage."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_limits_that_leave_no_room_are_refused() -> None:
 
 
 def test_what_one_process_puts_another_reads_at_once() -> None:
-    """Record by record, in its pack and in those that follow, whatever is larger than what is read at a time."""
+    """It reads record by record, in its pack and later ones, including records larger than one read."""
     files = UnsyncedFileSystem()
     limits = replace(LIMITS, largest_object=200 << 10, pack_size=1 << 20)
     reader = opened(files, FILES)
@@ -209,7 +209,7 @@ def test_a_pack_is_unlinked_where_its_objects_were_deleted_before_it_was_sealed(
 
 
 def test_an_object_is_read_from_the_pack_even_if_there_is_a_file() -> None:
-    """A power cut may bring back a file that was deleted before its key was put anew."""
+    """A power cut may restore a deleted file whose key was put again."""
     files = UnsyncedFileSystem()
     store = opened(files)
     store.put("c/k", [b"packed"])
@@ -244,7 +244,7 @@ def test_a_key_is_taken_wherever_its_object_is(limits: PackLimits) -> None:
 
 
 def test_of_two_stores_one_packs_objects_of_a_directory() -> None:
-    """So the other one's packs have to be read only once before a key is known to be free."""
+    """So only the other store's packs must be read before a key is known to be free."""
     files = UnsyncedFileSystem()
     one, two = opened(files), opened(files)
     one.put("c/1", [b"1"])
@@ -288,7 +288,7 @@ def test_more_directories_than_a_store_locks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Noting(UnsyncedFileSystem):
-    """Notes the files that reads ask for; runs `before` once, when the next file is read."""
+    """Records the files that reads request. Runs `before` once, when the next file is read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -361,7 +361,7 @@ def test_an_object_that_moves_to_a_file_meanwhile_is_found(how: str) -> None:
 
 
 def test_an_object_that_is_put_while_it_is_looked_for_is_found_or_not() -> None:
-    """In a pack that the reader did not know; one that is unlinked between two looks is no error."""
+    """It may be in a pack unknown to the reader. A pack unlinked between two looks is no error."""
     files = Noting()
     reader, late, writer = opened(files, FILES), opened(files, FILES), opened(files)
     put_all(writer, "a")
@@ -392,7 +392,7 @@ def test_packs_that_change_all_the_time_are_an_error_after_ten_looks() -> None:
 
 
 def left_by_a_killed_process(keys: str = "abc") -> tuple[UnsyncedFileSystem, str]:
-    """A pack that was not sealed, and its path."""
+    """An unsealed pack, and its path."""
     files = UnsyncedFileSystem()
     process = Process(files)
     put_all(opened(process), keys)
@@ -515,7 +515,7 @@ def test_deletions_behind_a_torn_one_are_noted_where_it_began() -> None:
 
 
 def test_of_two_objects_with_one_key_the_newer_one_counts() -> None:
-    """A power cut may undo a deletion after which another process has put the key anew."""
+    """A power cut may undo a deletion after which another process has put the key again."""
     index = PackIndex()
     older, newer = index.new_pack("1", "/1"), index.new_pack("2", "/2")
     for pack, modified_ms in ((older, 5), (newer, 6), (older, 5)):
@@ -539,7 +539,7 @@ def test_a_folder_that_somebody_removed_is_empty() -> None:
 
 
 def test_what_is_known_of_many_objects_takes_little_memory() -> None:
-    """The bound that ADR 37 states."""
+    """ADR 37 states the bound."""
     index = PackIndex()
     count = 20_000
     tracemalloc.start()
@@ -554,7 +554,7 @@ def test_what_is_known_of_many_objects_takes_little_memory() -> None:
 
 @pytest.mark.parametrize("name", ["sealed", "left"])
 def test_packs_of_format_1_are_read(tmp_path: Path, name: str) -> None:
-    """Golden ones: sealed, and left by a process that died; c/b was deleted."""
+    """There are golden ones, sealed and left by a dead process. c/b was deleted."""
     folder = tmp_path / ".packs"
     folder.mkdir()
     for suffix in (".pack", ".pack.gone"):

@@ -1,4 +1,4 @@
-"""Packs under power cuts and kills: what was acknowledged is there, and what is there is whole (S2)."""
+"""Tests that power cuts and kills keep acknowledged objects and leave only whole ones in packs (S2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMITS_THAT_MOVE = replace(LIMITS, move_after_s=60.0)
 
 @dataclass
 class Script:
-    """Puts and deletions at random; what callers know of each key at every moment."""
+    """Random puts and deletions, and what callers know of each key at every moment."""
 
     source: random.Random
     files: UnsyncedFileSystem
@@ -83,7 +83,7 @@ def chance(source: random.Random, share: float) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_crash_at_any_moment_loses_nothing_and_leaves_nothing_torn(seed: int) -> None:
-    """S2: also in the background's work, in what a start does, and where the store is closed."""
+    """S2: this includes crashes during background work, at a start, and while the store closes."""
     source = random.Random(seed)
     files = UnsyncedFileSystem()
     script = Script(source, files)
@@ -102,7 +102,7 @@ def test_a_crash_at_any_moment_loses_nothing_and_leaves_nothing_torn(seed: int) 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_several_processes_are_killed_and_lose_power(seed: int) -> None:
-    """S2: each sees what the others have put, and has what the dead have put."""
+    """S2: each process sees the objects of the others, including those of dead ones."""
     source = random.Random(seed)
     files = UnsyncedFileSystem()
     script = Script(source, files)
@@ -131,7 +131,7 @@ def test_several_processes_are_killed_and_lose_power(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_killed_process_loses_nothing(seed: int) -> None:
-    """What a kill leaves is what the page cache holds; then the power goes."""
+    """A kill leaves the page cache intact. The power fails afterwards."""
     source = random.Random(seed)
     files = UnsyncedFileSystem()
     script = Script(source, files)
@@ -168,7 +168,7 @@ class Lying(UnsyncedFileSystem):
 
 
 def losses(lie: Callable[[str, bool], bool], seed: int) -> list[str]:
-    """What is wrong after power cuts after each step, if some syncs do nothing."""
+    """Return what is wrong after power cuts after each step if some syncs do nothing."""
     source = random.Random(seed)
     files, lost = Lying(lie), []
     script = Script(source, files)
@@ -198,7 +198,7 @@ def test_nothing_is_lost() -> None:
 
 @pytest.mark.parametrize("name", LIES)
 def test_each_sync_is_needed(name: str) -> None:
-    """S2: with any kind of sync taken out something is lost, so none can go unnoticed."""
+    """S2: without any kind of sync, something is lost, so none can go missing unnoticed."""
     assert losses(LIES[name], seed=1)
 
 
@@ -215,7 +215,7 @@ def test_a_small_object_costs_one_sync() -> None:
 
 
 def test_who_finds_what_a_killed_process_left_syncs_it() -> None:
-    """Else an object that was there once could be gone after a power cut."""
+    """Otherwise an object that was visible once could vanish in a power cut."""
     for is_skipped in (False, True):
         files = UnsyncedFileSystem()
         process = Process(files)
@@ -232,7 +232,7 @@ def test_who_finds_what_a_killed_process_left_syncs_it() -> None:
 
 
 def delete_all_but(kept: str, skipped: Callable[[str], bool]) -> list[str]:
-    """Fill a pack, delete one after the other, lose power; what is there then."""
+    """Fill a pack, delete the objects one by one and cut the power. Return what remains."""
 
     class Some(UnsyncedFileSystem):
         is_deleting = False
@@ -255,18 +255,18 @@ def delete_all_but(kept: str, skipped: Callable[[str], bool]) -> list[str]:
 
 @pytest.mark.parametrize("kept", ["", "g", "f", "fg"])
 def test_what_was_deleted_does_not_come_back(kept: str) -> None:
-    """Of a pack that is full and of one that is not, with and without objects that are left in it."""
+    """This covers full and partial packs, with and without remaining objects."""
     assert delete_all_but(kept, lambda sync: False) == [f"c/{key}" for key in kept]
 
 
 @pytest.mark.parametrize("sync", ["fsync /data/.packs/", "fsync_directory /data/.packs"])
 def test_each_sync_of_a_deletion_is_needed(sync: str) -> None:
-    """S2: a key may be put anew, and the new object must not be the old one after a power cut."""
+    """S2: a key may be put again, and a power cut must not replace the new object with the old one."""
     assert delete_all_but("f", lambda each: each.startswith(sync)) != ["c/f"]
 
 
 def test_of_a_pack_that_comes_back_its_deleted_objects_do_not() -> None:
-    """A power cut may undo its end, and not that of the file beside it."""
+    """A power cut may undo the deletion of a pack but not that of the file beside it."""
     for calls in range(12):
         files = UnsyncedFileSystem()
         store = opened(files)
@@ -284,7 +284,7 @@ def test_of_a_pack_that_comes_back_its_deleted_objects_do_not() -> None:
 
 
 def dissolve(lie: Callable[[str], bool] = lambda sync: False, calls: int = 10**6) -> Lying:
-    """Of a pack that is old, one object is left; a deletion elsewhere has it moved to a file, and the power goes."""
+    """Delete another object so that the last one of an old pack moves to a file. Then cut the power."""
     clock = [1_000]
     files = Lying(lambda sync, is_pack: files.is_late and lie(sync))
     store = opened(files, LIMITS_THAT_MOVE, now_ms=lambda: clock[0])

@@ -1,4 +1,4 @@
-"""Packs on a real file system: threads, processes that are killed or fork, disks that fail."""
+"""Tests packs on a real file system: threads, killed or forking processes, and failing disks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def as_files(root: Path) -> list[str]:
 
 
 class Noting(OsFileSystem):
-    """Counts syncs and may hold them up; says of each record that it was written."""
+    """Counts syncs and may delay them. Reports each written record."""
 
     def __init__(self) -> None:
         self.fdatasyncs = 0
@@ -106,7 +106,7 @@ def test_many_threads_and_the_background_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_an_object_is_there_once_it_is_synced(tmp_path: Path) -> None:
-    """A put that waits for its sync is not found by its own process, and its key is not free either."""
+    """Until its sync, its own process does not find it, and its key is not free."""
     files = Noting()
     store = DirectoryStore(tmp_path, file_system=files, packs=AT_ONCE)
     files.go_on.clear()
@@ -146,7 +146,7 @@ for number in range(1_000_000):
 
 @pytest.mark.parametrize("puts", [1, 50, 150, 400])
 def test_a_killed_writer_loses_nothing(tmp_path: Path, puts: int) -> None:
-    """It is read while it writes, too."""
+    """Reads run concurrently with its writes."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -191,7 +191,7 @@ store.close()
 
 
 def test_of_processes_that_put_a_key_at_once_one_wins(tmp_path: Path) -> None:
-    """One of them puts into its pack, the others make files."""
+    """One of them puts into its pack, and the others create files."""
     rivals = [
         subprocess.Popen(
             [sys.executable, "-c", RIVAL, str(tmp_path), f"rival-{number}"],
@@ -242,7 +242,7 @@ def test_after_a_fork_the_pack_is_the_parents(tmp_path: Path) -> None:
 
 
 def test_who_opens_waits_for_who_seals(tmp_path: Path) -> None:
-    """What a dead process left is synced before anybody sees it."""
+    """A dead process' objects are synced before any process sees them."""
     writer = subprocess.run(
         [sys.executable, "-c", WRITER.replace("1_000_000", "5"), str(tmp_path)], check=True
     )
@@ -275,7 +275,7 @@ def test_who_opens_waits_for_who_seals(tmp_path: Path) -> None:
 
 
 class Failing(OsFileSystem):
-    """Calls of one name fail once `number` is set; with `records_only` those at position 0 do not."""
+    """Calls of one name fail once `number` is set. With `records_only`, calls at position 0 succeed."""
 
     def __init__(self, name: str, *, records_only: bool = False) -> None:
         self.number = 0
@@ -294,7 +294,7 @@ class Failing(OsFileSystem):
 def test_a_failing_pack_is_done_without(
     tmp_path: Path, name: str, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And said once; what was acknowledged before is there, also for others."""
+    """The failure is logged once, and earlier acknowledged objects remain, for other processes too."""
     files = Failing(name, records_only=name == "write_at")
     store = DirectoryStore(tmp_path, file_system=files, packs=AT_ONCE)
     for key in ("c/1", "c/2", "c/3"):
@@ -313,7 +313,7 @@ def test_a_failing_pack_is_done_without(
 
 
 def test_nothing_of_a_sync_that_failed_is_read_from_the_pack(tmp_path: Path) -> None:
-    """What is read there may be in the page cache alone, and gone with it."""
+    """Such data may exist only in the page cache, and vanish with it."""
     files = Noting()
     store = DirectoryStore(tmp_path, file_system=files, packs=AT_ONCE)
     other = DirectoryStore(tmp_path, packs=FILES)
@@ -414,7 +414,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_whole_packs_can_be_deleted_on_a_full_disk(tmp_path: Path) -> None:
-    """There is no room to note what is deleted of others, which is an error."""
+    """Noting a deletion in another pack needs room, so it is an error."""
     files = Failing("write_at")
     store = DirectoryStore(tmp_path, file_system=files, packs=AT_ONCE)
     for number in range(100):
@@ -475,7 +475,7 @@ def test_a_file_system_that_fails_while_objects_are_moved_loses_nothing(
 
 
 def test_few_files_are_open(tmp_path: Path) -> None:
-    """Two packs and the locks; none for each object, pack, directory or reader."""
+    """Two packs and the locks are open, but no file per object, pack, directory or reader."""
     store = DirectoryStore(tmp_path, packs=AT_ONCE)
     for number in range(500):
         store.put(f"c/{number}", [PAYLOAD])

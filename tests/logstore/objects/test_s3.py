@@ -1,4 +1,4 @@
-"""S3's own ways to fail, on a server that answers what it is told to, and on moto's."""
+"""Tests S3's own failures, on a scripted server and on moto's."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ from lacuna.logstore.objects.store import wall_clock_ms
 
 @dataclass
 class Answer:
-    """What the server says, once `after` is set; `missing` bytes are promised and never sent."""
+    """The server's answer, once `after` is set. `missing` bytes are promised and never sent."""
 
     status: int
     body: bytes = b""
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass
 class Script:
-    """The answers still to give (the last one for ever) and the requests that came."""
+    """The remaining answers (the last one repeats) and the received requests."""
 
     answers: list[Answer] = field(default_factory=list)
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Script:
 
 
 def test_connections_in_use_are_counted(script: Script, scripted: S3Store) -> None:
-    """Also while a body is read, and not any more once a request has failed."""
+    """A connection counts while a body is read, and no longer after a failed request."""
     seen: list[int] = []
     real = Script.next
 
@@ -92,7 +92,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
             self.wfile.write(answer.body)
 
         def log_message(self, *args: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     for command in ("GET", "PUT", "HEAD", "POST", "DELETE"):
         setattr(Handler, f"do_{command}", Handler.answer)
@@ -135,7 +135,7 @@ def test_a_put_is_one_conditional_request_without_extra_checksums(
 def test_a_repeated_put_that_meets_its_own_object_has_succeeded(
     scripted: S3Store, script: Script
 ) -> None:
-    """The first PUT arrived but its reply did not: the second is refused by its own object."""
+    """The first PUT arrived but its reply did not. The second is rejected because of the first one's object."""
     script.answers = [error(500, "InternalError"), error(412, "PreconditionFailed")]
     script.answers += [Answer(200, b"payload")]
     scripted.put("k", [b"pay", b"load"])
@@ -318,7 +318,7 @@ def test_a_failed_delete_is_an_error(scripted: S3Store, script: Script) -> None:
 
 
 def test_a_deletion_has_the_md5_of_its_body(scripted: S3Store, script: Script) -> None:
-    """Ceph, GCS, OSS and older MinIO refuse it without."""
+    """Ceph, GCS, OSS and older MinIO reject it otherwise."""
     script.answers = [Answer(200, b"<DeleteResult/>")]
     scripted.delete(["k"])
     ((method, _, headers),) = script.requests
@@ -457,7 +457,7 @@ def test_a_service_that_does_not_encrypt_is_noticed(script: Script, scripted: S3
 
 
 def test_answers_tell_what_time_it_is_at_the_store(script: Script, scripted: S3Store) -> None:
-    """Also those that refuse something."""
+    """Rejections carry the time, too."""
     assert scripted.metrics.clock_ms() == 0
     script.answers = [error(403, "AccessDenied")]
     with pytest.raises(StoreMisconfiguredError):
@@ -470,14 +470,14 @@ def test_answers_tell_what_time_it_is_at_the_store(script: Script, scripted: S3S
 
 @pytest.fixture
 def silence() -> Iterator[threading.Event]:
-    """It lasts until a test has ended."""
+    """Lasts until a test has ended."""
     ended = threading.Event()
     yield ended
     ended.set()
 
 
 class Silence:
-    """Stands in for the time that a first attempt has: it is over once the script leaves the request unanswered."""
+    """Replaces the time of a first attempt, which ends once the script leaves the request unanswered."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -508,7 +508,7 @@ class Silence:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch, script: Script) -> Silence:
-    """A second attempt is made as soon as the first one is left without an answer, and no sooner."""
+    """Start a second attempt as soon as the first one is left unanswered, and no sooner."""
     silence = Silence(script)
     monkeypatch.setattr(second_attempts, "wait", silence.wait)
     return silence
@@ -518,7 +518,7 @@ def soon(monkeypatch: pytest.MonkeyPatch, script: Script) -> Silence:
 def test_a_put_on_a_silent_connection_is_made_again_on_a_new_one(
     scripted: S3Store, script: Script, silence: threading.Event
 ) -> None:
-    """It held up all producers of a worker for the 30 s of a time-out."""
+    """It used to block all producers of a worker for the 30 s of a time-out."""
     script.answers = [Answer(200, after=silence), Answer(200)]
     scripted.put("k", [b"abc"])
     assert [method for method, *_ in script.requests] == ["PUT", "PUT"]
@@ -531,7 +531,7 @@ def test_a_put_on_a_silent_connection_is_made_again_on_a_new_one(
 def test_a_second_put_finds_what_the_first_one_wrote(
     scripted: S3Store, script: Script, silence: threading.Event
 ) -> None:
-    """S12: its reply was lost, and the second attempt is refused because of it."""
+    """S12: the first one's reply was lost, so the second attempt is rejected."""
     script.answers = [
         Answer(200, after=silence), error(412, "PreconditionFailed"), Answer(200, b"abc")
     ]  # fmt: skip

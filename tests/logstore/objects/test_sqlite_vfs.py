@@ -1,4 +1,4 @@
-"""A database on the forgetful file system keeps what it synced, which is what a journal leans on."""
+"""Tests that a database on the forgetful file system keeps what it synced. Journals depend on that."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def connect(files: UnsyncedFileSystem, synchronous: str) -> tuple[apsw.Connectio
 
 
 def after_crash(synchronous: str, skipped_syncs: slice = slice(0)) -> tuple[list[int], int]:
-    """Three commits and a power cut; what a restart reads, and how often was synced in all."""
+    """Run three commits and a power cut. Return what a restart reads, and the total number of syncs."""
     files = UnsyncedFileSystem()
     connection, _vfs = connect(files, synchronous)
     start = len(files.syncs)

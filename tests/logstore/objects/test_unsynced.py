@@ -1,4 +1,4 @@
-"""The file system that forgets: it must behave as a real one but for the crash."""
+"""Tests that the forgetful file system behaves as a real one, except for the crash."""
 
 import errno
 import threading
@@ -224,7 +224,7 @@ def test_both_kinds_lock_bytes_alike(files: FileSystem, base: str) -> None:
 
 
 def test_a_locked_byte_excludes_other_descriptions() -> None:
-    """In memory that is an error, since nobody could free it meanwhile."""
+    """In memory that is an error, since no other process could unlock it."""
     files = UnsyncedFileSystem()
     write(files, "/a", b"")
     one, other = files.open("/a"), files.open("/a")

@@ -1,4 +1,4 @@
-"""Which URL opens which store."""
+"""Tests which URL opens which store."""
 
 import re
 import subprocess
@@ -74,7 +74,7 @@ def test_any_other_url_is_refused_with_the_forms_there_are(url: str) -> None:
     ["file:///data/a#1", "file:///data/why?", "file:///data/a?b", "s3://bucket/a#1", "memory:?x"],
 )
 def test_no_part_of_a_name_is_left_out(url: str) -> None:
-    """Or the data would lie in another directory than the one that was named."""
+    """Otherwise the data would go to a directory other than the named one."""
     with pytest.raises(StoreMisconfiguredError, match="write %3F and %23"):
         open_store(url)
 
@@ -91,7 +91,7 @@ def test_the_gap_of_an_endpoint_with_another_price() -> None:
 
 @pytest.mark.parametrize("name", ["endpoint", "region", "read_gap"])
 def test_an_empty_option_is_refused(name: str) -> None:
-    """What was to be another endpoint would be AWS."""
+    """An empty endpoint would mean AWS."""
     with pytest.raises(StoreMisconfiguredError, match=f"the option {name} is empty"):
         open_store(f"s3://bucket/prefix?{name}=")
 

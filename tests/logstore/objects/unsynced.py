@@ -1,7 +1,6 @@
-"""A file system in memory that forgets what was not synced when the power goes.
+"""A file system in memory that forgets unsynced data when the power fails.
 
-The page cache outlives a killed process, so no kill -9 shows whether a sync is missing. Here it
-shows:
+The page cache outlives a killed process, so kill -9 does not reveal a missing sync. This file system does:
 
     files = UnsyncedFileSystem()
     store = DirectoryStore("/data", file_system=files)
@@ -9,16 +8,15 @@ shows:
     files.crash()
     DirectoryStore("/data", file_system=files).get_all("a")    # whole, or a sync is missing
 
-and `skip_sync(n)` makes the n-th sync a lie, so that a test can show that it would have noticed.
+`skip_sync(n)` makes the n-th sync do nothing, so that a test can show that it detects the loss.
 
-What survives `crash()` is what the strictest file system keeps: of a file the bytes of its last
-`fsync` (none if there was none), of a directory the names of its last `fsync_directory`; an
-`fdatasync` keeps bytes, but no growth of a file. With `keep` each unsynced change survives by
-chance, as a page cache writes back in any order, of a large file each sector by itself; with
-`cut_power_after` the crash comes between any two calls.
+`crash()` keeps what the strictest file system keeps: the bytes of a file at its last `fsync` (none if there was none),
+and the names of a directory at its last `fsync_directory`. An `fdatasync` keeps bytes, but no growth of a file. With
+`keep` each unsynced change survives by chance, as a page cache writes back in any order, and each sector of a large
+file survives separately. With `cut_power_after` the crash comes between any two calls.
 
-It is a `FileSystem`, and has the calls besides that a database makes (`open_or_create`,
-`truncate`), so that SQLite can run on it through a VFS.
+It is a `FileSystem` with the additional calls of a database (`open_or_create`, `truncate`), so that SQLite can run on
+it through a VFS.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ SECTOR = 512
 
 
 class PowerCutError(Exception):
-    """The power is off: nothing works before `crash()`. No OSError: nobody may handle it."""
+    """The power is off, and every call fails until `crash()`. It is no OSError, because no code may handle it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -76,26 +74,26 @@ class UnsyncedFileSystem:
         self._last_call: int | None = None
 
     def skip_sync(self, *numbers: int) -> None:
-        """Let the syncs with these indices in `syncs` do nothing and say that they did."""
+        """Make the syncs with these indices in `syncs` do nothing but report success."""
         self._skipped = frozenset(numbers)
 
     def cut_power_after(self, calls: int) -> None:
-        """Let so many more changes and syncs happen, then raise `PowerCutError` until `crash`."""
+        """Allow this many more changes and syncs, then raise `PowerCutError` until `crash`."""
         self._last_call = self.calls + calls
 
     def crash(self, keep: Callable[[], bool] | None = None) -> None:
-        """Lose what was not synced, but for what `keep`, asked once a change, says to keep.
+        """Lose unsynced changes, except those for which `keep`, called once per change, returns true.
 
-        Then the machine is up again: everything is closed, unlocked and synced.
+        Afterwards the machine is up again: everything is closed, unlocked and synced.
         """
         self._root = self.after_crash(keep)._root
         self._fds.clear()
         self._last_call = None
 
     def after_crash(self, keep: Callable[[], bool] | None = None) -> UnsyncedFileSystem:
-        """What a crash now would leave, as another file system; this one goes on unharmed.
+        """Return the state after a crash now as another file system, without affecting this one.
 
-        For those who cannot be stopped in the middle, as a database connection.
+        For users that cannot be stopped in the middle, such as a database connection.
         """
         survivor = UnsyncedFileSystem(self._now_ms)
         survivor._root = _Survivors(keep or (lambda: False)).directory(self._root)
@@ -136,7 +134,7 @@ class UnsyncedFileSystem:
         return node.locked_by == fd
 
     def lock_byte(self, fd: int, position: int) -> None:
-        """Fails where the lock is not free: nobody could free it meanwhile."""
+        """Lock a byte. Fails if it is locked, since no other process could unlock it."""
         if not self.try_lock_byte(fd, position):
             raise _error(errno.EDEADLK, self._fds[fd][1])
 
@@ -155,7 +153,7 @@ class UnsyncedFileSystem:
             self.write_at(fd, [part], len(file.content))
 
     def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
-        """Write at any position; a gap before it reads as zeros."""
+        """Write at any position. A gap before it reads as zeros."""
         self._change()
         file, data = self._file(fd), b"".join(parts)
         file.content.extend(bytes(max(0, position - len(file.content))))
@@ -202,7 +200,7 @@ class UnsyncedFileSystem:
         parent.entries[name] = node
 
     def rename(self, source: str, target: str) -> None:
-        """Move a name, over the target if that is there."""
+        """Move a name, replacing the target if it exists."""
         self._change()
         node = self._find(source)
         old, old_name = self._parent(source)
@@ -291,7 +289,7 @@ class UnsyncedFileSystem:
 
 
 class _Survivors:
-    """The tree after a crash, in which everything that is left is synced."""
+    """The tree after a crash. Everything in it is synced."""
 
     def __init__(self, keep: Callable[[], bool]) -> None:
         self._keep = keep
@@ -309,7 +307,7 @@ class _Survivors:
         return _Directory(entries, dict(entries))
 
     def _file(self, lost: _File) -> _File:
-        """Once a file, however many names it has."""
+        """Return a file once, however many names it has."""
         file = self._files.get(id(lost))
         if file is None:
             content = self._content(lost)
@@ -329,7 +327,7 @@ class _Survivors:
         return content[:half] + lost.durable[half:]
 
     def _torn(self, before: bytes, after: bytes) -> bytes:
-        """Any of the sectors that changed."""
+        """Return the file with any subset of its changed sectors."""
         torn = bytearray(before)
         for start in range(0, len(after), SECTOR):
             sector = after[start : start + SECTOR]
@@ -347,5 +345,5 @@ def _nodes(directory: _Directory) -> Iterator[_Node]:
 
 
 def _error(number: int, path: str) -> OSError:
-    """The subclass of OSError that `os` raises for this errno."""
+    """Return the subclass of OSError that `os` raises for this errno."""
     return OSError(number, errno.errorcode[number], path)

@@ -1,4 +1,4 @@
-"""Columns as rows and back, by the rules of Arrow's layout alone."""
+"""Converts columns to rows and back, using only the rules of Arrow's layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_valid(validity: memoryview | None, row: int) -> bool:
 
 
 def binary_rows(column: BinaryColumn | None, count: int) -> list[bytes | None]:
-    """The rows of a column; that its buffers are as long as `count` says is checked."""
+    """Return the rows of a column, after checking that its buffers match `count`."""
     if column is None:
         return [None] * count
     validity = None if column.validity is None else memoryview(column.validity)
@@ -43,7 +43,7 @@ Row = tuple[int, int, int, bytes | None, bytes | None, object]
 
 
 def rows_of(columns: RecordColumns) -> list[Row]:
-    """(offset, timestamp, timestamp type, key, value, headers) of each record."""
+    """Return (offset, timestamp, timestamp type, key, value, headers) of each record."""
     count = columns.count
     headers: Sequence[object] = [()] * count
     if columns.headers is not None:
@@ -62,7 +62,7 @@ def rows_of(columns: RecordColumns) -> list[Row]:
 
 
 def binary_column(rows: Sequence[bytes | None]) -> BinaryColumn:
-    """The column of `rows`, as another writer of Arrow would lay it out."""
+    """Return the column of `rows` as another writer of Arrow would lay it out."""
     offsets, data = array("i", [0]), bytearray()
     validity = bytearray((len(rows) + 7) // 8)
     for index, row in enumerate(rows):

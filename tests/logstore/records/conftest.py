@@ -1,4 +1,4 @@
-"""The kernel in both its forms; every test that takes `kernel` runs once on each."""
+"""The kernel in both its forms. Every test that takes `kernel` runs once on each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as values: exact bytes, round trips, truncation, and what the header's bits mean."""
+"""Tests batches as values: exact bytes, round trips, truncation, and the header's bits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ producers = st.tuples(
 
 @st.composite
 def batches(draw: st.DrawFn) -> BatchToWrite:
-    """Any batch, with holes before, between and behind its records."""
+    """Draws any batch, with holes before, between and behind its records."""
     deltas = draw(st.lists(st.integers(0, 2**31 - 1), max_size=8, unique=True).map(sorted))
     records = tuple(
         NewRecord(
@@ -112,7 +112,7 @@ def test_holes_and_nulls_survive(codec: Codec) -> None:
 
 
 def test_the_bound_is_for_what_is_compressed() -> None:
-    """max.message.bytes may be larger, and every other reader takes an uncompressed batch as it is."""
+    """max.message.bytes may be larger, and every other reader accepts an uncompressed batch as is."""
     batch = read_one(BATCH.encode())
     assert batch.records(1) == batch.records()
     with pytest.raises(DecompressedTooLargeError):
@@ -164,7 +164,7 @@ def test_the_layout_names_the_struct() -> None:
 
 
 def test_byte_at_a_time_says_how_much_is_needed() -> None:
-    """A prefix is truncated, never corrupt, and `needed` is exact once the length is there."""
+    """A prefix is truncated, never corrupt, and `needed` is exact once the length is known."""
     data = BATCH.encode()
     for end in range(1, len(data)):
         with pytest.raises(TruncatedBatchError) as caught:
@@ -255,7 +255,7 @@ def test_deltas_that_cannot_be_written(deltas: tuple[int, ...], last: int | None
 
 @pytest.mark.parametrize(("delta", "last"), [(10, 9), (-1, 9)])
 def test_records_beyond_their_batch_are_invalid(delta: int, last: int) -> None:
-    """The record's offset delta must lie in the batch, whatever the checksum says."""
+    """The record's offset delta must lie in the batch, even with a right checksum."""
     section = bytes((0, 0)) + varint(delta) + varint(-1) + varint(-1) + varint(0)
     section = varint(len(section)) + section
     header = read_one(BATCH.encode()).header._replace(record_count=1)
@@ -274,7 +274,7 @@ def test_records_beyond_their_batch_are_invalid(delta: int, last: int) -> None:
 def test_records_beyond_64_bits_are_invalid(
     base_offset: int, base_timestamp: int, timestamp_delta: int
 ) -> None:
-    """As every reader of the kernel has it; nothing that writes int64 need be asked again."""
+    """All readers of the kernel agree, so writers of int64 need no check."""
     section = (
         bytes((0,)) + varint(timestamp_delta) + varint(1) + varint(-1) + varint(-1) + varint(0)
     )
@@ -322,7 +322,7 @@ def test_header_parse_at_a_position() -> None:
 
 @given(batches(), st.integers(1, 9))
 def test_groups_are_the_records_in_lists(batch: BatchToWrite, most: int) -> None:
-    """Records of more than 63 bytes, with sizes of two bytes and more, are among them."""
+    """They include records of more than 63 bytes, with sizes of two or more bytes."""
     (read,) = read_batches(batch.encode())
     groups = list(read.record_groups(most))
     assert [each for group in groups for each in group] == read.records()
@@ -333,7 +333,7 @@ def test_groups_are_the_records_in_lists(batch: BatchToWrite, most: int) -> None
 @pytest.mark.parametrize("most", [1, 2, 5])
 @pytest.mark.parametrize("size", [b"\x0f", b"\x80", b"\xff" * 9, b"\xfe\xff\xff\xff\x0f"])
 def test_groups_of_damaged_records_end_in_an_error(size: bytes, most: int) -> None:
-    """The second record's size is negative, cut off, endless or too large."""
+    """The second record's size is negative, truncated, endless or too large."""
     records = tuple(NewRecord(offset_delta=d, timestamp=0, value=b"12345678") for d in range(5))
     whole = BatchToWrite(records=records).encode()
     (read,) = read_batches(whole)

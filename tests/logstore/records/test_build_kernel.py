@@ -1,4 +1,4 @@
-"""The command that compiles the kernel, with a C compiler and without."""
+"""Tests the command that compiles the kernel, with and without a C compiler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL = "lacuna.logstore.records.kernel"
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A few lines in place of the kernel, which stays as it is and takes a C compiler long."""
+    """A few lines that replace the kernel, which takes a C compiler a long time."""
     source = tmp_path / "kernel.py"
     source.write_text("def twice(number: int) -> int:\n    return 2 * number\n")
     source.with_suffix(".pxd").write_text("cpdef long twice(long number)\n")
@@ -33,7 +33,7 @@ def test_without_a_compiler_it_says_so_and_ends_well(
 def test_a_compiler_without_pythons_headers_is_as_none(
     source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As on Debian with gcc and without python3-dev."""
+    """Debian with gcc but without python3-dev is an example."""
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(source.parent))
     assert_stays_interpreted(capsys)
 
@@ -70,7 +70,7 @@ def test_it_compiles_beside_the_source(
 
 
 def signatures(path: Path) -> dict[str, list[str]]:
-    """The public functions of a source file and their parameters' names."""
+    """Return the public functions of a source file and their parameters' names."""
     return {
         node.name: [arg.arg for arg in node.args.args]
         for node in ast.parse(path.read_text()).body

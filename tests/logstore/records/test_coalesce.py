@@ -1,4 +1,4 @@
-"""Coalescing (S19): many batches become one, and nothing that a consumer sees changes."""
+"""Tests coalescing (S19): many batches become one without any change for consumers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ headers = st.lists(st.tuples(st.binary(max_size=5), record_bytes), max_size=2).m
 
 
 def records_of(batches: list[bytes]) -> list[tuple[object, ...]]:
-    """All that a consumer sees of the records, in order."""
+    """Return everything that a consumer sees of the records, in order."""
     return [
         (r.offset, r.timestamp, r.key, r.value, r.headers, r.attributes, b.header.timestamp_type)
         for data in batches
@@ -54,7 +54,7 @@ def appended(base_offset: int, now_ms: int) -> bytes:
 
 @st.composite
 def stored_batches(draw: st.DrawFn) -> list[bytes]:
-    """Batches of any producers with holes between and in them, as stored."""
+    """Draws stored batches of any producers, with holes between and in them."""
     offset = draw(st.integers(0, 2**40))
     batches = []
     for _ in range(draw(st.integers(0, 6))):
@@ -188,7 +188,7 @@ def test_timestamps_too_far_apart_begin_another_batch(
 
 
 def test_s19_records_older_than_1970_have_no_largest_timestamp(rewriting: ModuleType) -> None:
-    """Kafka counts from -1 up, and so does the index of a segment."""
+    """Kafka and the index of a segment both count from -1 up."""
     batches = [plain(i, 0, timestamp=-5000 - i).encode() for i in range(2)]
     (merged,) = rewriting.coalesce(batches)
     assert records_of([merged]) == records_of(batches)

@@ -1,4 +1,4 @@
-"""Batches as columns, on both forms of the module: what `RecordBatch.records` says, row for row."""
+"""Compares columns, in both forms of the module, with `RecordBatch.records` row by row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALL = 2**63 - 1
 
 
 def expected(batches: list[bytes]) -> list[Row]:
-    """What a consumer reads, by the slow way."""
+    """Return what a consumer reads, computed the slow way."""
     return [
         (r.offset, r.timestamp, int(b.header.timestamp_type), r.key, r.value, r.headers)
         for data in batches
@@ -43,7 +43,7 @@ def expected(batches: list[bytes]) -> list[Row]:
 
 
 def read(module: ModuleType, buffer: bytes | memoryview, **options: int) -> list[RecordColumns]:
-    """All columns of a buffer; options of `read` and of the builder alike."""
+    """Return all columns of a buffer. Accepts the options of `read` and of the builder."""
     bounds = {"first_offset", "end_offset", "min_timestamp", "max_timestamp", "position", "end"}
     where = {name: options.pop(name) for name in [*options] if name in bounds}
     builder = module.ColumnBuilder(**{"headers": True, **options})
@@ -184,7 +184,7 @@ def test_the_append_time_is_that_of_every_record(columns: ModuleType) -> None:
 
 
 def test_what_is_not_wanted_is_not_decompressed(columns: ModuleType) -> None:
-    """Offsets, and timestamps by the header: a batch that would not even decompress is passed."""
+    """For offsets and header timestamps, a batch that would not even decompress is skipped."""
     bad = bytearray(plain(10, codec=Codec.LZ4).encode())
     bad[HEADER_SIZE:] = b"\xff" * (len(bad) - HEADER_SIZE)
     batches = [plain(0).encode(), bytes(bad), plain(20).encode()]
@@ -203,7 +203,7 @@ def with_horizon_bit(batch: bytes) -> bytes:
 
 
 def test_keys_tombstones_and_horizons(columns: ModuleType) -> None:
-    """KIP-534: base_timestamp is the horizon, and what the records' deltas are relative to."""
+    """KIP-534: base_timestamp is the horizon, to which the records' deltas are relative."""
     batch = BatchToWrite(
         base_offset=7,
         base_timestamp=90_000,

@@ -1,4 +1,4 @@
-"""Codecs: framings, bounds, and typed errors for whatever bytes come."""
+"""Tests codecs: framings, bounds, and typed errors for any bytes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_truncation_is_corrupt(codec: Codec) -> None:
 
 
 def outcome(codec: Codec, data: bytes) -> RecordsError | None:
-    """The typed error for `data`, or None where it decompresses within the bound."""
+    """Return the typed error for `data`, or None if it decompresses within the bound."""
     try:
         assert len(decompress(codec, data, 10_000)) <= 10_000
     except RecordsError as error:
@@ -97,7 +97,7 @@ def test_gzip_members_are_concatenated() -> None:
 
 
 def test_many_small_gzip_members_cost_what_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is behind a member is copied with it: 4 MiB of empty ones took twelve seconds."""
+    """The rest used to be copied with each member, so 4 MiB of empty ones took twelve seconds."""
     copied = 0
 
     class Member:
@@ -123,7 +123,7 @@ def test_many_small_gzip_members_cost_what_they_weigh(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("padding", [bytes(8), b"\x1f", b"more"])
 def test_what_is_no_gzip_member_is_passed_over(padding: bytes) -> None:
-    """As Java's reader does it; a member that is cut off is an error."""
+    """Java's reader does the same. A truncated member is an error."""
     assert decompress(Codec.GZIP, gzip.compress(b"ab") + padding) == b"ab"
     for cut in range(2, 20):
         with pytest.raises(CorruptRecordsError):
@@ -131,7 +131,7 @@ def test_what_is_no_gzip_member_is_passed_over(padding: bytes) -> None:
 
 
 def test_xerial_streams_are_concatenated() -> None:
-    """As snappy-java reads them; the second one's header must be whole."""
+    """snappy-java reads them like this. The second header must be whole."""
     both = compress(Codec.SNAPPY, b"ab") + compress(Codec.SNAPPY, b"cd")
     assert decompress(Codec.SNAPPY, both) == b"abcd"
     first = len(compress(Codec.SNAPPY, b"ab"))

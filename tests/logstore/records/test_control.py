@@ -1,4 +1,4 @@
-"""Control records and the filler (S17, S25; seeds 000_, 003_ and 004_)."""
+"""Tests control records and the filler (S17, S25; seeds 000_, 003_ and 004_)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def only_batch(data: bytes) -> RecordBatch:
 
 
 def test_s17_exact_bytes_for_the_figure_of_seed_004() -> None:
-    """All of offsets 0 to 10 is aborted: one control record at 10, and the next offset is 11."""
+    """Offsets 0 to 10 are all aborted, so there is one control record at 10, and the next offset is 11."""
     assert filler(0, 11) == bytes.fromhex(
         "0000000000000000"  # base_offset
         "00000042"  # batch_length

@@ -1,4 +1,4 @@
-"""Columns as batches, on both forms of the module; and partitions by key as the Java client's."""
+"""Tests encoding columns as batches, in both forms of the module, and partitioning by key as in the Java client."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def test_columns_may_be_left_out(encoding: ModuleType) -> None:
 
 
 def test_rows_older_than_1970_have_no_largest_timestamp(encoding: ModuleType) -> None:
-    """Kafka's producers count from -1 up, and a segment's index does."""
+    """Kafka's producers and a segment's index both count from -1 up."""
     (one,) = encoding.encode_batches(None, None, None, array("q", [-5, -9]), array("q", [0, 1]), 0)
     assert BatchHeader.parse(one).max_timestamp == -1
     assert decoded([one]) == [(-5, None, None, ()), (-9, None, None, ())]
 
 
 def test_what_was_decoded_is_encoded_again(encoding: ModuleType) -> None:
-    """The columns of ColumnBuilder go back as they are."""
+    """The columns of ColumnBuilder are encoded back unchanged."""
     found: list[Row] = [(1, b"k", None, ((b"h", b"x"),)), (2, None, b"v", ()), (3, b"", b"w", ())]
     builder = ColumnBuilder(headers=True)
     (first,) = encode(encoding, found)
@@ -163,7 +163,7 @@ def test_one_record_larger_than_the_limit_is_named(encoding: ModuleType, codec: 
 
 
 def test_a_record_that_compresses_below_the_limit_is_taken(encoding: ModuleType) -> None:
-    """max.message.bytes counts the batch as it is sent (S11)."""
+    """max.message.bytes limits the batch as sent (S11)."""
     found: list[Row] = [(0, None, b"x" * 100_000, ())]
     (one,) = encode(encoding, found, None, Codec.LZ4, max_message_bytes=5000)
     assert len(one) < 5000

@@ -1,4 +1,4 @@
-"""Batches of other clients are read by ours, and ours by theirs, in every codec."""
+"""Tests that we read other clients' batches and they read ours, in every codec."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_theirs_is_read_by_ours(client: Any, codec: Codec) -> None:
 
 
 def test_ours_is_read_by_theirs(client: Any, codec: Codec) -> None:
-    """Holes too: offsets 40, 43 and 46."""
+    """There are holes: offsets 40, 43 and 46."""
     records = tuple(
         NewRecord(
             offset_delta=3 * i,
@@ -87,7 +87,7 @@ def test_ours_is_read_by_theirs(client: Any, codec: Codec) -> None:
 
 
 def test_kip_534_a_rewritten_batch_is_read_by_theirs(client: Any, codec: Codec) -> None:
-    """With a delete horizon as its base_timestamp, and without the record at offset 41."""
+    """Its base_timestamp is a delete horizon, and the record at offset 41 is missing."""
     horizon = 1_800_000_000_000
     rewriter = Rewriter(codec=codec, keeps_horizons=True, delete_horizon=horizon)
     for offset, row in ((40, ROWS[2]), (41, ROWS[0]), (43, ROWS[1])):

@@ -1,4 +1,4 @@
-"""Both forms of the kernel give the same answer to the same bytes, right or wrong."""
+"""Tests that both forms of the kernel answer alike for the same bytes, valid or not."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ edits = st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size
 
 
 def edited(data: bytes, changes: list[tuple[int, bytes]], length: int) -> bytearray:
-    """`data` overwritten in places and cut off, as a faulty disk or peer would leave it."""
+    """Return `data` partly overwritten and truncated, as a faulty disk or peer would leave it."""
     changed = bytearray(data)
     for at, replacement in changes:
         at %= len(data)

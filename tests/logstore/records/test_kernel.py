@@ -1,4 +1,4 @@
-"""The kernel's loops, on both forms: walking, patching, validating and reading records."""
+"""Tests the kernel's loops in both forms: walking, patching, validating and reading records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lacuna.logstore.records.layout import HEADER_SIZE, RecordTimes, WalkedBatch
 
 
 def produced(count: int, *, max_timestamp: int = 7, size: int = 3) -> bytes:
-    """A batch as a producer sends it: base offset 0, no leader epoch."""
+    """Return a batch as a producer sends it: base offset 0, no leader epoch."""
     records = tuple(
         NewRecord(offset_delta=delta, timestamp=5, value=b"v" * size) for delta in range(count)
     )
@@ -163,7 +163,7 @@ def test_walk_refuses_other_magics_and_lengths(kernel: ModuleType, at: int, valu
     base_offset=st.integers(0, 2**62),
 )
 def test_walk_assigns_like_the_log(kernel: ModuleType, counts: list[int], base_offset: int) -> None:
-    """S23: each offset is assigned in place, whatever the codec."""
+    """S23: each offset is assigned in place, for any codec."""
     buffer = bytearray(b"".join(produced(count) for count in counts))
     walked = kernel.walk_and_patch(buffer, base_offset)
     headers = [batch.header for batch in read_batches(buffer)]
@@ -178,7 +178,7 @@ def test_walk_assigns_like_the_log(kernel: ModuleType, counts: list[int], base_o
 
 
 def record(body: str) -> bytes:
-    """A record with the size of `body` (hex: attributes, deltas, key, value, headers)."""
+    """Return a record with the size of `body` (hex: attributes, deltas, key, value, headers)."""
     data = bytes.fromhex(body)
     return varint(len(data)) + data
 
@@ -244,7 +244,7 @@ def test_records_byte_at_a_time(kernel: ModuleType) -> None:
 
 
 def timed(*timestamps: int) -> bytes:
-    """Records with those timestamps, relative to a base of 0."""
+    """Return records with those timestamps, relative to a base of 0."""
     bodies = (
         b"\x00" + varint(time) + varint(i) + b"\x01\x01\x00" for i, time in enumerate(timestamps)
     )
@@ -333,7 +333,7 @@ def test_any_bytes_are_records_or_a_typed_error(
 
 @pytest.mark.parametrize(("key", "refused"), [("01", True), ("00", False), ("02 6b", False)])
 def test_s11_compacted_topics_need_keys(kernel: ModuleType, key: str, refused: bool) -> None:
-    """A null key is none, an empty one is one."""
+    """A null key counts as missing, and an empty one as present."""
     section = record(f"00 00 00 {key} 01 00")
     assert kernel.validate_records(section, 1, 0, False) == RecordTimes(0, 0, 0, 0)
     if refused:

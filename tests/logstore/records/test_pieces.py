@@ -1,4 +1,4 @@
-"""Many pieces in one call, on both forms: what the kernel's walks find, piece by piece."""
+"""Tests many pieces in one call, in both forms: the results of the kernel's walks, piece by piece."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ BAD: dict[str, Callable[[bytes], bytes]] = {
 def test_a_sound_piece_ends_where_the_bad_one_behind_it_begins(
     pieces: ModuleType, name: str
 ) -> None:
-    """Or what is served of it would hold bytes that were refused, or none at all."""
+    """Otherwise the served part would contain rejected bytes, or none at all."""
     sound = [batch(2) + batch(1), batch(3)]
     bad = BAD[name](batch(1) + batch(1))
     parts = [sound[0], bad, bad, sound[1], bad]
@@ -120,7 +120,7 @@ def test_a_sound_piece_ends_where_the_bad_one_behind_it_begins(
 def test_s16_a_piece_ends_where_its_extent_does(
     pieces: ModuleType, next_offset: int, has_true_offsets: int, is_bad: bool
 ) -> None:
-    """Other batches of the same size are found out by it; only merged ones may have a hole behind them."""
+    """This exposes other batches of the same size. Only merged ones may have a hole behind them."""
     data = bytearray(batch(3, base_offset=100))
     walked = walk(pieces, data, [(len(data), 100, next_offset, has_true_offsets)])
     assert [str(error) for error in walked.errors.values()] == [
@@ -132,7 +132,7 @@ def test_s16_a_piece_ends_where_its_extent_does(
     "size", [1, 7, 8, *range(460, 475), 713, 1000, 3071, 3072, 3073, 7000, 100_000]
 )
 def test_the_checksum_is_crc32c_at_every_size(pieces: ModuleType, size: int) -> None:
-    """The compiled form has its own, which sums blocks side by side: three, or 16 of at least 512 bytes together."""
+    """The compiled form has its own, which sums blocks in parallel: three, or 16 of at least 512 bytes in total."""
     value = b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(size // 4 + 1))[:size]
     data = bytearray(BatchToWrite(records=(NewRecord(offset_delta=0, value=value),)).encode())
     assert int.from_bytes(data[17:21], "big") == crc32c(data[21:])
@@ -151,7 +151,7 @@ edits = st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size
 def walked_or_error(
     piece: bytearray, base_offset: int, verify: bool, true_offsets: int
 ) -> WalkedBatches | RecordsError:
-    """What the kernel's walk says; a piece without batches is no piece."""
+    """Return the result of the kernel's walk. A piece without batches is invalid."""
     try:
         walked = (walk_stored if true_offsets else walk_and_patch)(piece, base_offset, verify)
     except RecordsError as error:
@@ -234,7 +234,7 @@ def test_files_are_read_alike(reading: ModuleType, tmp_path: object) -> None:
 def test_ranges_that_follow_each_other_are_read_alike_at_once(
     reading: ModuleType, tmp_path: object
 ) -> None:
-    """More than one system call takes, into places in any order, and beyond the end of the file."""
+    """There are more than one system call takes, to places in any order, and beyond the end of the file."""
     content = bytes(range(250)) * 2
     with open(f"{tmp_path}/a", "wb") as file:
         file.write(content)
@@ -302,7 +302,7 @@ columns_of_ranges = st.lists(
 def test_ranges_are_put_in_order_and_divided_alike(
     reading: ModuleType, ranges: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
-    """Beside what Python's own sort says."""
+    """Python's own sort gives the expected order."""
     columns = [array("q", [each[column] for each in ranges]) for column in range(3)]
     expected = sorted(range(len(ranges)), key=ranges.__getitem__)
     cuts = data.draw(st.lists(st.integers(0, len(ranges)), max_size=4).map(sorted))

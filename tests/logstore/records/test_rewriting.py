@@ -1,4 +1,4 @@
-"""Batches rewritten: recoded, with records left out, with delete horizons (KIP-534); on both forms."""
+"""Tests rewriting batches in both forms: recoding, dropping records, and delete horizons (KIP-534)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OLD_HORIZONS = (900_000, 950_000)
 
 @st.composite
 def cleaned_batches(draw: st.DrawFn) -> list[bytes]:
-    """`stored_batches`, some of which were cleaned before and have a delete horizon."""
+    """Draws `stored_batches`, some of which were cleaned before and have a delete horizon."""
     batches = []
     for data in draw(stored_batches()):
         horizon = draw(st.sampled_from([None, None, *OLD_HORIZONS]))
@@ -62,7 +62,7 @@ def cleaned_batches(draw: st.DrawFn) -> list[bytes]:
 
 
 def horizons_of(batches: list[bytes], otherwise: int) -> dict[int, int]:
-    """The delete horizon of each tombstone by its offset, `otherwise` where it has none."""
+    """Return the delete horizon of each tombstone by its offset, or `otherwise` without one."""
     return {
         record.offset: batch.header.base_timestamp if batch.header.has_delete_horizon else otherwise
         for data in batches
@@ -137,7 +137,7 @@ def test_a_batch_takes_the_codec_of_its_first_record(rewriting: ModuleType) -> N
 
 
 def test_what_is_too_large_to_be_read_again_stays_uncompressed(rewriting: ModuleType) -> None:
-    """Where max.message.bytes is larger than what readers decompress."""
+    """Here max.message.bytes exceeds what readers decompress."""
     batches = [plain(i, 0, size=size).encode() for i, size in enumerate((3000, 10))]
     rewriter = rewriting.Rewriter(codec=Codec.ZSTD, max_bytes=500, max_decompressed_bytes=1000)
     for data in batches:
@@ -161,7 +161,7 @@ def tombstones(base_offset: int, values: list[bytes | None]) -> BatchToWrite:
 
 
 def test_a_horizon_costs_one_more_batch_not_one_each(rewriting: ModuleType) -> None:
-    """Records that are no tombstones go with any horizon, and the next batch begins with it."""
+    """Records other than tombstones accept any horizon, and the next batch begins with it."""
     batches = [tombstones(10 * i, [b"v" * 50, None, b"w"]).encode() for i in range(40)]
     found = rewrite(
         rewriting, batches, None, max_bytes=1000, keeps_horizons=True, delete_horizon=NEW_HORIZON
@@ -174,7 +174,7 @@ def test_a_horizon_costs_one_more_batch_not_one_each(rewriting: ModuleType) -> N
 
 
 def test_a_horizon_too_far_from_a_timestamp_is_left_out(rewriting: ModuleType) -> None:
-    """timestamp - base_timestamp has to fit 64 bits: the record matters more than the horizon."""
+    """timestamp - base_timestamp must fit 64 bits, and the record matters more than the horizon."""
     batches = [
         tombstones(0, [None]).encode(),
         dataclasses.replace(

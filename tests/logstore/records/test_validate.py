@@ -1,4 +1,4 @@
-"""What a producer may send (S11), and the errors that it gets otherwise."""
+"""Tests what a producer may send (S11), and the errors for everything else."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ SUMMARIZE = kernel.summarize
 
 
 def sent(**changes: object) -> bytes:
-    """BATCH with other fields, as a producer would encode it."""
+    """Return BATCH with other fields, as a producer would encode it."""
     return dataclasses.replace(BATCH, **changes).encode()  # type: ignore[arg-type]
 
 
 def forged(batch: BatchToWrite = BATCH, **fields: int) -> bytes:
-    """A batch whose header says what no producer would, under a right checksum."""
+    """Return a batch with a right checksum whose header no producer would send."""
     data = batch.encode()
     header = BatchHeader.parse(data)._replace(**fields)
     return with_crc(bytearray(header.pack() + data[HEADER_SIZE:]))
 
 
 def with_section(section: bytes, codec: Codec = Codec.NONE, count: int = 1) -> bytes:
-    """A batch of `count` records whose section is `section` as it is."""
+    """Return a batch of `count` records with `section` as is."""
     header = BatchHeader.parse(PLAIN.encode())
     header = header._replace(
         attributes=int(codec),
@@ -70,7 +70,7 @@ def with_section(section: bytes, codec: Codec = Codec.NONE, count: int = 1) -> b
 
 
 def lz4_with_dictionary_id(section: bytes) -> bytes:
-    """A frame that names a dictionary and does not use it: flags, block size, the id, the checksum."""
+    """Return a frame with an unused dictionary id: flags, block size, the id, the checksum."""
     frame = compress(Codec.LZ4, section)
     descriptor = bytes((frame[4] | 0x01, frame[5], 1, 2, 3, 4))
     return b"".join(
@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], KafkaErrorName, str]] = {
 
 
 def test_s11_lz4_frames_that_java_reads() -> None:
-    """Whatever else a frame may have: checksums, its size, larger blocks."""
+    """A frame may have checksums, its size, or larger blocks."""
     section = lz4.frame.compress(
         LONG_RECORD,
         block_linked=False,
@@ -228,7 +228,7 @@ def refusal(data: bytes, rules: ProduceRules) -> KafkaErrorName | None:
 
 
 def test_s11_max_message_bytes_counts_the_whole_batch() -> None:
-    """Seed 003_: the limit is for the message set, compressed or not."""
+    """Seed 003_: the limit applies to the message set, compressed or not."""
     data = sent(codec=Codec.LZ4)
     assert refusal(data, ProduceRules(max_message_bytes=len(data))) is None
     assert refusal(data, ProduceRules(max_message_bytes=len(data) - 1)) is LARGE
@@ -253,7 +253,7 @@ KEYLESS = "a compacted topic needs a key in every record"
 
 
 def refused_records(data: bytes, rules: ProduceRules) -> tuple[InvalidRecordError, list[int]]:
-    """The error, and the records that it names."""
+    """Return the error, and the records that it names."""
     with pytest.raises(InvalidRecordError) as caught:
         validate_produced(data, rules, NOW)
     return caught.value, [index for index, _ in caught.value.faults]
@@ -272,7 +272,7 @@ def test_s11_every_record_without_a_key_is_named(codec: Codec) -> None:
 
 
 def test_s11_one_time_out_of_range_makes_it_an_invalid_timestamp() -> None:
-    """As in Kafka: each record is told what is wrong with itself, the batch that it was a timestamp."""
+    """As in Kafka, each record gets its own error, and the batch gets INVALID_TIMESTAMP."""
     records = (
         NewRecord(offset_delta=0, timestamp=NOW),
         NewRecord(offset_delta=1, timestamp=NOW + 11, key=b"k"),
@@ -298,7 +298,7 @@ def test_s11_times_alone_are_all_named() -> None:
 
 
 def test_s11_a_record_that_cannot_be_read_is_the_one_that_is_named() -> None:
-    """What is behind it cannot be known, and what is before it does not matter any more."""
+    """Later records are unknown, and errors of earlier ones no longer matter."""
     section = bytes.fromhex("0c 00 00 00 01 01 00") + bytes.fromhex("0c 00 00 02 01 01 02")
     strict = dataclasses.replace(RULES, require_keys=True)
     error, named = refused_records(with_section(section, count=2), strict)
@@ -377,7 +377,7 @@ def test_any_append_time_fits(max_timestamp: int) -> None:
 def test_the_short_way_takes_what_the_long_way_takes(
     changes: dict[int, int], is_checksum_right: bool, codec: Codec, rules: ProduceRules
 ) -> None:
-    """And says the same of it. What is compressed or wrong goes the long way."""
+    """Both give the same result. Compressed or invalid batches take the long way."""
     data = bytearray(sent(codec=codec))
     for at, byte in changes.items():
         data[at] = byte

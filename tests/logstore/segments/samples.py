@@ -1,4 +1,4 @@
-"""Segments and batches to test with."""
+"""Segments and batches for tests."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def batch(
     codec: Codec = Codec.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """One batch; `producer` (id, epoch) makes it transactional."""
+    """Return one batch. `producer` (id, epoch) makes it transactional."""
     producer_id, producer_epoch = producer or (-1, -1)
     return BatchToWrite(
         records=tuple(
@@ -59,13 +59,13 @@ def slice_of(
 
 
 def segment(*slices: SliceInput, has_true_offsets: bool = False) -> tuple[WrittenSegment, bytes]:
-    """What the writer says and the whole object."""
+    """Return the writer's result and the whole object."""
     written = write_segment(CLUSTER_ID, SEGMENT_ID, slices, has_true_offsets=has_true_offsets)
     return written, b"".join(written.parts)
 
 
 def small_segment() -> tuple[WrittenSegment, bytes]:
-    """Three slices, one of them with transactions of two producers among plain batches."""
+    """Return three slices, one of them with transactions of two producers among plain batches."""
     return segment(
         slice_of([batch(2, timestamp=5000)]),
         slice_of([batch(), batch(3, producer=(7, 0)), batch(2, producer=(8, 0)), batch(4)], 1),
@@ -74,7 +74,7 @@ def small_segment() -> tuple[WrittenSegment, bytes]:
 
 
 def check_segment(key: str, data: bytes | bytearray) -> SegmentFooter:
-    """The footer of an object; raises CorruptSegmentError with the first thing that an audit finds wrong."""
+    """Check the footer of an object. Raises CorruptSegmentError with the first finding of an audit."""
     store = MemoryStore()
     store.put(key, [bytes(data)])
     parts = list(audit_segment(store, key, len(data)))

@@ -1,4 +1,4 @@
-"""An audit goes on behind damage: it says which bytes are wrong, and gives what is whole."""
+"""Tests that an audit continues behind damage: it reports the wrong bytes and returns the intact parts."""
 
 import random
 import subprocess
@@ -43,7 +43,7 @@ def damages_of(parts: list[AuditedPart]) -> list[tuple[int, int, str]]:
 
 
 def merged_segment() -> bytes:
-    """True offsets, holes within a batch and between batches, compressed."""
+    """A segment with true offsets, holes within a batch and between batches, compressed."""
     sparse = BatchToWrite(
         base_offset=100,
         records=tuple(
@@ -146,7 +146,7 @@ def test_an_object_under_another_key_is_found() -> None:
 
 
 def wrong_segments() -> dict[str, tuple[bytes, str]]:
-    """What a writer never writes: all block checksums are right."""
+    """Segments that no writer creates. All block checksums are right."""
     good = batch(3)
     bad_crc = bytearray(good)
     bad_crc[-1] ^= 1

@@ -1,4 +1,4 @@
-"""Wrong bytes are found, named and never served."""
+"""Tests that wrong bytes are detected, named and never served."""
 
 import pickle
 
@@ -86,7 +86,7 @@ def test_an_object_under_another_ones_key_is_refused(key: str) -> None:
 
 
 def with_end(footer: bytes, *, has_true_offsets: bool = False, data: bytes = DATA) -> bytes:
-    """An object with other words in its footer, every checksum right."""
+    """Return an object with other words in its footer and right checksums."""
     body = data[: decode_trailer(KEY, len(data), data[-TRAILER_SIZE:]).footer_position]
     return body + b"".join(encode_end(footer, len(body), has_true_offsets=has_true_offsets))
 

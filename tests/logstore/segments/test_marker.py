@@ -1,4 +1,4 @@
-"""A bucket prefix belongs to one cluster."""
+"""Tests that a bucket prefix belongs to one cluster."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A merge changes how records are stored and nothing that a consumer sees."""
+"""Tests that a merge changes how records are stored and nothing that a consumer sees."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from tests.logstore.segments.samples import KEY, batch, batches, check_segment, 
 
 @dataclass(frozen=True)
 class Source:
-    """The batches of one extent and its base offset; `has_true_offsets` patches them in first."""
+    """The batches of one extent and its base offset. `has_true_offsets` patches them in first."""
 
     batches: list[bytes]
     base_offset: int
@@ -62,7 +62,7 @@ def records_of(found: Part) -> list[Record]:
 
 
 def naively(sources: Sequence[Source]) -> list[tuple[Record, TimestampType]]:
-    """What a consumer reads of the extents, one batch after the other."""
+    """Return what a consumer reads of the extents, batch by batch."""
     seen = []
     for source in sources:
         offset = source.base_offset
@@ -93,7 +93,7 @@ def merge(
 
 @st.composite
 def extents(draw: st.DrawFn) -> list[Source]:
-    """Extents in order with holes between them, each of one timestamp type."""
+    """Draws extents in order with holes between them, each of one timestamp type."""
     offset = draw(st.sampled_from([0, 5, 2**33]))
     sources = []
     for _ in range(draw(st.integers(1, 5))):
@@ -130,7 +130,7 @@ def test_a_merge_changes_no_record(
 
 
 def check_runs(runs: Sequence[MergedRun], end: int, run_size: int) -> None:
-    """What the control plane is told of each run is so."""
+    """Check the description of each run for the control plane."""
     position = 0
     for number, run in enumerate(runs):
         headers = [BatchHeader.parse(found) for found in run.batches]
@@ -146,7 +146,7 @@ def check_runs(runs: Sequence[MergedRun], end: int, run_size: int) -> None:
 
 
 def check_as_segment(runs: Sequence[MergedRun]) -> None:
-    """The runs, written as one slice, are a sound segment and lie where they say."""
+    """Check that the runs, written as one slice, are a valid segment at the right positions."""
     written, data = segment(
         slice_of([bytes(found) for run in runs for found in run.batches]), has_true_offsets=True
     )
@@ -157,7 +157,7 @@ def check_as_segment(runs: Sequence[MergedRun]) -> None:
 
 
 def test_many_small_batches_become_one() -> None:
-    """S19: without producer id and transactional bit, and with the codec of the first."""
+    """S19: the result has no producer id or transactional bit, and the codec of the first batch."""
     sources = [
         Source([batch(2, producer=(7, 0), codec=Codec.LZ4), batch(producer=(7, 0))], 10),
         Source([batch(3, timestamp=500)], 40, has_true_offsets=True),
@@ -172,7 +172,7 @@ def test_many_small_batches_become_one() -> None:
 
 
 def test_a_large_batch_keeps_its_bytes_but_its_offset() -> None:
-    """S20: base_offset and partition_leader_epoch alone are patched; the checksum still holds."""
+    """S20: only base_offset and partition_leader_epoch are patched, and the checksum remains valid."""
     large = batch(3, value=b"x" * 30_000, producer=(7, 3))
     (run,) = merge([Source([batch(), large, batch()], 100)])
     assert [len(found) > 1000 for found in run.batches] == [False, True, False]
@@ -214,7 +214,7 @@ def test_runs_and_blocks_stay_within_their_sizes() -> None:
 
 
 def test_memory_is_bounded_by_a_run() -> None:
-    """Ranges are drawn as they are needed: the first run is out before the last is read."""
+    """Ranges are requested as needed: the first run is complete before the last is read."""
     drawn = 0
 
     def ranges() -> Iterator[LiveRange]:
@@ -264,7 +264,7 @@ def test_a_range_without_batches_is_refused() -> None:
 
 @pytest.mark.parametrize("options", [MergeOptions(), MergeOptions(delete_horizon=5)])
 def test_records_that_cannot_be_read_are_damage(options: MergeOptions) -> None:
-    """Their checksum is right, so they were stored so; the batch is named all the same."""
+    """They were stored with a right checksum, but the error still names the batch."""
     broken = bytearray(batch(2))
     broken[57:61] = (3).to_bytes(4, "big")
     broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
@@ -299,7 +299,7 @@ def test_a_merge_that_drops_and_recodes(
     codec: Codec | None,
     data: st.DataObject,
 ) -> None:
-    """S14, S19: what is not dropped stays as it was, whatever its batch is written as."""
+    """S14, S19: the remaining records are unchanged, whatever codec their batch gets."""
     records = naively(sources)
     dropped = array("q", (r.offset for r, _ in records if data.draw(st.booleans())))
     end = (sources[-1].next_offset if sources else 0) + 17
@@ -355,7 +355,7 @@ def test_nothing_left_of_the_records_is_no_run() -> None:
 
 
 def cleaned(at: int) -> tuple[bytes, MergeOptions]:
-    """A batch with a tombstone as cleaning at time `at` leaves it, and how it was cleaned."""
+    """Return a batch with a tombstone as cleaning at time `at` leaves it, and the cleaning parameters."""
     source = Source([batch(2, value=None), batch(2)], 0)
     options = MergeOptions(delete_horizon=at)
     (run,) = merge([source], options=options)
@@ -364,7 +364,7 @@ def cleaned(at: int) -> tuple[bytes, MergeOptions]:
 
 
 def test_kip_534_a_tombstone_gets_its_horizon_once() -> None:
-    """The first cleaning sets it; neither a later one nor a plain merge moves it."""
+    """The first cleaning sets it, and neither a later cleaning nor a plain merge changes it."""
     first, _ = cleaned(at=5000)
     header = BatchHeader.parse(first)
     assert (header.has_delete_horizon, header.base_timestamp) == (True, 5000)
@@ -392,7 +392,7 @@ def test_kip_534_horizons_are_not_mixed() -> None:
 
 
 def test_kip_534_a_large_batch_is_looked_into() -> None:
-    """Without a tombstone it passes; with one it is rewritten for its horizon."""
+    """A batch without a tombstone passes, and one with a tombstone is rewritten for its horizon."""
     without, holds = batch(value=b"x" * 70_000), batch(3, value=None)
     options = MergeOptions(delete_horizon=9000, pass_through_size=62)
     (run,) = merge([Source([without, holds], 0)], options=options)

@@ -1,4 +1,4 @@
-"""Keys go both ways, spread, and can be listed by lease."""
+"""Tests that keys convert both ways, are spread, and can be listed by lease."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What was written is what is read: slices and blocks."""
+"""Tests that written slices and blocks are read back unchanged."""
 
 import itertools
 
@@ -68,7 +68,7 @@ def test_a_segment_goes_both_ways(content: dict[tuple[bytes, int], list[bytes]])
 
 
 def check_blocks(found: SegmentSlice, data: bytes) -> None:
-    """Blocks hold whole batches of at most one transactional producer, and index them rightly."""
+    """Check that blocks hold whole batches of at most one transactional producer, and index them correctly."""
     next_offset = 0
     for block, start in enumerate(found.block_positions[:-1]):
         view = data[start : found.block_positions[block + 1]]
@@ -92,7 +92,7 @@ def test_no_payload_is_copied() -> None:
 
 
 def test_a_block_ends_where_the_transactional_producer_changes() -> None:
-    """S18: what is left out of a fetch, aborted batches, is whole blocks."""
+    """S18: a fetch skips aborted batches in whole blocks."""
     first, second = batch(producer=(7, 0)), batch(producer=(7, 1))
     plain = batch()
     _, data = segment(slice_of([plain, plain, first, first, second, plain, plain, first]))

@@ -1,4 +1,4 @@
-"""A cluster with everything in it that an audit looks at, and the audit of it in this process."""
+"""A cluster with everything that an audit examines, and its audit in this process."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ PARTS = AgentParts(
 
 @dataclass(slots=True)
 class Bucket:
-    """A running cluster and what was produced: records by (topic, partition), committed ones."""
+    """A running cluster and its produced records by (topic, partition), committed ones only."""
 
     cluster: Cluster
     store: ObjectStore
@@ -44,7 +44,7 @@ class Bucket:
         return find_cluster(data=str(self.cluster.data))
 
     def audit(self, **options: Any) -> Report:
-        """Without Spark. Whatever it finds can be told as JSON."""
+        """Run an audit without Spark. Every finding converts to JSON."""
         report = audit(self.location, AuditOptions(**options), None)
         assert json.loads(json.dumps(report.as_json()))["is_sound"] == report.is_sound
         return report
@@ -53,11 +53,11 @@ class Bucket:
         return ControlPlane(self.location.require_control())
 
     def segments(self) -> list[str]:
-        """The keys of all segments."""
+        """Return the keys of all segments."""
         return [info.key for info in self.store.list() if info.key.endswith(".seg")]
 
     def live_segments(self, topic: str) -> list[str]:
-        """The keys of those that hold a partition of the topic."""
+        """Return the keys of segments with a partition of the topic."""
         with self.control() as control:
             found = control.topics()[topic]
             keys = [(found.topic_id, number) for number in range(found.partition_count)]
@@ -70,7 +70,7 @@ class Bucket:
             )
 
     def replace(self, key: str, data: bytes | bytearray | None) -> bytes:
-        """Other bytes under a key, None for no object; what was there."""
+        """Store other bytes under a key, or delete it with None. Return the old bytes."""
         before = bytes(self.store.get_all(key))
         self.store.delete([key])
         if data is not None:
@@ -78,20 +78,20 @@ class Bucket:
         return before
 
     def merge(self) -> None:
-        """What is worth merging is merged."""
+        """Merge everything that is worth merging."""
         for agent in self.cluster.embedded.agents:
             assert agent.housekeeping is not None
             self.cluster.run(agent.housekeeping.merge())
 
     def publish(self) -> None:
-        """A snapshot of metadata, valid for an hour."""
+        """Publish a snapshot of metadata that is valid for an hour."""
         with self.control() as control:
             publish_metadata(control, self.store, keep_ms=3_600_000, now_ms=wall_clock_ms())
 
     def produce(
         self, topic: str, transactions: list[bool], records: int = 4, partitions: int = 2
     ) -> None:
-        """One transaction each, of so many records to every partition; False is aborted."""
+        """Write one transaction each, with this many records per partition. False aborts it."""
         producer = Producer(
             {
                 "bootstrap.servers": self.cluster.bootstrap,
@@ -114,13 +114,13 @@ class Bucket:
 
 @contextmanager
 def open_bucket(cluster: Cluster) -> Iterator[Bucket]:
-    """With a store of its own, for what a test puts there."""
+    """Open a bucket with its own store, for a test's objects."""
     with closing(open_store(cluster.store_url)) as store:
         yield Bucket(cluster, store)
 
 
 def fill(bucket: Bucket) -> None:
-    """Transactions, merged and not, append times, compression, a snapshot of metadata."""
+    """Write transactions, merged and not, append times, compression, and a snapshot of metadata."""
     cluster = bucket.cluster
     merged = cluster.create_topic("merged", partitions=2)
     bucket.produce(merged, [True, False, True, False, False, True, True, False])
@@ -147,7 +147,7 @@ def fill(bucket: Bucket) -> None:
 
 @pytest.fixture(scope="module", params=["directory"])
 def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
-    """Parametrize it indirectly with "moto" for S3; leave it as it was."""
+    """The bucket. Parametrize it indirectly with "moto" for S3, and leave it unchanged."""
     with (
         Cluster(store=moto_url(request) if request.param == "moto" else "", parts=PARTS) as cluster,
         open_bucket(cluster) as bucket,
@@ -158,7 +158,7 @@ def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
 
 @pytest.fixture
 def damaged(bucket: Bucket) -> Iterator[Callable[[str, bytes | bytearray | None], bytes]]:
-    """damaged(key, bytes) puts other bytes there for the test; the old ones are put back."""
+    """damaged(key, bytes) stores other bytes for the duration of the test."""
     before: dict[str, bytes] = {}
 
     def damage(key: str, data: bytes | bytearray | None) -> bytes:

@@ -1,4 +1,4 @@
-"""Audits of a real cluster's bucket: sound, damaged in one place, with strangers in it."""
+"""Tests audits of a real cluster's bucket: intact, damaged in one place, or with foreign objects."""
 
 import random
 from collections.abc import Callable
@@ -193,7 +193,7 @@ def test_strangers_are_notes(bucket: Bucket) -> None:
 
 
 def test_half_an_object_of_an_ended_lease(bucket: Bucket) -> None:
-    """Never committed: a note; and damage, since it is not whole."""
+    """It was never committed, which is a note, and it is incomplete, which is damage."""
     cluster_id, segment = parse_segment_key(bucket.segments()[0])
     bucket.cluster.restart()  # the lease ends
     bucket.cluster.advance(10_000)
@@ -210,7 +210,7 @@ def test_half_an_object_of_an_ended_lease(bucket: Bucket) -> None:
 
 
 def test_an_object_of_a_lease_that_was_never_given_out(bucket: Bucket) -> None:
-    """The journal is older than the bucket: nothing may be collected."""
+    """The journal is older than the bucket, so nothing may be collected."""
     key = bucket.segments()[0]
     cluster_id, segment = parse_segment_key(key)
     future = segment_key(cluster_id, SegmentId(segment.lease_id + 1_000_000, 1))
@@ -223,7 +223,7 @@ def test_an_object_of_a_lease_that_was_never_given_out(bucket: Bucket) -> None:
 
 
 def test_an_object_that_was_written_when_the_journal_was_longer(bucket: Bucket) -> None:
-    """Of a lease that it has: the object itself says so."""
+    """Its lease exists, so only the object itself reveals it."""
     cluster_id, segment = parse_segment_key(bucket.segments()[-1])
     end = bucket.cluster.embedded.running.plane._durable
     batch = BatchToWrite(records=(NewRecord(offset_delta=0, value=b"later"),)).encode()

@@ -1,4 +1,4 @@
-"""`lacuna verify` as a process: exit codes, what it prints, the report as JSON and as a page."""
+"""Tests `lacuna verify` as a process: exit codes, output, and the report as JSON and as a page."""
 
 import fcntl
 import json
@@ -26,7 +26,7 @@ Verify = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def verify(quick_python: str) -> Verify:
-    """verify(bucket, *options): the command in a process of its own; without a bucket the options name one."""
+    """verify(bucket, *options): runs the command in a separate process. Without a bucket, the options name one."""
 
     def run(bucket: Bucket | None, *options: str) -> subprocess.CompletedProcess[str]:
         command = [quick_python, "-m", "lacuna", "verify", *options]
@@ -77,7 +77,7 @@ def test_a_wrong_byte_is_printed_with_its_place_and_what_to_do(
 
 
 class _Page(HTMLParser):
-    """Tags that are open, and how many of each there were."""
+    """Counts the open tags by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ def test_without_spark_as_json_and_as_a_page(
 
 
 def test_on_a_terminal_there_are_tables_and_pictures(bucket: Bucket) -> None:
-    """A Python of its own: how wide the terminal is was found out at an import."""
+    """It needs its own Python, because an import determines the terminal's width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     command = [sys.executable, "-m", "lacuna", "verify", "--no-spark"]

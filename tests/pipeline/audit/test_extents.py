@@ -1,4 +1,4 @@
-"""Extents that lie about an object, and every byte of one: checked without a cluster."""
+"""Tests wrong extents, and every damaged byte of an object, without a cluster."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -69,7 +69,7 @@ def rows_of(extents: Iterable[Extent]) -> Rows:
 
 @dataclass
 class Sample:
-    """An object and the extents that tell the truth about it."""
+    """An object and its correct extents."""
 
     data: bytes
     extents: list[Extent] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Sample:
 
 
 def produced() -> Sample:
-    """Partition 0: a plain run, a transaction; partition 1: a plain batch that nothing refers to, one more."""
+    """Partition 0: a plain run, a transaction. Partition 1: an unreferenced plain batch, and one more."""
     first = [batch(2), batch(3, time=2000), batch(1, producer=7), batch(4, producer=7)]
     second = [batch(5), batch(2)]
     written = write_segment(
@@ -180,7 +180,7 @@ def test_damage_in_one_batch_hits_its_offsets_alone(
 
 
 def lies() -> dict[str, tuple[str, int, dict[str, object], str]]:
-    """Which extent of which sample says what instead, and what is found."""
+    """Which extent of which sample is changed how, and the expected finding."""
     first, second, _ = SAMPLES["produced"].extents
     sparse = SAMPLES["merged"].extents[0]
     end = len(SAMPLES["produced"].data)

@@ -1,4 +1,4 @@
-"""An audit of a cluster that is in use has no finding; what jobs leave behind is as it should be."""
+"""Tests that an audit of a cluster in use has no finding, and that jobs leave a valid state behind."""
 
 import threading
 import time
@@ -59,7 +59,7 @@ class Load:
             raise
 
     def await_one_after(self, ended: list[int]) -> None:
-        """Until each producer has ended more transactions than these: the load went on all the time."""
+        """Wait until each producer has ended more transactions, which shows that the load continued."""
         deadline = time.monotonic() + 60
         while any(now <= then for now, then in zip(self.ended, ended, strict=True)):
             assert time.monotonic() < deadline, self._errors
@@ -84,7 +84,7 @@ class Load:
 
 @pytest.mark.parametrize("seconds", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_live_cluster_gives_no_false_alarm(seconds: float) -> None:
-    """Producers, merges and collection go on; topics come and go; time jumps past the grace period."""
+    """Producers, merges and collection continue, topics come and go, and time jumps past the grace period."""
     with Cluster(agents=2, parts=BUSY) as cluster, open_bucket(cluster) as bucket:
         topics = [cluster.create_topic(name, partitions=2) for name in ("one", "two")]
         with Load(cluster, topics) as load:
@@ -146,7 +146,7 @@ def compacting() -> Iterator[Bucket]:
 
 
 def test_what_spark_compacted_and_wrote_is_sound(compacting: Bucket, spark: SparkSession) -> None:
-    """Keys below the compacted offset are as many as records; aborted ones are gone."""
+    """Below the compacted offset there are as many keys as records, and no aborted ones."""
     from lacuna.pipeline.compaction.job import Compaction
     from lacuna.pipeline.compaction.settings import CompactionSettings
     from lacuna.pipeline.workers import Workers
@@ -216,7 +216,7 @@ def test_a_key_with_two_values_where_it_has_one(compacting: Bucket, spark: Spark
 def test_what_is_damaged_is_told_and_keys_are_not_counted(
     compacting: Bucket, spark: SparkSession
 ) -> None:
-    """To count them is to read it again, and would fail with less than what is known by then."""
+    """Counting keys would read the damage again and fail with a less precise error."""
     topic = compacting.cluster.create_topic("flipped")
     compacting.produce(topic, [True], partitions=1)
     (key,) = compacting.live_segments(topic)

@@ -1,4 +1,4 @@
-"""Metadata that cannot be right is found; what compaction, retention and transactions leave is right."""
+"""Tests that impossible metadata is found, and that compaction, retention and transactions leave valid metadata."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A compaction of the test's cluster, and what a consumer reads of it."""
+"""Compacts the test's cluster, and reads it as a consumer does."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class Read(NamedTuple):
 
 
 def read_record(message: Any) -> Read:
-    """A librdkafka message as a value."""
+    """Return a librdkafka message as a value."""
     headers = tuple(message.headers() or ())
     return Read(message.offset(), message.timestamp(), message.key(), message.value(), headers)
 
@@ -43,7 +43,7 @@ def read_record(message: Any) -> Read:
 def consumer_of(
     cluster: Cluster, topic: str, partition: int, first: int = OFFSET_BEGINNING, **settings: Any
 ) -> Iterator[Consumer]:
-    """A consumer of one partition, assigned from an offset on; `settings` are librdkafka's."""
+    """Return a consumer of one partition, assigned from an offset. `settings` are librdkafka's."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -68,7 +68,7 @@ _WITH_END: Final = {"enable.partition.eof": True}
 def read_partition(
     cluster: Cluster, topic: str, partition: int = 0, first: int = OFFSET_BEGINNING
 ) -> list[Read]:
-    """All committed records from an offset on, by a fresh consumer."""
+    """Return all committed records from an offset, read by a fresh consumer."""
     with consumer_of(cluster, topic, partition, first, **_WITH_END) as consumer:
         found: list[Read] = []
         while True:
@@ -84,14 +84,14 @@ def read_partition(
 
 @dataclass(slots=True)
 class Compactor:
-    """`run` compacts topics of the cluster with settings that fit small tests."""
+    """`run` compacts topics of the cluster with settings for small tests."""
 
     cluster: Cluster
     workers: Workers
     progress: Progress = field(default_factory=Progress)
 
     def job(self, control: ControlPlane, **settings: Any) -> Compaction:
-        """A job whose settings are those of CompactionSettings and RewriteSettings."""
+        """Return a job with the settings of CompactionSettings and RewriteSettings."""
         names = RewriteSettings.__dataclass_fields__
         rewrite = {name: settings.pop(name) for name in list(settings) if name in names}
         return Compaction(
@@ -103,16 +103,16 @@ class Compactor:
         )
 
     def run(self, *topics: str, **settings: Any) -> CompactionReport:
-        """The report of one run."""
+        """Run once. Return the report."""
         with self.control() as control:
             return self.job(control, **settings).run(topics)
 
     def control(self) -> ControlPlane:
-        """A client of the cluster's control plane."""
+        """Return a client of the cluster's control plane."""
         return ControlPlane(find_cluster(data=str(self.cluster.data)).require_control())
 
     def logs(self, topic: str) -> list[Any]:
-        """The metadata of a topic's partitions."""
+        """Return the metadata of a topic's partitions."""
         with self.control() as control:
             found = control.topics()[topic]
             return control.partition_logs(
@@ -121,7 +121,7 @@ class Compactor:
 
 
 class Meanwhile(Progress):
-    """Does something once: between the plan and the rewrite, or behind the first unit that is done."""
+    """Does something once: between the plan and the rewrite, or after the first completed unit."""
 
     def __init__(
         self,
@@ -132,13 +132,13 @@ class Meanwhile(Progress):
         self._at_first = at_first
 
     def expect(self, amount: int) -> None:
-        """The plan is there."""
+        """Receive the plan."""
         work, self._at_begin = self._at_begin, None
         if work is not None:
             work()
 
     def advance(self, amount: int) -> None:
-        """A unit is done."""
+        """Receive a completed unit."""
         work, self._at_first = self._at_first, None
         if work is not None:
             work()
@@ -156,7 +156,7 @@ def workers(request: pytest.FixtureRequest) -> Workers:
 
 @pytest.fixture
 def compactor(cluster: Cluster, workers: Workers) -> Compactor:
-    """For the cluster of the module, without the topics of the test before it, which may have been the same one."""
+    """For the cluster of the module, without the topics of the previous test, which may have been the same one."""
     control = cluster.embedded.control
     topic_ids = [*control.cluster.topics_by_id]
     cluster.run(control.call(Command(delete_topics=DeleteTopics(topic_ids=topic_ids))))
@@ -165,6 +165,6 @@ def compactor(cluster: Cluster, workers: Workers) -> Compactor:
 
 @pytest.fixture
 def timed(workers: Workers) -> Iterator[Compactor]:
-    """For a cluster of its own, whose time a test may move."""
+    """For a separate cluster, whose time a test may set."""
     with Cluster(parts=UNMERGED) as cluster:
         yield Compactor(cluster, workers)

@@ -1,4 +1,4 @@
-"""Logs of every kind: what is rewritten, and what becomes of it."""
+"""Tests which logs are rewritten, and the results."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ admin: Any = kafka_admin
 
 
 def _produce(cluster: Cluster, topic: str, records: list[dict[str, Any]], **settings: Any) -> None:
-    """Records without a transaction, each in a batch of its own."""
+    """Produce records without a transaction, each in a separate batch."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0, **settings})
     for record in records:
         producer.produce(topic, partition=0, **record)
@@ -41,7 +41,7 @@ def _delete_records(cluster: Cluster, topic: str, offset: int) -> None:
 
 
 def _batches(cluster: Cluster, compactor: Compactor, topic: str) -> list[Any]:
-    """The batches that are stored of partition 0."""
+    """Return the stored batches of partition 0."""
     (log,) = compactor.logs(topic)
     with compactor.control() as control:
         cluster_id = control.cluster_id
@@ -66,7 +66,7 @@ def test_s11_records_of_log_append_time_keep_their_times(timed: Compactor) -> No
 def test_s7_s13_a_log_start_in_the_middle_of_an_extent(
     cluster: Cluster, compactor: Compactor
 ) -> None:
-    """S7, S13: what lies below stays invisible, the log start stays where it is."""
+    """S7, S13: records below it stay invisible, and the log start does not move."""
     topic = cluster.create_topic("start")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 200})
     for number in range(30):
@@ -84,7 +84,7 @@ def test_s7_s13_a_log_start_in_the_middle_of_an_extent(
 
 
 def test_one_huge_partition_is_several_tasks(cluster: Cluster, compactor: Compactor) -> None:
-    """The order of the result is that of the offsets, whichever task was first."""
+    """The result is in offset order, whichever task finishes first."""
     topic, small = cluster.create_topic("huge"), cluster.create_topic("tiny")
     chance = Random(3)
     records = [{"value": chance.randbytes(50_000), "key": b"%d" % n} for n in range(120)]
@@ -104,7 +104,7 @@ def test_one_huge_partition_is_several_tasks(cluster: Cluster, compactor: Compac
 def test_a_huge_partition_that_is_cleaned_by_key_is_several_tasks(
     cluster: Cluster, compactor: Compactor
 ) -> None:
-    """A key is one key in all of them, and the superseded offsets reach the task that has them."""
+    """All tasks share one set of keys, and each receives the superseded offsets in its range."""
     topic = cluster.create_topic("huge-keys", 1, {"cleanup.policy": "compact"})
     chance = Random(7)
     records = [{"value": chance.randbytes(50_000), "key": b"%d" % (n % 30)} for n in range(120)]
@@ -137,7 +137,7 @@ def test_s19_a_codec_is_changed(cluster: Cluster, compactor: Compactor) -> None:
 def test_metadata_does_not_know_how_many_transactions_aborted(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any], aborted: int
 ) -> None:
-    """The same committed transactions, with and without aborted ones: metadata of one size."""
+    """The metadata has the same size with and without aborted transactions."""
     commits = [(True, [(b"k", b"%d" % number)]) for number in range(10)]
     aborts = [(False, [(b"k", b"x")])] * (aborted // 10 // _PRODUCERS)
     topics = [cluster.create_topic(f"{name}-{aborted}") for name in ("none", "many")]
@@ -161,7 +161,7 @@ def test_metadata_does_not_know_how_many_transactions_aborted(
 def test_what_is_aborted_whole_goes_without_a_task(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
 ) -> None:
-    """S17: nothing is read, nothing written, and consumers pass the hole."""
+    """S17: nothing is read or written, and consumers pass the hole."""
     topic = cluster.create_topic("aborted")
     transact(cluster, topic, [(False, [(b"k", b"v" * 1000)] * 20)] * 3)
     report = compactor.run(topic)
@@ -181,7 +181,7 @@ def _values(records: list[Read]) -> list[tuple[bytes | None, bytes | None]]:
 
 
 def test_tombstones_stay_for_their_time_and_then_go(timed: Compactor) -> None:
-    """KIP-534: delete.retention.ms counts from the first compaction that met the tombstone."""
+    """KIP-534: delete.retention.ms counts from the first compaction that processed the tombstone."""
     cluster, compactor = timed.cluster, timed
     configs = {"cleanup.policy": "compact", "delete.retention.ms": str(HOUR_MS)}
     topic = cluster.create_topic("tombstones", 1, configs)
@@ -201,7 +201,7 @@ def test_tombstones_stay_for_their_time_and_then_go(timed: Compactor) -> None:
 
 
 def test_young_records_are_not_compacted(timed: Compactor) -> None:
-    """min.compaction.lag.ms."""
+    """min.compaction.lag.ms protects them."""
     cluster, compactor = timed.cluster, timed
     configs = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR_MS)}
     topic = cluster.create_topic("lag", 1, configs)
@@ -214,7 +214,7 @@ def test_young_records_are_not_compacted(timed: Compactor) -> None:
 
 
 def test_records_without_a_key_stay(cluster: Cluster, compactor: Compactor) -> None:
-    """From before the topic was compacted: nothing can supersede them."""
+    """They were written before the topic was compacted, and nothing can supersede them."""
     topic = cluster.create_topic("keyless")
     keyed = [{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}]
     _produce(cluster, topic, [{"value": b"first"}, keyed[0], {"value": b"second"}, keyed[1]])
@@ -241,7 +241,7 @@ LARGE: Final = 20_000
 
 
 def _damage(cluster: Cluster, compactor: Compactor, topic: str) -> tuple[Piece, str]:
-    """One byte of the first extent, which has an object of its own; the extent, and the object's key."""
+    """Damage one byte of the first extent, which has its own object. Return the extent and the object's key."""
     (log,) = compactor.logs(topic)
     piece = next(log.pieces(0, 1))
     with compactor.control() as control:
@@ -257,7 +257,7 @@ def _damage(cluster: Cluster, compactor: Compactor, topic: str) -> tuple[Piece, 
 def test_a_damaged_object_is_named_and_its_partition_left_as_it_is(
     compactor: Compactor, cluster: Cluster
 ) -> None:
-    """One byte: nothing of that partition is swapped, the others are."""
+    """One damaged byte prevents all swaps of that partition, but not those of others."""
     topics = [cluster.create_topic(name) for name in ("sound", "broken")]
     chance = Random(4)
     for topic in topics:
@@ -280,7 +280,7 @@ def test_a_damaged_object_is_named_and_its_partition_left_as_it_is(
 def test_what_lies_behind_damage_is_compacted_in_the_same_run(
     compactor: Compactor, cluster: Cluster, rewrites_all: bool, extents: int
 ) -> None:
-    """Where a plan does not hold all of a partition: its first range stays as it is, the others do not."""
+    """A plan does not hold the whole partition: its first range stays unchanged, and the others do not."""
     topic = cluster.create_topic(f"behind-{rewrites_all}")
     chance = Random(7)
     _produce(cluster, topic, [{"value": chance.randbytes(LARGE)} for _ in range(10)])
@@ -298,8 +298,8 @@ def test_what_lies_behind_damage_is_compacted_in_the_same_run(
 def test_keys_that_could_not_be_read_fail_their_partition(
     compactor: Compactor, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An object that is away while keys are read, and there again when values are: nothing is known of its
-    keys, so its partition is left as it is, with its fault, and the next run cleans it.
+    """An object is missing while keys are read and returns before values are read. Its keys are unknown, so its
+    partition stays unchanged with a fault, and the next run cleans it.
     """
     topics = [cluster.create_topic(name) for name in ("all-keys", "some-keys")]
     chance = Random(6)

@@ -1,4 +1,4 @@
-"""Topics that are compacted by key, against a dict."""
+"""Compares topics that are compacted by key with a dict."""
 
 import random
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Writer:
         self.producer.init_transactions(60)
 
     def write(self, transactions: int, keys: int = 8) -> None:
-        """Some transactions, a third of them aborted, with tombstones among them."""
+        """Write some transactions with tombstones among them, and abort a third."""
         for _ in range(transactions):
             self.begin(keys)
             if self.random.random() < 1 / 3:
@@ -46,7 +46,7 @@ class Writer:
                 self.commit()
 
     def begin(self, keys: int = 8) -> None:
-        """Opens a transaction and writes to it."""
+        """Open a transaction and write to it."""
         self.begun = {}
         self.producer.begin_transaction()
         for _ in range(self.random.randint(1, 12)):
@@ -60,7 +60,7 @@ class Writer:
         self.producer.flush(60)
 
     def commit(self) -> None:
-        """Commits what was begun."""
+        """Commit the open transaction."""
         self.producer.commit_transaction(60)
         self.last.update(self.begun)
 
@@ -70,7 +70,7 @@ class Writer:
 
 
 def _by_key(records: list[Read]) -> dict[bytes, tuple[int, bytes | None]]:
-    """The records by key, each of which comes once."""
+    """Return the records by key. Each key occurs once."""
     assert len({record.key for record in records}) == len(records)
     return {record.key: (record.offset, record.value) for record in records if record.key}
 
@@ -79,7 +79,7 @@ def _by_key(records: list[Read]) -> dict[bytes, tuple[int, bytes | None]]:
 def test_s14_the_last_committed_record_of_each_key_stays(
     cluster: Cluster, compactor: Compactor, seed: int
 ) -> None:
-    """Aborted values supersede nothing, tombstones stay, offsets and bytes of what stays are the same."""
+    """Aborted values supersede nothing, tombstones stay, and remaining records keep offsets and bytes."""
     chance = random.Random(seed)
     topic = cluster.create_topic(f"keys-{seed}", 2, _CONFIGS)
     writers = [Writer(cluster, topic, partition, chance) for partition in range(2)]

@@ -1,4 +1,4 @@
-"""`lacuna compact` as a user runs it: in a process of its own, which may be killed."""
+"""Tests `lacuna compact` as a user runs it, in a separate process that may be killed."""
 
 import json
 import os
@@ -27,7 +27,7 @@ WAIT_SECONDS = 240.0
 
 @pytest.fixture
 def filled() -> Iterator[Cluster]:
-    """A cluster of its own with 24 MB in topic t that every run rewrites in 24 tasks."""
+    """A separate cluster with 24 MB in topic t, which every run rewrites in 24 tasks."""
     with Cluster(parts=UNMERGED) as cluster:
         cluster.create_topic("t", 2)
         chance = Random(1)
@@ -51,7 +51,7 @@ def _compact(
 
 @contextmanager
 def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process group of its own, all of which is gone at the end."""
+    """Start the command in its own process group, which is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "lacuna", *_arguments(cluster, *options)],
         stdout=subprocess.PIPE,
@@ -68,13 +68,13 @@ def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]
 
 
 def _segments(cluster: Cluster) -> set[str]:
-    """The objects that are files; what an embedded agent writes is mostly in packs."""
+    """Return the objects that are files. An embedded agent writes mostly to packs."""
     objects = Path(cluster.data) / "objects"
     return {str(path) for path in objects.rglob("*.seg")}
 
 
 def _await(what: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    """Its first true answer."""
+    """Wait for the first true answer, and return it."""
     end = time.monotonic() + WAIT_SECONDS
     while not (found := what()):
         assert process.poll() is None, process.communicate()
@@ -97,9 +97,9 @@ def test_a_run_and_its_reports(
     spark: SparkSession,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A plan that changes nothing, a run, its table and its JSON, and nothing left to do.
+    """A plan changes nothing. A run prints its table and its JSON, and leaves nothing to do.
 
-    Only the first run starts a Spark of its own.
+    Only the first run starts a separate Spark.
     """
     with Cluster(parts=UNMERGED) as cluster:
         topic = cluster.create_topic("shown")
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_one_line(
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_killed_driver_leaves_garbage_and_nothing_else(filled: Cluster) -> None:
-    """SIGKILL once the first segment is there: all is as it was, and the next run works."""
+    """After SIGKILL at the first segment, the log is unchanged and the next run succeeds."""
     before, there = _read(filled), _segments(filled)
     with _started(filled, "--master=local[2]", *_SMALL_TASKS) as process:
         garbage = _await(lambda: _segments(filled) - there, process)
@@ -199,7 +199,7 @@ def test_ctrl_c_ends_in_one_line(filled: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_killed_worker_is_replaced(filled: Cluster) -> None:
-    """A Python worker of Spark's dies in a task: the task is tried again, under other numbers."""
+    """One of Spark's Python workers dies in a task, and the task is retried under other numbers."""
     before, there = _read(filled), _segments(filled)
     with _started(filled, "--master=local[2,4]", *_SMALL_TASKS) as process:
         _await(lambda: _segments(filled) - there, process)
@@ -213,7 +213,7 @@ def test_a_killed_worker_is_replaced(filled: Cluster) -> None:
 
 
 def _workers_of(session: int) -> list[int]:
-    """Spark's Python workers in a session: children of its daemon, which is itself a Python."""
+    """Return Spark's Python workers in a session: children of its daemon, which is also a Python process."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

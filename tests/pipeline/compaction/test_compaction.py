@@ -1,4 +1,4 @@
-"""Compaction end to end: real transactions, real tasks of Spark, a real consumer."""
+"""Tests compaction end to end with real transactions, Spark tasks and consumers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ _TRANSACTIONS = [
 def test_s14_s19_a_consumer_reads_the_same_before_and_after(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
 ) -> None:
-    """S14, S16, S19: offsets, keys, values, headers and timestamps stay; aborted payload is not read."""
+    """S14, S16, S19: offsets, keys, values, headers and timestamps stay, and aborted payload is not read."""
     topic = cluster.create_topic("same", partitions=3)
     for partition in range(3):
         transact(cluster, topic, _TRANSACTIONS * 5, partition)

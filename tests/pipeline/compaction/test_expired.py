@@ -1,4 +1,4 @@
-"""Records past their retention that a compaction takes before retention has looked."""
+"""Tests that compaction removes records past their retention before retention has run."""
 
 import time
 
@@ -40,7 +40,7 @@ def test_s13_what_expired_is_out_of_range_at_once(cluster: Cluster, compactor: C
 
 
 def _poll(consumer: Consumer) -> None:
-    """Raises what the consumer is told."""
+    """Poll. Raises the consumer's error."""
     message = consumer.poll(60)
     if message is not None and message.error() is not None:
         raise KafkaException(message.error())

@@ -1,4 +1,4 @@
-"""The control plane goes away, answers are lost, leases end."""
+"""Tests outages of the control plane, lost answers, and expired leases."""
 
 import time
 from collections.abc import Callable
@@ -35,12 +35,12 @@ def _produce(cluster: Cluster, topic: str, count: int = 3) -> None:
 
 
 class _Forgetful(ControlPlane):
-    """Loses the answers to the first swaps, which were done."""
+    """Loses the answers to the first swaps, which succeeded."""
 
     lost = 2
 
     def call(self, command: Command) -> Reply:
-        """As ControlPlane says."""
+        """See ControlPlane."""
         reply = super().call(command)
         if command.HasField("swap_extents") and self.lost:
             self.lost -= 1
@@ -64,7 +64,7 @@ def test_a_swap_whose_answer_was_lost_is_sent_again_and_done_once(
 
 
 def test_a_lease_that_was_lost_is_told(cluster: Cluster, compactor: Compactor) -> None:
-    """Renewing is what notices it: no commit is tried with it then."""
+    """The renewal notices the loss, and no commit is attempted afterwards."""
     with compactor.control() as control, JobHold(control) as hold:
         hold.confirm()
         cluster.advance(int(HOLD_SECONDS * 1000) + 1000)
@@ -75,7 +75,7 @@ def test_a_lease_that_was_lost_is_told(cluster: Cluster, compactor: Compactor) -
 
 @dataclass(slots=True)
 class _Pauses:
-    """What happens in each pause of a watch; in further ones nothing does."""
+    """Runs an action in each pause of a watch, and nothing in later ones."""
 
     works: list[Callable[[], object]]
     seconds: list[float] = field(default_factory=list)
@@ -87,7 +87,7 @@ class _Pauses:
 
 
 def test_a_watch_goes_on_behind_an_outage(timed: Compactor) -> None:
-    """The control plane away is a line; once it is back, what has gathered is compacted."""
+    """The outage takes one log line, and the watch then compacts what has accumulated."""
     cluster = timed.cluster
     topic = cluster.create_topic("watched")
     _produce(cluster, topic)
@@ -111,12 +111,12 @@ def test_a_watch_goes_on_behind_an_outage(timed: Compactor) -> None:
 
 
 class _TooLate(ControlPlane):
-    """While `is_late`, the lease of whoever swaps has ended meanwhile."""
+    """While `is_late`, the lease of every swap has already expired."""
 
     is_late = False
 
     def call(self, command: Command) -> Reply:
-        """As ControlPlane says."""
+        """See ControlPlane."""
         if command.HasField("swap_extents") and self.is_late:
             expired = ExtentsSwapped(error_code=ErrorCode.LEASE_EXPIRED)
             return Reply(extents_swapped=expired)
@@ -124,7 +124,7 @@ class _TooLate(ControlPlane):
 
 
 def test_a_watch_goes_on_behind_an_outage_longer_than_its_lease(timed: Compactor) -> None:
-    """What that run wrote is garbage; the next one begins with a lease of its own."""
+    """The output of that run is garbage, and the next run opens a new lease."""
     cluster = timed.cluster
     topic = cluster.create_topic("watched-for-long")
     _produce(cluster, topic)
@@ -148,7 +148,7 @@ def test_a_watch_goes_on_behind_an_outage_longer_than_its_lease(timed: Compactor
 
 
 def _connected(address: ControlPlace) -> ControlPlane:
-    """A client that gives up soon, once it has its first session."""
+    """Return a client that gives up soon, once it has its first session."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -158,7 +158,7 @@ def _connected(address: ControlPlace) -> ControlPlane:
 
 
 def _until_connected(control: ControlPlane) -> None:
-    """Until the client's session is there again; while it has none, every call fails at once."""
+    """Wait until the client's session is back. Without one, every call fails immediately."""
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -1,4 +1,6 @@
-"""A task without Spark: it may be run any number of times, and holds a block and a segment."""
+"""Tests tasks without Spark: a task may be repeated any number of times, and holds only a block and a segment in
+memory.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +49,7 @@ def _run(cluster: Cluster, task: RewriteTask, attempt: int) -> TaskResult:
 def test_attempts_write_beside_each_other_and_one_is_swapped_in(
     cluster: Cluster, control: ControlPlane
 ) -> None:
-    """What a retried or speculative copy wrote is whole, named by nobody, and in nobody's way."""
+    """The output of a retry or speculative copy is complete, unreferenced, and harmless."""
     topic = _fill(cluster, "attempts", 2)
     compaction = Compactor(cluster, None).job(control)  # type: ignore[arg-type]
     (plan,) = compaction.plan([topic])

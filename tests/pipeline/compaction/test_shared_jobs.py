@@ -1,4 +1,4 @@
-"""Units that share a Spark job: each is swapped for itself, whatever becomes of the others."""
+"""Tests units that share a Spark job: each is swapped separately, independently of the others."""
 
 import os
 from contextlib import suppress
@@ -19,7 +19,7 @@ _AS_UNITS: dict[str, Any] = {"rewrites_all": True, "codec": Codec.ZSTD, "task_by
 
 
 def _fill(cluster: Cluster, compactor: Compactor, topics: list[str]) -> None:
-    """Each topic in an object of its own, as large as a unit."""
+    """Fill each topic with its own object, as large as a unit."""
     chance = Random(8)
     for topic in topics:
         cluster.create_topic(topic)
@@ -41,7 +41,7 @@ def _object_of(cluster: Cluster, compactor: Compactor, topic: str) -> Path:
 def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
     compactor: Compactor, cluster: Cluster
 ) -> None:
-    """The second one's object is a pipe, which a task waits at until the first one has been swapped."""
+    """The second one's object is a pipe that blocks a task until the first unit has been swapped."""
     topics = ["done", "waiting"]
     _fill(cluster, compactor, topics)
     before = [read_partition(cluster, topic) for topic in topics]
@@ -51,7 +51,7 @@ def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
     os.mkfifo(path)
 
     def release() -> None:
-        """The task that waits fails then, for a pipe is no file; another one finds the file."""
+        """Fail the blocked task, since a pipe is no file. A later attempt finds the file."""
         path.rename(pipe)
         data.rename(path)
         with suppress(OSError):  # nobody waits there yet
@@ -66,7 +66,7 @@ def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
 
 @pytest.mark.parametrize("workers", ["spark"], indirect=True)
 def test_a_task_that_fails_costs_its_unit_alone(compactor: Compactor, cluster: Cluster) -> None:
-    """Spark ends the job with the task; what the job owes is run again, each unit for itself."""
+    """Spark ends the job with the task, and each remaining unit runs again in a separate job."""
     topics = [f"shared-{number}" for number in range(4)]
     _fill(cluster, compactor, topics)
     before = [read_partition(cluster, topic) for topic in topics]

@@ -1,4 +1,4 @@
-"""Consumers and others at work while the log is rewritten under them."""
+"""Tests consumers and other users while the log is rewritten."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ _CODECS = [Codec.LZ4, Codec.ZSTD, Codec.NONE, Codec.SNAPPY, Codec.GZIP]
 
 
 def _transactions(count: int) -> list[tuple[bool, list[tuple[bytes | None, bytes | None]]]]:
-    """Every third is aborted."""
+    """Write transactions, every third of them aborted."""
     return [
         (index % 3 != 1, [(b"k%d" % index, b"%d" % record * 40) for record in range(4)])
         for index in range(count)
@@ -46,7 +46,7 @@ def _transactions(count: int) -> list[tuple[bool, list[tuple[bytes | None, bytes
 def test_s14_s19_consumers_read_on_through_fifty_swaps(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
 ) -> None:
-    """S14, S15, S19: one reads slowly, another again and again; each sees every record once, as it was."""
+    """S14, S15, S19: one consumer reads slowly and another repeatedly, and each sees every record once, unchanged."""
     topic = cluster.create_topic("fifty")
     transact(cluster, topic, _transactions(60), **{"compression.type": "lz4"})
     before = read_partition(cluster, topic)
@@ -130,7 +130,7 @@ def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
 def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
 ) -> None:
-    """S6."""
+    """S6: only the deleted topic is rejected."""
     topics = [cluster.create_topic(name) for name in ("stays", "goes")]
     for topic in topics:
         transact(cluster, topic, _transactions(6))
@@ -146,14 +146,14 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
 
 
 class _Deleting(ControlPlane):
-    """A topic is deleted before the `at`-th time that partitions are looked at."""
+    """Deletes a topic before the `at`-th request for partitions."""
 
     def __init__(self, address: ControlPlace, admin: AdminClient, topic: str, at: int) -> None:
         super().__init__(address)
         self._admin, self._topic, self._left = admin, topic, at
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """As ControlPlane says."""
+        """See ControlPlane."""
         self._left -= 1
         if not self._left:
             self._admin.delete_topics([self._topic])[self._topic].result(60)
@@ -164,7 +164,7 @@ class _Deleting(ControlPlane):
 def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
     at: int, cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
 ) -> None:
-    """S6: before the work and behind it, when the report would be lost."""
+    """S6: it is deleted before the work, or after it, when the report could be lost."""
     stays, goes = (cluster.create_topic(f"{name}-{at}") for name in ("sized", "unsized"))
     for topic in (stays, goes):
         transact(cluster, topic, _transactions(6))
@@ -181,7 +181,7 @@ def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
 def test_the_embedded_merge_and_a_compaction_at_a_time(
     workers: Workers, transact: Callable[..., Any]
 ) -> None:
-    """Whoever comes second is refused; nothing is lost, and in the end all is compact."""
+    """The second one is rejected, nothing is lost, and everything is compact in the end."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, merge=merge))
     with Cluster(parts=parts) as cluster:

@@ -1,4 +1,4 @@
-"""Exports of real topics, and what readers find."""
+"""Exports real topics, and reads the results."""
 
 import multiprocessing
 import signal
@@ -31,7 +31,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def topic(cluster: Cluster) -> Callable[..., str]:
-    """topic(partitions=1, **configs): one that no other test has."""
+    """topic(partitions=1, **configs): creates a topic that no other test uses."""
 
     def make(partitions: int = 1, **configs: str) -> str:
         named = {name.replace("_", "."): value for name, value in configs.items()}
@@ -42,7 +42,7 @@ def topic(cluster: Cluster) -> Callable[..., str]:
 
 @pytest.fixture
 def export(cluster: Cluster) -> Callable[..., TopicReport]:
-    """export(topic, **settings): one run in this process. Raises the error of a topic that failed."""
+    """export(topic, **settings): runs once in this process. Raises the error of a failed topic."""
     return exporting(cluster, Workers())
 
 
@@ -53,7 +53,7 @@ def export_on_spark(spark: SparkSession, cluster: Cluster) -> Callable[..., Topi
 
 
 def exporting(cluster: Cluster, workers: Workers) -> Callable[..., TopicReport]:
-    """run(topic, **settings): one run by these workers."""
+    """run(topic, **settings): runs once on these workers."""
 
     def run(name: str, **settings: Any) -> TopicReport:
         location = find_cluster(data=str(cluster.data))
@@ -72,7 +72,7 @@ class Place:
     url: str
 
     def rows(self, topic: str) -> list[Row]:
-        """What a reader that lists the place finds of a topic, in order."""
+        """Return the rows of a topic that a reader finds by listing the place, in order."""
         destination = open_destination(self.url)
         root, files = destination.uri(f"topic={topic}"), None
         if isinstance(destination, BucketDestination):
@@ -86,12 +86,12 @@ class Place:
         return [] if table.num_columns == 0 else rows_of(table)
 
     def names(self, folder: str) -> list[str]:
-        """All names below."""
+        """Return all names below."""
         return open_destination(self.url).names(folder)
 
 
 def rows_of(table: Any) -> list[Row]:
-    """Of an Arrow table with the untyped columns."""
+    """Return the rows of an Arrow table with the untyped columns."""
     return sorted(
         (
             (
@@ -116,7 +116,7 @@ def moto(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Somewhere to export to."""
+    """A destination for exports."""
     if request.param == "folder":
         return Place(str(tmp_path / "lake"))
     bucket, query = request.getfixturevalue("moto").split("?")
@@ -125,7 +125,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def consume(cluster: Cluster) -> Callable[..., list[Row]]:
-    """consume(topic, partitions=1): what a read_committed consumer gets, in order."""
+    """consume(topic, partitions=1): returns what a read_committed consumer gets, in order."""
 
     def read(name: str, partitions: int = 1) -> list[Row]:
         return sorted(
@@ -167,7 +167,7 @@ def _read(cluster: Cluster, topic: str, partition: int) -> Iterator[Row]:
 
 @pytest.fixture
 def killed(cluster: Cluster) -> Callable[..., None]:
-    """killed(stage, topic, **settings): an export in a process that is killed (SIGKILL) at the stage."""
+    """killed(stage, topic, **settings): runs an export in a process that is killed (SIGKILL) at the stage."""
 
     forks = multiprocessing.get_context("forkserver")
     # Imports take longer than the export.

@@ -1,6 +1,6 @@
-"""An export that is killed at a stage.
+"""Runs an export that is killed at a stage.
 
-The tasks run in this process: what happens in Spark is not what is looked at here.
+The tasks run in this process, because Spark's behaviour is not under test here.
 """
 
 import os
@@ -20,7 +20,7 @@ from lacuna.pipeline.workers import Workers
 
 
 def main(stage: str, data: str, topic: str, to: str, format: str, by: str) -> None:  # noqa: A002
-    """Never returns where the stage is reached."""
+    """Export. Does not return if it reaches the stage."""
     os.environ.update(CREDENTIALS)
     if stage in ("prepared", "committed"):
         replace(RunLog, "append", dying_append(stage))
@@ -39,18 +39,18 @@ def main(stage: str, data: str, topic: str, to: str, format: str, by: str) -> No
 
 
 def replace(where: Any, name: str, new: Any) -> None:
-    """What is there must be there: a rename is to be noticed here."""
+    """Replace a file that must exist, so that a rename is noticed here."""
     assert hasattr(where, name)
     setattr(where, name, new)
 
 
 def die(*_: object) -> None:
-    """Now."""
+    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def dying_append(kind: str) -> Callable[[RunLog, RunRecord], None]:
-    """Dies in place of appending a record of the kind."""
+    """Die instead of appending a record of the kind."""
     append = RunLog.append
 
     def appending(log: RunLog, record: RunRecord) -> None:
@@ -62,7 +62,7 @@ def dying_append(kind: str) -> Callable[[RunLog, RunRecord], None]:
 
 
 def dying_after_one(function: Callable[..., None]) -> Callable[..., None]:
-    """Dies at the second call; S3's copies come from many threads, of which one gets through."""
+    """Die at the second call. S3's copies run in many threads, of which one succeeds."""
     from threading import Lock
 
     calls: list[int] = []

@@ -1,4 +1,4 @@
-"""An export on Spark whose tasks fail behind their work, each once: DATA TOPIC TO."""
+"""Exports on Spark with tasks that each fail once after their work. Arguments: DATA TOPIC TO."""
 
 import os
 import sys
@@ -17,10 +17,10 @@ from lacuna.pipeline.workers import Workers
 
 
 class FailingExport(Export):
-    """The first attempt dies with its worker, when all is written."""
+    """The first attempt dies with its worker after it has written everything."""
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-        """In place of the same without deaths."""
+        """Run the same task without the failure."""
 
         def attempt(task: Task) -> TaskResult:
             context = TaskContext.get()
@@ -37,7 +37,7 @@ class FailingExport(Export):
 
 
 def main(data: str, topic: str, to: str) -> None:
-    """Exports the topic once."""
+    """Export the topic once."""
     location = find_cluster(data=data)
     settings = {"spark.driver.memory": "1g"}
     with (

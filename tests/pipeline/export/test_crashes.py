@@ -1,4 +1,4 @@
-"""SIGKILL at every stage: readers see nothing of the run, or all of it; the next run mends it."""
+"""Tests SIGKILL at every stage: readers see none or all of the run, and the next run repairs it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_a_killed_export_to_a_bucket(
     killed: Any,
     place: Any,
 ) -> None:
-    """S3 renames nothing: in the middle of publishing a listing shows some files, the log none of them."""
+    """S3 has no rename, so during publication a listing shows some files while the log has none."""
     name = topic(2)
     transact(cluster, name, _MIXED)
     transact(cluster, name, _MIXED, partition=1)
@@ -106,7 +106,7 @@ def test_of_two_exports_one_is_refused(
 def test_who_lost_the_lock_publishes_nothing(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, monkeypatch: Any
 ) -> None:
-    """As where a paused export of a bucket wakes up behind its successor."""
+    """A paused export to a bucket may resume after its successor has started."""
     from lacuna.pipeline.export.job import Export
 
     name = topic()
@@ -166,7 +166,7 @@ def test_what_no_export_wrote_is_refused(
 def test_files_without_a_record_are_refused(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
 ) -> None:
-    """Run 1 would be taken for the one that is there."""
+    """The new run 1 would be mistaken for the existing one."""
     from shutil import rmtree
 
     from lacuna.pipeline.export.errors import DestinationError
@@ -182,7 +182,7 @@ def test_files_without_a_record_are_refused(
 def test_the_log_keeps_a_record_of_each_run(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
 ) -> None:
-    """And who saw a number that is free again is refused."""
+    """A run that used a number which is free again is rejected."""
     from lacuna.pipeline.export.runs import RunLog
 
     name = topic()

@@ -1,4 +1,4 @@
-"""Records that cannot be read: other topics go on, and a report of verify is the way past them."""
+"""Tests unreadable records: other topics continue, and a report of verify allows skipping them."""
 
 import json
 from collections.abc import Callable
@@ -31,14 +31,14 @@ def _object_with(cluster: Cluster, mark: bytes) -> tuple[str, bytes]:
 
 
 def _lose(cluster: Cluster, mark: bytes) -> str:
-    """Deletes the object with the mark, and returns its key."""
+    """Delete the object with the mark. Return its key."""
     key, _ = _object_with(cluster, mark)
     shared_store(cluster.store_url).delete([key])
     return key
 
 
 def _damage(cluster: Cluster, mark: bytes) -> str:
-    """Changes a byte of the mark, and returns the object's key."""
+    """Change a byte of the mark. Return the object's key."""
     key, data = _object_with(cluster, mark)
     store = shared_store(cluster.store_url)
     store.delete([key])
@@ -47,7 +47,7 @@ def _damage(cluster: Cluster, mark: bytes) -> str:
 
 
 def _confirmed(cluster: Cluster, path: Path) -> Path:
-    """The report of an audit, as a file."""
+    """Return the report of an audit, as a file."""
     report = audit(find_cluster(data=str(cluster.data)), AuditOptions(), None)
     path.write_text(json.dumps(report.as_json()))
     return path
@@ -55,7 +55,7 @@ def _confirmed(cluster: Cluster, path: Path) -> Path:
 
 @pytest.fixture
 def broken(topic: Any, transact: Any, cluster: Cluster) -> Callable[[Damage], tuple[str, str]]:
-    """broken(damage) -> (topic, key): three transactions of two records, of which the second cannot be read."""
+    """broken(damage) -> (topic, key): three transactions of two records. The second is unreadable."""
 
     def make(damage: Damage) -> tuple[str, str]:
         name = topic()

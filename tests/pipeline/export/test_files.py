@@ -1,4 +1,4 @@
-"""From batches to rows to files, without a cluster."""
+"""Tests the conversion of batches to rows and files, without a cluster."""
 
 import datetime
 import threading
@@ -28,7 +28,7 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def _rows(*timestamps: int, first_offset: int = 0, value: bytes = b"v") -> pa.RecordBatch:
-    """A record for each timestamp (ms), as a task makes them of a stored batch."""
+    """Return a record for each timestamp (ms), as a task creates them from a stored batch."""
     records = tuple(
         NewRecord(offset_delta=number, timestamp=moment, value=value)
         for number, moment in enumerate(timestamps)
@@ -155,7 +155,7 @@ def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
 
 
 def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bucket that fails for a moment: whoever comes then sees the next beat."""
+    """A bucket that fails for a moment does not lose the lock, because other exports see the next beat."""
     monkeypatch.setattr(BucketDestination, "beat_seconds", 0.1)
     monkeypatch.setattr(
         "lacuna.pipeline.export.bucket._PATIENCE_BEATS", 50
@@ -182,7 +182,7 @@ def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.Monke
 
 
 def test_who_asks_for_the_files_of_all_runs_meets_the_end_of_one(tmp_path: Path) -> None:
-    """What is left of a run goes when it is committed, also between a reader's listing and its reading."""
+    """Files of a run disappear when it is committed, possibly between a reader's listing and its read."""
 
     class Ending(FolderDestination):
         def names(self, prefix: str) -> list[str]:

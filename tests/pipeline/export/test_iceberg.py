@@ -1,6 +1,7 @@
-"""Iceberg tables: data and offsets in one snapshot.
+"""Tests Iceberg tables, which store data and offsets in one snapshot.
 
-pyiceberg is imported where it is used: else every worker would import it, which takes as long as the rest of the tests.
+The tests import pyiceberg where they use it. Otherwise every worker would import it, which takes as long as the other
+tests.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def test_three_runs_are_three_snapshots(
 def test_a_topic_without_records_is_exported_and_goes_on(
     cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
 ) -> None:
-    """A run without files is a snapshot without files: there is nothing in it that could be listed."""
+    """A run without files gives a snapshot without files to list."""
     from lacuna.pipeline.export import tables
 
     name = topic()
@@ -101,7 +102,7 @@ def test_a_killed_export_to_a_table(
     killed: Any,
     tmp_path: Path,
 ) -> None:
-    """Between the files and the snapshot, and behind it."""
+    """The kill comes between the files and the snapshot, or after it."""
     name = topic()
     transact(cluster, name, _MIXED)
     export(name, to=str(tmp_path), **_DAYS)
@@ -203,7 +204,7 @@ def test_a_first_run_that_failed_binds_nobody(
     monkeypatch: pytest.MonkeyPatch,
     wrong: Layout,
 ) -> None:
-    """The empty table that it left takes the columns and partitions of the run that succeeds, and keeps them."""
+    """The empty table that it left takes and keeps the columns and partitions of the run that succeeds."""
     name = topic()
     transact(cluster, name, [(True, [(b"k", b'{"a": "x", "b": 1}')])])
     settings = {"to": str(tmp_path), "format": "iceberg"}
@@ -239,7 +240,7 @@ def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
     monkeypatch: pytest.MonkeyPatch,
     is_done: bool,
 ) -> None:
-    """Also behind the last attempt; that nothing was added is said only where it is known."""
+    """This includes the last attempt. Only a certain failure is reported as "nothing added"."""
     from pyiceberg.exceptions import CommitStateUnknownException
 
     from lacuna.pipeline.export import tables
@@ -302,7 +303,7 @@ def test_a_rollback_of_the_table_rolls_the_export_back(
 def test_offsets_outlive_their_snapshot(
     cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
 ) -> None:
-    """As where others compact a table and expire what was before."""
+    """Other tools may compact a table and expire earlier snapshots."""
     name = topic()
     transact(cluster, name, _MIXED)
     export(name, to=str(tmp_path), **_DAYS)

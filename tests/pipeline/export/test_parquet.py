@@ -1,4 +1,4 @@
-"""Parquet files hold what a read_committed consumer gets, each record once, run after run."""
+"""Tests that Parquet files hold what a read_committed consumer gets, each record once, over several runs."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ _MIXED = [
 def test_s14_three_runs_hold_what_a_consumer_gets(
     cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, place: Any
 ) -> None:
-    """S13, S14, S16: and records that were produced between two runs come with the next."""
+    """S13, S14, S16: the next run exports records that were produced between two runs."""
     name = topic(2)
     offsets = []
     for _ in range(3):
@@ -76,7 +76,7 @@ def test_spark_reads_what_a_consumer_gets(
 def test_s3_an_open_transaction_holds_the_export_back(
     cluster: Cluster, topic: Any, export: Any, consume: Any, place: Any
 ) -> None:
-    """S3, S13: up to the last stable offset; the next run goes on."""
+    """S3, S13: a run exports up to the last stable offset, and the next run continues."""
     name = topic()
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     open_one = Producer(
@@ -125,7 +125,7 @@ def test_a_huge_partition_is_split_in_tasks_and_files(
 def test_a_task_that_fails_is_done_again_without_traces(
     cluster: Cluster, topic: Any, consume: Any, transact: Any, place: Any
 ) -> None:
-    """Two attempts of every task have written; readers see one."""
+    """Two attempts of every task have written, and readers see one."""
     from lacuna.pipeline.control import ControlPlane
     from lacuna.pipeline.export.job import Export, ExportSettings
     from lacuna.pipeline.export.parquet import export_to_parquet
@@ -137,7 +137,7 @@ def test_a_task_that_fails_is_done_again_without_traces(
     transact(cluster, name, _MIXED)
 
     class Twice(Export):
-        """In place of workers, which are not to be made to fail."""
+        """Replaces workers, which cannot be made to fail."""
 
         def run(self, settings: Any, tasks: Any) -> Any:
             for task in tasks:
@@ -168,7 +168,7 @@ def test_an_aborted_topic_moves_on_without_files(
 def test_what_is_read_is_pinned(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Any, monkeypatch: Any
 ) -> None:
-    """While tasks run, not longer: what is replaced meanwhile stays in the bucket."""
+    """Replaced objects stay in the bucket while tasks run, and no longer."""
     from lacuna.pipeline.export.job import Export
 
     name = topic()

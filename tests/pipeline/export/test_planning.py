@@ -1,4 +1,4 @@
-"""Ranges, tasks and folders; pure."""
+"""Tests ranges, tasks and folders as pure functions."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 
 def _log(partition: int, extents: int, *, size: int = 100, start: int = 0) -> PartitionLog:
-    """Extents of ten offsets each."""
+    """Return extents of ten offsets each."""
     table = ExtentTable()
     for number in range(extents):
         for name, value in {

@@ -1,4 +1,4 @@
-"""Real processes with Spark sessions of their own: tasks that die, a command that is killed."""
+"""Tests real processes with their own Spark sessions: tasks that die, and a command that is killed."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What an export cannot do is one line that says what to do; nothing of the run is visible."""
+"""Tests that an impossible export gives one line that says what to do, and leaves nothing visible."""
 
 import json
 import re
@@ -97,8 +97,8 @@ def test_another_partitioning_or_place(
 def test_a_damaged_object_in_the_middle_of_a_job(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
 ) -> None:
-    """One message that names the object and its offsets; what the tasks beside it wrote nobody sees, and
-    the next run leaves nothing of it.
+    """One message names the object and its offsets. Output of parallel tasks stays invisible, and the next run removes
+    it.
     """
     name = topic(2)
     transact(cluster, name, _SOME)
@@ -154,7 +154,7 @@ def test_a_topic_that_is_not_there_is_told_before_spark_starts(cluster: Cluster)
 
 
 def shown_by(printed: str) -> tuple[list[str], list[str]]:
-    """Rows and sentences of what the command prints for scripts."""
+    """Return the rows and sentences that the command prints for scripts."""
     lines = printed.splitlines()
     return (
         [line for line in lines if not line.startswith("#")],
@@ -229,7 +229,7 @@ def test_watching_outlives_a_control_plane_that_is_away(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was exported before it went is reported; the run behind the next pause goes on."""
+    """The report covers what was exported before the outage, and the run after the next pause continues."""
     names = [topic(), topic()]
     pauses: list[float] = []
 
@@ -281,7 +281,7 @@ def test_objects_that_went_with_the_hold_are_no_loss(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What a job may miss that was out of touch for too long is for the next run."""
+    """Objects that a job misses after a long disconnection are left to the next run."""
     name = topic()
     transact(cluster, name, _SOME)
     pins = cluster.embedded.running.plane._state.segments.pins
@@ -305,7 +305,7 @@ def test_objects_that_went_with_the_hold_are_no_loss(
 def test_topics_by_pattern_and_a_schema_for_each(
     cluster: Cluster, transact: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Names come before patterns, and patterns before what is for all topics."""
+    """Names override patterns, which override settings for all topics."""
     names = ["chosen.plain", "chosen.bills", "chosen.bills.old", "chosen-by-name"]
     for name in names:
         cluster.create_topic(name)
@@ -341,7 +341,7 @@ def test_topics_by_pattern_and_a_schema_for_each(
 def test_the_table_of_a_topic_with_dots(
     cluster: Cluster, export: Any, transact: Any, tmp_path: Path
 ) -> None:
-    """The recipe of docs/export.md finds it; two topics do not share one by accident."""
+    """The recipe of docs/export.md finds it, and two topics never share a table by accident."""
     from pyiceberg.catalog import load_catalog
 
     for name in ("shop.bills", "shop-bills"):

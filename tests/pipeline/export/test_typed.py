@@ -1,4 +1,4 @@
-"""Keys and values by JSON Schema, Avro and Protobuf; what does not fit them."""
+"""Tests keys and values by JSON Schema, Avro and Protobuf, and records that do not match."""
 
 import datetime
 import decimal
@@ -234,13 +234,13 @@ _PAD = {"name": "pad", "type": "bytes"}
     ],
 )  # fmt: skip
 def test_avro_whose_values_nothing_bounds_is_refused(schema: Any, reason: str) -> None:
-    """Six bytes would be a list of a thousand million, and no byte a stack that overflows."""
+    """Six bytes could encode a list of a billion elements, and no bytes a recursion without end."""
     with pytest.raises(PipelineError, match=reason):
         decoder_of(TypedSchema("avro", json.dumps(schema).encode()))
 
 
 def test_avro_of_few_bytes_that_has_an_end() -> None:
-    """Nothing in a record, and a record that may hold itself, are as good as any."""
+    """Empty records and recursive records with an end are valid."""
     fields = [
         {"name": "empty", "type": _EMPTY},
         {"name": "some", "type": {"type": "array", "items": ["null", "R"]}},
@@ -256,7 +256,7 @@ def test_avro_of_few_bytes_that_has_an_end() -> None:
     "next_of", [["null", "Node"], ["null", "string", {"type": "array", "items": "Node"}]], ids=str
 )
 def test_avro_that_nests_too_deeply_is_a_misfit(levels: int, next_of: Any) -> None:
-    """Not the end of the process: the compiled reader overflows its stack."""
+    """It does not end the process, although the compiled reader's stack would overflow."""
     fields = [{"name": "next", "type": next_of}, {"name": "pad", "type": "bytes"}]
     schema = {"type": "record", "name": "Node", "fields": fields}
     document = json.dumps({"type": "record", "name": "Top", "fields": [
@@ -322,7 +322,7 @@ def test_avro_of_every_type_is_passed_over_to_its_depth() -> None:
 
 @given(st.binary(max_size=60), st.integers(0, 400))
 def test_any_bytes_are_passed_over_in_bounded_time(noise: bytes, at: int) -> None:
-    """Negative lengths and numbers without end are errors, not endless loops."""
+    """Negative lengths and endless numbers are errors, not endless loops."""
     names: dict[str, Any] = {}
     parsed = fastavro.parse_schema(_NESTED, names)
     value = _avro(_nested(4), _NESTED)
@@ -369,7 +369,7 @@ def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
 
 
 def _serialized(folder: Path) -> bytes:
-    """A message as another program writes it: with generated code, in a process of its own."""
+    """Return a message as another program writes it: with generated code, in a separate process."""
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder}"]
     subprocess.run([*command, "order.proto"], check=True, timeout=280)
     script = (
@@ -386,7 +386,7 @@ def _serialized(folder: Path) -> bytes:
 
 @given(st.data())
 def test_any_bytes_are_a_value_or_a_reason(data: st.DataObject) -> None:
-    """Whole values with a byte changed, cut off or added; and noise."""
+    """Valid values with a byte changed, removed or added, and noise."""
     schema = data.draw(st.sampled_from(_SCHEMAS))
     raw = bytearray(_avro(AVRO_VALUE) if schema.kind == "avro" else json.dumps(JSON_VALUE).encode())
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -467,7 +467,7 @@ _SOME_WRONG = [
 def test_a_record_that_does_not_fit_fails_the_export(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
 ) -> None:
-    """One message that names it; nothing is visible, and the mended run exports all."""
+    """One message names it, nothing is visible, and the corrected run exports everything."""
     name = topic(2)
     transact(cluster, name, _SOME_WRONG, partition=1)
     layout = Layout(value=_json(a={"type": "integer"}))
@@ -490,7 +490,9 @@ def test_a_record_that_does_not_fit_fails_the_export(
 def test_a_run_that_failed_binds_nobody(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
 ) -> None:
-    """Its message says to correct the schema: what was never seen may be of other columns and partitions."""
+    """Its message asks for a corrected schema, which may have other columns and partitions because nothing
+    was visible.
+    """
     name = topic()
     transact(cluster, name, [(True, [(b"k", b'{"a": "x"}')])])
     wrong = Layout(value=_json(a={"type": "integer"}), partition_by="day")

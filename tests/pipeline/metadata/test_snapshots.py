@@ -1,4 +1,4 @@
-"""Metadata snapshots in the bucket: what they say, until when, and what is wrong with them."""
+"""Tests metadata snapshots in the bucket: their content, validity and errors."""
 
 import subprocess
 import time
@@ -59,7 +59,7 @@ def test_a_snapshot_says_what_the_control_plane_says(
 
 
 def test_what_lacuna_never_wrote_stands_in_nobodys_way(lacuna_private_cluster: Cluster) -> None:
-    """An object of somebody else's beside the snapshots: it is passed over, and stays."""
+    """A foreign object beside the snapshots is skipped and stays."""
     cluster = lacuna_private_cluster
     location = find_cluster(data=str(cluster.data))
     store = shared_store(location.store)
@@ -98,7 +98,7 @@ def test_the_newest_valid_snapshot_counts_and_old_ones_are_removed(
 
 
 def test_nobody_goes_back_to_an_older_snapshot(lacuna_private_cluster: Cluster) -> None:
-    """A stream that did would take its topics for others, or read records again."""
+    """With an older snapshot, a stream would mistake its topics for others, or read records again."""
     cluster = lacuna_private_cluster
     location = find_cluster(data=str(cluster.data))
     store = shared_store(location.store)

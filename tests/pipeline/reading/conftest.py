@@ -1,4 +1,4 @@
-"""A DataFrame of a topic, the same without Spark, and what a Kafka client reads of it."""
+"""Reads a topic as a DataFrame, without Spark, and with a Kafka client."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ Load = Callable[..., DataFrame]
 
 
 def options_of(cluster: Cluster, topic: str, **options: Any) -> dict[str, str]:
-    """Options that read `topic`, unless others say what to read."""
+    """Return options that read `topic` by default."""
     found = {"data": str(cluster.data), **{name: str(value) for name, value in options.items()}}
     if not {"assign", "subscribePattern", "subscribe"} & options.keys():
         found["subscribe"] = topic
@@ -41,7 +41,7 @@ def load(spark: SparkSession, cluster: Cluster) -> Load:
 
 
 class Planned:
-    """A batch as Spark would read it, without Spark: its tasks, and the rows that they give."""
+    """A batch as Spark would read it, without Spark: its tasks, and their rows."""
 
     def __init__(
         self, options: dict[str, str], filters: list[Filter], schema: StructType | None = None
@@ -52,20 +52,20 @@ class Planned:
         self.tasks = [each for each in self.reader.partitions() if isinstance(each, ReadTask)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Of all tasks in their order."""
+        """Return the batches of all tasks in order."""
         for task in self.tasks:
             yield from self.reader.read(task)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Of all batches."""
+        """Return the rows of all batches."""
         return [row for batch in self.batches() for row in batch.to_pylist()]
 
     def offsets(self) -> list[int]:
-        """Of all rows."""
+        """Return the offsets of all rows."""
         return [row["offset"] for row in self.rows()]
 
     def records(self, partition: int = 0) -> dict[int, tuple[bytes | None, bytes | None]]:
-        """(key, value) by offset."""
+        """Return (key, value) by offset."""
         return {
             row["offset"]: (row["key"], row["value"])
             for row in self.rows()
@@ -74,7 +74,7 @@ class Planned:
 
     @property
     def stored_bytes(self) -> int:
-        """What the tasks read."""
+        """Return the bytes that the tasks read."""
         return sum(sum(task.pieces.sizes) for task in self.tasks)
 
 
@@ -89,7 +89,7 @@ def plan(cluster: Cluster) -> Callable[..., Planned]:
 
 
 def consume(cluster: Cluster, topic: str, partition: int) -> list[Any]:
-    """The committed messages that librdkafka gives."""
+    """Return the committed messages that librdkafka reads."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,

@@ -1,4 +1,4 @@
-"""Where streams go in tests: Parquet files behind a checkpoint, which hold each row once."""
+"""A sink for streams in tests: Parquet files behind a checkpoint, with each row once."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ Records = dict[TopicPartition, dict[int, tuple[bytes | None, bytes | None]]]
 
 
 class Sink:
-    """One sink and its checkpoint, for any number of queries one after the other."""
+    """One sink and its checkpoint, for any number of consecutive queries."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
@@ -21,7 +21,7 @@ class Sink:
         self._batches_before = 0
 
     def start(self, frame: DataFrame, *, is_available_now: bool = False) -> StreamingQuery:
-        """A query; its triggers follow one another."""
+        """Start a query. Its triggers follow one another."""
         self._batches_before = self._batches()
         writer = frame.writeStream.format("parquet").option("path", str(self._rows))
         writer = writer.option("checkpointLocation", str(self._checkpoint))
@@ -30,13 +30,13 @@ class Sink:
         return writer.trigger(processingTime="0 seconds").start()
 
     def run(self, frame: DataFrame, seconds: int = 240) -> StreamingQuery:
-        """Reads what is there now."""
+        """Read everything that exists now."""
         query = self.start(frame, is_available_now=True)
         assert query.awaitTermination(seconds)
         return query
 
     def records(self) -> Records:
-        """(key, value) by partition and offset; that no row is there twice is checked."""
+        """Return (key, value) by partition and offset. Fails if a row occurs twice."""
         found: Records = {}
         for row in self._spark.read.parquet(str(self._rows)).collect():
             partition = found.setdefault(TopicPartition(row.topic, row.partition), {})
@@ -45,7 +45,7 @@ class Sink:
         return found
 
     def wait_for_batch(self, query: StreamingQuery, count: int, seconds: float = 240) -> None:
-        """Until the query has ended `count` batches, of which some may be over already."""
+        """Wait until the query has ended `count` batches, including earlier ones."""
         reached = self._batches_before + count
         end = time.monotonic() + seconds
         while self._batches() < reached:

@@ -1,4 +1,4 @@
-"""A batch: what a read_committed consumer gets, from the bucket alone."""
+"""Tests that a batch reads what a read_committed consumer gets, using only the bucket."""
 
 import time
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _RECORDS: list[dict[str, Any]] = [
 
 
 def _produce(cluster: Cluster, topic: str, partitions: int, codec: str) -> None:
-    """The records, aborted and committed in turns, and some without a transaction."""
+    """Produce records in aborted and committed transactions in turn, and some without a transaction."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -73,7 +73,7 @@ def _row_of(message: Any) -> tuple[Any, ...]:
     "cluster", ["directory", pytest.param("moto", marks=pytest.mark.smoke)], indirect=True
 )
 def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, load: Load) -> None:
-    """S13, S14, S19: keys, values, headers, timestamps and offsets, of every codec."""
+    """S13, S14, S19: keys, values, headers, timestamps and offsets match for every codec."""
     keeping, appending = {"retention.ms": "-1"}, {"message.timestamp.type": "LogAppendTime"}
     topics = {
         cluster.create_topic("frame", 2, keeping): 2,
@@ -105,7 +105,7 @@ def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, 
 
 
 def _next_second() -> int:
-    """Waits until the next second has begun; its time in milliseconds."""
+    """Wait until the next second has begun. Return its time in milliseconds."""
     second_ms = (wall_clock_ms() // 1000 + 1) * 1000
     while wall_clock_ms() < second_ms + 50:
         time.sleep(0.01)
@@ -115,7 +115,7 @@ def _next_second() -> int:
 def test_a_past_time_shows_what_a_consumer_could_see(
     cluster: Cluster, plan: Plan, load: Load
 ) -> None:
-    """Whatever became of transactions that were open then; from a snapshot of the metadata too."""
+    """The later outcome of open transactions does not matter. A snapshot of the metadata gives the same result."""
     topic = cluster.create_topic("past", 2)
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     open_ones = [
@@ -216,7 +216,7 @@ def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) 
 
 
 def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None:
-    """A user's schema is a projection: in its order, and what it leaves out is not decoded."""
+    """A user's schema is a projection in its order. Omitted columns are not decoded."""
     topic = cluster.create_topic("columns")
     transact(cluster, topic, [(True, [(b"k", b"v"), (None, b"w")])])
     frame = load(topic, "offset long, topic string, key binary")
@@ -246,7 +246,7 @@ def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: An
 
 
 def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact: Any) -> None:
-    """By minPartitions and by maxRecordsPerPartition; both divide the offsets evenly, also within an extent."""
+    """minPartitions and maxRecordsPerPartition both divide the offsets evenly, also within an extent."""
     topic = cluster.create_topic("split", 2)
     records = [(b"k", b"v" * 500)] * 20
     for partition in range(2):
@@ -270,7 +270,7 @@ def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact
 def test_a_plain_session_reads_too(
     spark: SparkSession, cluster: Cluster, load: Load, transact: Any
 ) -> None:
-    """Without spark.sql.python.filterPushdown.enabled Spark refuses a reader that has pushFilters."""
+    """Without spark.sql.python.filterPushdown.enabled, Spark rejects a reader with pushFilters."""
     topic = cluster.create_topic("plain")
     transact(cluster, topic, [(True, [(b"k", b"%d" % i) for i in range(10)])])
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")

@@ -1,4 +1,4 @@
-"""What a stream does with offsets that are no longer what they were, and with mistakes while it waits."""
+"""Tests how a stream handles changed offsets, and mistakes while it waits."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def _values(reader: StreamReader | UnlimitedReader, start: Json, end: Json) -> l
 def test_a_topic_that_was_made_anew(
     cluster: Cluster, transact: Any, records: int, limit: ReadLimit, ends: list[int]
 ) -> None:
-    """Whatever its offsets are now, it is loss; where that is allowed, all that it holds is read."""
+    """It counts as loss, whatever its offsets are. If loss is allowed, the stream reads the whole new topic."""
     topic = cluster.create_topic(f"anew-{records}-{len(ends)}")
     transact(cluster, topic, [(True, [(b"k", b"old")] * 5)])
     with _reader(cluster, topic) as reader:
@@ -94,7 +94,7 @@ def test_a_topic_that_was_made_anew(
 def test_a_topic_that_is_made_anew_before_its_batch_is_planned(
     cluster: Cluster, transact: Any
 ) -> None:
-    """The offsets of the batch are of the topic that is gone, so nothing of the new one is in it."""
+    """The batch's offsets belong to the deleted topic, so it contains nothing of the new one."""
     topic = cluster.create_topic("anew-planned")
     transact(cluster, topic, [(True, [(b"k", b"old")] * 3)])
     with _reader(cluster, topic, failOnDataLoss="false") as reader:
@@ -125,7 +125,7 @@ def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(
 def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(
     cluster: Cluster, transact: Any
 ) -> None:
-    """As with a journal whose loss was accepted: the same topic, and the query is beyond its end."""
+    """A journal with an accepted loss has the same topic, and the query's position is beyond its end."""
     topic = cluster.create_topic("shortened")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 3)])
     with _reader(cluster, topic) as failing:
@@ -156,7 +156,7 @@ def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster, transact: Any) -
 
 
 def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, topic: str) -> None:
-    """The topic is deleted once it was chosen, before its logs are asked for."""
+    """Delete the topic after it was chosen and before its logs are requested."""
     ask = ControlPlane.partition_logs
     left = [topic]
 
@@ -172,7 +172,7 @@ def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, 
 def test_a_topic_that_is_deleted_while_a_batch_is_planned(
     cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is as one that was deleted before."""
+    """The result is the same as for a topic that was deleted before."""
     for topic in ("planned-1", "planned-2"):
         cluster.create_topic(topic)
         transact(cluster, topic, [(True, [(b"k", topic.encode())])])
@@ -185,7 +185,7 @@ def test_a_topic_that_is_deleted_while_a_batch_is_planned(
 def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
     cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch, may_lose: bool
 ) -> None:
-    """Loss, which the stream survives where it may lose."""
+    """It counts as loss, and a stream that allows loss continues."""
     lost, kept = f"lost-{may_lose}", f"kept-{may_lose}"
     for topic in (lost, kept):
         cluster.create_topic(topic)
@@ -212,7 +212,7 @@ def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
 def test_the_end_of_a_batch_waits_for_nobody(
     cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pin that cannot be given back now is given back with the next batch's."""
+    """A pin that cannot be released now is released with the next batch's."""
     topic = cluster.create_topic("unpinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
     pins = cluster.embedded.running.plane._state.segments.pins
@@ -242,7 +242,7 @@ def test_the_end_of_a_batch_waits_for_nobody(
 
 
 def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
-    """Only the control plane is waited for: what is wrong with the work is wrong again."""
+    """Only an outage of the control plane is retried, because other errors would recur."""
     connection = Connection(lambda: find_cluster(data=str(cluster.data)), CONTROL)
     outcomes: list[Exception] = [ControlPlaneUnavailable("away"), DataLossError("gone")]
 
@@ -259,7 +259,7 @@ def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
 
 @contextmanager
 def _old_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[UnlimitedReader]:
-    """As PySpark 4.0 and 4.1 see it: they ask for the latest offsets without the start of the batch."""
+    """A reader as PySpark 4.0 and 4.1 use it: they request the latest offsets without the start of the batch."""
     with _reader(cluster, topic, **options) as reader:
         yield UnlimitedReader(reader)
 
@@ -267,7 +267,7 @@ def _old_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[Unlimi
 def test_an_old_spark_reads_a_first_batch_again_after_a_crash(
     cluster: Cluster, transact: Any
 ) -> None:
-    """It has records already, so that it is no empty batch whose start may move."""
+    """The batch already has records, so its start may not move."""
     topic = cluster.create_topic("old-first")
     written = transact(cluster, topic, [(True, [(b"k", b"%d" % each) for each in range(5)])])
     values = [value for _, value in written.committed.values()]

@@ -1,4 +1,4 @@
-"""What the plan shows, and what a task does when objects are gone, damaged or replaced meanwhile."""
+"""Tests the plan view, and tasks whose objects are missing, damaged or replaced."""
 
 import pickle
 import threading
@@ -134,7 +134,7 @@ def held(transact: Any) -> Iterator[tuple[Cluster, Planned, Pins]]:
 def test_a_driver_that_was_killed_holds_nothing_for_long(
     held: tuple[Cluster, Planned, Pins], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as a task reads, the pin lasts as long as tasks do, and ten minutes."""
+    """As soon as a task reads, the pin lasts as long as the tasks do, plus ten minutes."""
     cluster, planned, pins = held
     hold = _hold_of(planned)
     prolong, prolonged = Hold.prolong, threading.Event()
@@ -160,7 +160,7 @@ def test_a_driver_that_was_killed_holds_nothing_for_long(
 def test_tasks_that_cannot_prolong_a_pin_leave_the_long_one(
     held: tuple[Cluster, Planned, Pins], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They begin too late, reach another cluster, or reach none."""
+    """They start too late, or reach another cluster or none."""
     cluster, planned, pins = held
     hold = _hold_of(planned)
     replace(hold, cluster_id="another").prolong()
@@ -191,7 +191,7 @@ def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do(transact: Any) -> None
 
 
 def test_what_was_collected_is_data_loss(transact: Any) -> None:
-    """Without a pin: an error that names the object, or a warning where loss is allowed."""
+    """Without a pin, it gives an error that names the object, or a warning if loss is allowed."""
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("collected")
         transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 4)
@@ -271,7 +271,7 @@ def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSess
 
 
 def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
-    """Sixty bytes an extent, whatever else there is."""
+    """A task takes sixty bytes per extent, independently of everything else."""
     topic = cluster.create_topic("many")
     transact(cluster, topic, [(True, [(b"k", b"v")])] * 200)
     (task,) = plan(topic).tasks
@@ -280,7 +280,7 @@ def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
 
 
 def test_metadata_from_the_bucket_alone(cluster: Cluster, load: Load, transact: Any) -> None:
-    """No server is asked: what the newest snapshot says is read, and no more."""
+    """Without a server, the reader uses exactly the newest snapshot."""
     topic = cluster.create_topic("serverless")
     written = transact(cluster, topic, [(True, [(b"k", b"1")] * 3), (False, [(b"k", b"2")] * 3)])
     store = shared_store(cluster.store_url)

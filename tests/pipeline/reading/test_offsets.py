@@ -1,4 +1,4 @@
-"""Where reading begins and ends: every option of Spark's Kafka source that says it."""
+"""Tests where reading begins and ends, for every such option of Spark's Kafka source."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -32,8 +32,8 @@ _TIME = 1_600_000_000_000
 
 @pytest.fixture(scope="module")
 def bounds(cluster: Cluster, transact: Any) -> str:
-    """Two partitions of ten records with a second between them, each its own transaction; of
-    partition 0 the offsets 4 and 5 were aborted.
+    """Two partitions of ten records a second apart, each in its own transaction. In partition 0, offsets 4 and 5
+    aborted.
     """
     cluster.create_topic(TOPIC, 2, {"retention.ms": "-1"})
     for partition in range(2):
@@ -171,7 +171,7 @@ def _at(seconds: float) -> datetime:
 def test_filters(
     bounds: str, plan: Plan, filters: list[Filter], first: list[int], second: list[int], left: int
 ) -> None:
-    """What is pushed down is met exactly, except for what is given back to Spark."""
+    """Pushed filters are applied exactly, and the rest is returned to Spark."""
     planned = plan(bounds, *filters)
     found = [(row["partition"], row["offset"]) for row in planned.rows()]
     assert found == [(0, each) for each in first] + [(1, each) for each in second]
@@ -205,7 +205,7 @@ def test_filters_of_a_query(bounds: str, load: Load, spark: Any, zone: str) -> N
 
 
 def test_one_frame_with_several_filters(bounds: str, load: Load, spark: Any) -> None:
-    """Each use gets its own rows: Spark 4.3 would give one the rows of another, were they pushed."""
+    """Each use gets its own rows. With pushed filters, Spark 4.3 would mix them up."""
     assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
     frame = load(bounds)
     late, early = frame.filter("offset >= 8"), frame.filter("offset < 3")

@@ -1,4 +1,4 @@
-"""Options that do not fit: one message each, which says what would."""
+"""Tests that each invalid option gives one message that names a valid one."""
 
 import pytest
 from confluent_kafka import Producer
@@ -217,7 +217,7 @@ def test_a_past_time_is_resolved_once() -> None:
 
 
 def test_sql(spark: SparkSession, cluster: Cluster) -> None:
-    """A view works, and a table, which Spark reads without its options, says so."""
+    """A view works, and a table, which Spark reads without its options, gives an error."""
     topic = cluster.create_topic("sql", partitions=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     producer.produce(topic, b"value")
@@ -242,7 +242,7 @@ def test_sql(spark: SparkSession, cluster: Cluster) -> None:
 
 
 def test_a_mistake_is_one_line_of_spark(load: Load) -> None:
-    """What the user sees begins with our message, without a traceback of a Python process."""
+    """The user's error begins with our message, without a Python traceback."""
     with pytest.raises(PySparkException) as created:
         load("a", isolation="dirty")
     with pytest.raises(PySparkException) as planned:

@@ -1,4 +1,4 @@
-"""Pieces, tasks and limits against what one offset after the other says; pure."""
+"""Compares pieces, tasks and limits with a naive walk over the offsets."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ _BUCKET = Bucket("file:///nowhere", "cluster", False)
 
 @dataclass(frozen=True)
 class Made:
-    """A log, and the offsets that there is a live or a dead record at."""
+    """A log, and the offsets of its live and dead records."""
 
     log: PartitionLog
     live: list[int]
@@ -40,7 +40,7 @@ class Made:
 
 @st.composite
 def logs(draw: st.DrawFn, topic: str = "t") -> Made:
-    """Extents with holes between some, each live or dead, some of them older than others."""
+    """Draws extents with holes between some, live or dead, of different ages."""
     extents, dead = ExtentTable(), DeadRanges()
     live_offsets: list[int] = []
     dead_offsets: list[int] = []
@@ -95,7 +95,7 @@ def test_s18_counts_and_slices(made: Made, edges: list[int], is_committed: bool)
 def test_s16_a_limit_ends_where_the_next_record_is(
     made: Made, edges: list[int], count: int, is_committed: bool
 ) -> None:
-    """S16: so that a hole behind the last record of a trigger is passed with it."""
+    """S16: so a trigger also passes the hole after its last record."""
     first, end = edges
     wanted = [each for each in made.offsets(is_committed) if first <= each < end]
     expected = wanted[count] if count < len(wanted) else end
@@ -166,13 +166,13 @@ def test_tasks_cover_each_offset_once(
 def test_parts_are_divided_in_proportion(
     sizes: list[int], least: int | None, most: int | None, expected: list[int]
 ) -> None:
-    """As by Spark's Kafka source; where its rounding makes fewer than asked for, the largest are divided more."""
+    """Spark's Kafka source divides them alike. If rounding gives too few, the largest are divided further."""
     assert split_counts(sizes, least, most) == expected
 
 
 @given(logs("a"), logs("b"), st.integers(1, 30))
 def test_a_limit_over_partitions(one: Made, other: Made, count: int) -> None:
-    """Whoever has something to read gets a part of it, and all triggers together everything."""
+    """Each partition with unread records gets a share, and all triggers together read everything."""
     made = {TopicPartition("a", 0): one, TopicPartition("b", 0): other}
     logs_ = {each: found.log for each, found in made.items()}
     firsts = {each: log.log_start_offset for each, log in logs_.items()}

@@ -1,4 +1,4 @@
-"""Streams: exactly once over restarts, never past the last stable offset, over holes of any length."""
+"""Tests streams: exactly once over restarts, never past the last stable offset, over holes of any length."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ Stream = Callable[..., DataFrame]
 
 @pytest.fixture
 def stream(spark: SparkSession) -> Stream:
-    """stream(cluster, topic, **options) -> DataFrame; from the earliest offset by default."""
+    """stream(cluster, topic, **options) -> DataFrame, by default from the earliest offset."""
 
     def of_topic(cluster: Cluster, topic: str, **options: Any) -> DataFrame:
         given = options_of(cluster, topic, **{"startingOffsets": "earliest", **options})
@@ -79,7 +79,7 @@ def test_available_now_from_a_time_reads_in_its_first_run(
 def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
     cluster: Cluster, transact: Any, stream: Stream, sink: Sink
 ) -> None:
-    """No server is asked, so what was not published is not there yet."""
+    """Without a server, unpublished records are not visible yet."""
     topic = cluster.create_topic("published")
     where = {"data": "", "metadata": "bucket", "store": cluster.store_url}
 
@@ -100,7 +100,7 @@ def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
 def test_limits_spread_over_partitions_and_jump_holes(
     cluster: Cluster, transact: Any, stream: Stream, sink: Sink
 ) -> None:
-    """S16, S18: maxOffsetsPerTrigger counts what can be read; a hole costs nothing of it."""
+    """S16, S18: maxOffsetsPerTrigger counts readable records, and a hole does not count."""
     topic = cluster.create_topic("limited", 2)
     records = [(b"k", b"v")] * 10
     outcomes = [True, False, False, False, True]
@@ -120,7 +120,7 @@ def test_limits_spread_over_partitions_and_jump_holes(
 def test_a_trigger_of_holes_alone(
     cluster: Cluster, transact: Any, stream: Stream, sink: Sink
 ) -> None:
-    """S16: it goes on, with zero rows."""
+    """S16: the trigger advances with zero rows."""
     topic = cluster.create_topic("hollow", 2)
     aborted = [(False, [(b"k", b"v")] * 50)] * 3
     transact(cluster, topic, aborted, 0)
@@ -163,7 +163,7 @@ def test_s3_an_open_transaction_holds_the_stream_back(
 
 
 class Writing:
-    """Transactions in a thread, every third of them aborted, over two partitions."""
+    """Transactions in a thread over two partitions. Every third one aborts."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._topic = topic
@@ -207,7 +207,7 @@ class Writing:
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Transactions go on during the block."""
+        """Run transactions during the block."""
         thread = threading.Thread(target=self.run)
         thread.start()
         try:
@@ -219,7 +219,7 @@ class Writing:
 
 
 def _merging(every_ms: int = 200) -> AgentParts:
-    """Housekeeping that merges whatever it can, and collects what was replaced."""
+    """Housekeeping that merges everything it can, and collects what was replaced."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     return AgentParts(
         housekeeping=HousekeepingSettings(
@@ -234,8 +234,8 @@ def _merging(every_ms: int = 200) -> AgentParts:
 def test_s14_exactly_once_over_restarts_and_merges(
     spark: SparkSession, stream: Stream, sink: Sink, start: str
 ) -> None:
-    """S14, S19: a query that is ended in the middle of its batches, five times, while segments are
-    merged and transactions come in; then all that was committed is there once.
+    """S14, S19: a query is ended in mid-batch five times, while segments are merged and transactions arrive. In the
+    end, every committed record is there once.
     """
     with Cluster(parts=_merging()) as cluster:
         topic = cluster.create_topic("restarted", 2)
@@ -254,7 +254,7 @@ def test_s14_exactly_once_over_restarts_and_merges(
 def test_the_beginning_is_kept_when_the_first_batch_fails(
     cluster: Cluster, transact: Any, stream: Stream, sink: Sink, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """From "latest": what came after the query began is read, though it failed at once."""
+    """From "latest", records that arrive after the query began are read, although it failed at once."""
     topic = cluster.create_topic("late")
     transact(cluster, topic, [(True, [(b"k", b"before")])])
     frame = stream(cluster, topic, startingOffsets="latest")
@@ -270,7 +270,7 @@ def test_the_beginning_is_kept_when_the_first_batch_fails(
 
 
 def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> None:
-    """A crash in it asks for the beginning again, which is later then: nothing may depend on it."""
+    """After a crash in it, the requested beginning is later, so nothing may depend on it."""
     topic = cluster.create_topic("first-batch")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 2)])
 
@@ -299,7 +299,7 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> 
 
 @pytest.mark.parametrize("pin", ["1h", "0s"])
 def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
-    """S19: merged and collected meanwhile, it is read as it was planned; without a pin it is not."""
+    """S19: after a merge and a collection, it is still read as planned. Without a pin it is not."""
     with Cluster(parts=_merging(every_ms=1 << 40)) as cluster:  # when the test says, not before
         topic = cluster.create_topic("held")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
@@ -324,7 +324,7 @@ def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
 
 
 def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
-    """It prolongs its pins only while it runs, and no longer than asked for."""
+    """It extends its pins only while it runs, by the requested time at most."""
     with Cluster(parts=_merging()) as cluster:
         topic = cluster.create_topic("killed")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
@@ -349,7 +349,7 @@ def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
 
 
 def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
-    """A batch that took longer than its pin, and a pin whose giving back was done and not answered."""
+    """A batch outlasts its pin, or the release of a pin succeeds without an answer."""
     with Cluster(parts=_merging()) as cluster:
         topic = cluster.create_topic("outlived")
         transact(cluster, topic, [(True, [(b"k", b"v")])])

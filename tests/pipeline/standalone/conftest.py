@@ -1,4 +1,4 @@
-"""The wheel, a cluster of Spark, a cluster of Lacuna that runs from the wheel, and jobs on them."""
+"""The wheel, a Spark cluster, a Lacuna cluster from the wheel, and jobs on them."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ JOB_SECONDS = 240
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter that the wheel is installed for."""
+    """The interpreter in which the wheel is installed."""
     wheel = shared_wheel(tmp_path_factory)
     return install(wheel, tmp_path_factory.mktemp("installed") / "venv", "spark,export")
 
@@ -43,7 +43,9 @@ def served() -> Iterator[ProcessCluster]:
 def run(
     python: Path, master: StandaloneSpark, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., list[Any]]:
-    """run([JOB, *ARGUMENTS], ...): what the jobs of jobs.py give, run by one application on the cluster of Spark."""
+    """run([JOB, *ARGUMENTS], ...): returns the results of the jobs in jobs.py, run by one application on the Spark
+    cluster.
+    """
     folder = tmp_path_factory.mktemp("jobs")
 
     def run(*wanted: list[str]) -> list[Any]:
@@ -59,7 +61,7 @@ def run(
 
 @pytest.fixture
 def command(python: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
-    """command(*ARGUMENTS): the `lacuna` of the wheel, started."""
+    """command(*ARGUMENTS): starts the `lacuna` of the wheel."""
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         return started([str(python.parent / "lacuna"), *arguments], tmp_path)
@@ -68,7 +70,7 @@ def command(python: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]
 
 
 def started(command: list[str], folder: Path) -> subprocess.Popen[str]:
-    """In a folder that has nothing to import, with nothing of the checkout on the path."""
+    """Start a command in an empty folder, without the checkout on the path."""
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""What the tests have a standalone Spark do, as scripts of a user: `jobs.py MASTER JOBS`.
+"""Jobs that tests run on a standalone Spark, as user scripts: `jobs.py MASTER JOBS`.
 
-Run by the Python that the wheel is installed for. JOBS is JSON: [[JOB, ARGUMENT...], ...], all run by one application;
-it prints one line of JSON with their results.
+The Python of the wheel runs them. JOBS is JSON: [[JOB, ARGUMENT...], ...]. One application runs all of them and prints
+one line of JSON with their results.
 """
 
 import json
@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 def where(spark: SparkSession) -> dict[str, list[str]]:
-    """The files of our packages that tasks import, and the folders of the workers that they run in."""
+    """Return the files of our packages that tasks import, and the workers' folders."""
 
     def look(numbers: Any) -> list[tuple[str, str]]:
         import os
@@ -42,13 +42,13 @@ def where(spark: SparkSession) -> dict[str, list[str]]:
 
 
 def read(spark: SparkSession, data: str, topic: str) -> list[list[Any]]:
-    """A batch: (partition, offset, value) of all committed records."""
+    """Return (partition, offset, value) of all committed records, read as a batch."""
     frame = spark.read.format("lacuna").option("data", data).option("subscribe", topic).load()
     return rows_of(frame)
 
 
 def stream(spark: SparkSession, data: str, topic: str, checkpoint: str) -> list[list[Any]]:
-    """What is there and was not read with this checkpoint: (partition, offset, value)."""
+    """Return (partition, offset, value) of existing records that this checkpoint has not read."""
     found: list[list[Any]] = []
     frame = (
         spark.readStream.format("lacuna")
@@ -68,7 +68,7 @@ def stream(spark: SparkSession, data: str, topic: str, checkpoint: str) -> list[
 
 
 def write(spark: SparkSession, data: str, topic: str, count: str) -> int:
-    """`count` records with the value of their number, in one transaction."""
+    """Write `count` records with their numbers as values, in one transaction."""
     frame = spark.range(int(count), numPartitions=4).select(col("id").cast("string").alias("value"))
     frame.write.format("lacuna").option("data", data).option("topic", topic).mode("append").save()
     return int(count)
@@ -77,7 +77,7 @@ def write(spark: SparkSession, data: str, topic: str, count: str) -> int:
 def pipe(
     spark: SparkSession, data: str, topic: str, to: str, checkpoint: str, options: dict[str, str]
 ) -> str | None:
-    """Copies from topic to topic what is there now; returns what the query failed with."""
+    """Copy the existing records from topic to topic. Return the query's error, if any."""
     source = spark.readStream.format("lacuna").options(data=data, subscribe=topic, **options)
     sink = source.load().select("key", "value").writeStream.format("lacuna")
     sink = sink.options(data=data, topic=to, checkpointLocation=checkpoint)
@@ -90,7 +90,7 @@ def pipe(
 
 
 def filtered(spark: SparkSession, data: str, topic: str) -> Any:
-    """The offsets from 3 on, by a filter that is pushed down; or the error of a Spark that cannot do that."""
+    """Return the offsets from 3 on with a pushed filter, or the error of a Spark without that feature."""
     reader = spark.read.format("lacuna").options(data=data, subscribe=topic, pushdown="true")
     try:
         return sorted(row.offset for row in reader.load().filter("offset >= 3").collect())
@@ -99,7 +99,7 @@ def filtered(spark: SparkSession, data: str, topic: str) -> Any:
 
 
 def rows_of(frame: DataFrame) -> list[list[Any]]:
-    """(partition, offset, value), sorted."""
+    """Return (partition, offset, value), sorted."""
     rows = frame.select("partition", "offset", col("value").cast("string")).collect()
     return sorted([row[0], row[1], row[2]] for row in rows)
 
@@ -110,7 +110,7 @@ JOBS: dict[str, Callable[..., object]] = {
 
 
 def main(master: str, jobs: str) -> None:
-    """Runs them in one session."""
+    """Run them in one session."""
     with spark_session("jobs", master, SETTINGS) as spark:
         results = [JOBS[job](spark, *arguments) for job, *arguments in json.loads(jobs)]
         print(json.dumps(results))  # noqa: T201 - for whoever started it

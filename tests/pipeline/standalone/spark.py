@@ -23,9 +23,9 @@ _RUNS_TASK = "Running task"
 
 
 class StandaloneSpark:
-    """A context manager. Each of the workers has one core and a gigabyte for its executor.
+    """A context manager. Each worker has one core and a gigabyte for its executor.
 
-    `spark_home` is the folder of the package pyspark; `folder` gets what they write.
+    `spark_home` is the folder of the package pyspark. The processes write to `folder`.
     """
 
     def __init__(self, spark_home: Path, folder: Path, workers: int = 2) -> None:
@@ -63,7 +63,7 @@ class StandaloneSpark:
             self._daemons.pop().stop(signal.SIGTERM)
 
     def kill_worker_at_work(self) -> None:
-        """As soon as the last worker runs a task it and its executors are gone, as with their machine."""
+        """Kill the last worker and its executors as soon as it runs a task, as if its machine were lost."""
         logs = self._folder / f"worker-{self._started}"
         before = set(logs.glob(_EXECUTOR_LOG))
         deadline = time.monotonic() + _START_SECONDS
@@ -77,7 +77,7 @@ class StandaloneSpark:
         self._daemons.pop().stop(signal.SIGKILL)
 
     def start_worker(self) -> None:
-        """One more."""
+        """Start another worker."""
         self._started += 1
         work = self._folder / f"worker-{self._started}"
         options = ["--cores", "1", "--memory", "1g", "--work-dir", str(work), self.url]
@@ -93,7 +93,7 @@ class StandaloneSpark:
 
 
 class _Daemon:
-    """A process with a group of its own, which its children share."""
+    """A process with its own process group, which includes its children."""
 
     def __init__(self, command: Sequence[str], environment: dict[str, str], ready: str) -> None:
         self._ready = re.compile(ready)
@@ -112,12 +112,12 @@ class _Daemon:
         self._reader.start()
 
     def wait(self) -> None:
-        """Until it says that it is ready."""
+        """Wait until it reports that it is ready."""
         self._told.wait(_START_SECONDS)
         assert self.value, "\n".join(self._lines)
 
     def stop(self, number: signal.Signals) -> None:
-        """Sends a signal: to it, so that it ends its executors, or with SIGKILL to all of them."""
+        """Send a signal to the process, so that it ends its executors, or SIGKILL to the group."""
         if number == signal.SIGKILL:
             os.killpg(self._process.pid, number)
         else:

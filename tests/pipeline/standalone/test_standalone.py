@@ -1,4 +1,4 @@
-"""The wheel on a standalone Spark: a master and two workers, as a user of a cluster has them."""
+"""Tests the wheel on a standalone Spark with a master and two workers, as a user's cluster has them."""
 
 import json
 import signal
@@ -38,7 +38,9 @@ class Topic:
 
 @pytest.fixture(scope="module")
 def orders(served: ProcessCluster, transact: Callable[..., Any]) -> Topic:
-    """Transactions of 400 kB, a third of them aborted: enough for several tasks, too large for an agent to merge."""
+    """Transactions of 400 kB, a third of them aborted. They fill several tasks and are too large for an agent
+    to merge.
+    """
     rows: Rows = []
     for partition in range(PARTITIONS):
         rows += produce(served, transact, "orders", partition, transactions=20, size=4000)
@@ -53,7 +55,7 @@ def produce(
     transactions: int,
     size: int = 10,
 ) -> Rows:
-    """Transactions of 100 records, the first of each three aborted; the committed rows."""
+    """Write transactions of 100 records and abort the first of each three. Return the committed rows."""
     given = [
         (
             number % 3 > 0,
@@ -69,7 +71,7 @@ def produce(
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """What a command printed; it ended well."""
+    """Return the output of a command that succeeded."""
     told, errors = process.communicate(timeout=COMMAND_SECONDS)
     assert process.returncode == 0, told + errors
     return told
@@ -77,7 +79,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What the jobs gave that need no application of their own: each start of one takes longer than they do."""
+    """The results of jobs that share one application, because starting one takes longer than they do."""
 
     where: dict[str, list[str]]
     read: Rows
@@ -107,7 +109,7 @@ def test_a_batch_reads_what_is_committed(jobs: Jobs, orders: Topic) -> None:
 def test_a_stream_goes_on_from_its_checkpoint(
     run: Run, served: ProcessCluster, transact: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """S14: in a second application each committed record comes that did not come in the first."""
+    """S14: a second application reads every committed record that the first did not."""
     job = ["stream", str(served.data), "events", str(tmp_path / "checkpoint")]
     first = produce(served, transact, "events", 0, transactions=6)
     assert run(job) == [first]
@@ -122,7 +124,7 @@ def test_a_write_is_there_once(jobs: Jobs, served: ProcessCluster) -> None:
 
 
 def consume(served: ProcessCluster, topic: str) -> Rows:
-    """All committed records, by a Kafka client; sorted."""
+    """Return all committed records, read by a Kafka client and sorted."""
     consumer = Consumer(
         {
             "bootstrap.servers": served.bootstrap,
@@ -149,7 +151,7 @@ def consume(served: ProcessCluster, topic: str) -> Rows:
 def test_a_compaction_goes_on_when_a_worker_is_killed(
     command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic
 ) -> None:
-    """S14: afterwards the same records are there, at the same offsets; what a killed task wrote harms nobody."""
+    """S14: the same records remain at the same offsets, and the output of killed tasks is harmless."""
     location = "--data", str(served.data)
     both = "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"
     spark = "--master", master.url, *both

@@ -1,7 +1,7 @@
-"""`format("lacuna")` on the versions of PySpark that PYSPARK_VERSIONS names, such as "4.0 4.1 4.2".
+"""Tests `format("lacuna")` on the PySpark versions that PYSPARK_VERSIONS names, such as "4.0 4.1 4.2".
 
-Each is installed into an environment of its own, which takes the rest from this one. That and a JVM take a minute or
-two a version, so nothing runs unless the variable is set.
+Each version is installed into its own environment, which takes the rest from this one. That and a JVM take one to two
+minutes per version, so the test runs only if the variable is set.
 """
 
 import json
@@ -48,7 +48,7 @@ def python(version: tuple[int, ...], tmp_path: Path) -> Path:
 
 
 def ran(*command: str) -> str:
-    """What the command printed; it ended well."""
+    """Return the output of a command that succeeded."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -61,7 +61,7 @@ def test_reads_streams_and_writes(
     transact: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
-    """S14: by batch and by stream, each committed record once; what the version lacks is refused by name."""
+    """S14: batches and streams read each committed record once, and the error for a missing feature names it."""
     name = "-".join(map(str, version))
     topic, to = cluster.create_topic(f"from-{name}", 2), cluster.create_topic(f"to-{name}")
     rows = []

@@ -1,4 +1,4 @@
-"""What a real consumer gets of a topic, and DataFrames of bytes."""
+"""Reads a topic with a real consumer, and builds DataFrames of bytes."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from lacuna.testing import Cluster
 
 @pytest.fixture
 def consume() -> Callable[..., list[Message]]:
-    """consume(cluster, topic, partitions=1) -> all committed messages, as librdkafka gives them."""
+    """consume(cluster, topic, partitions=1) -> all committed messages that librdkafka returns."""
     return _consume
 
 

@@ -1,4 +1,4 @@
-"""Tasks and commits without Spark, for what takes many of them."""
+"""Runs tasks and commits without Spark, for tests that need many of them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def options(cluster: Cluster, **given: str) -> SinkOptions:
 
 
 def batch_of(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
-    """Rows with the columns that they name, in Spark's types."""
+    """Return rows with the named columns, in Spark's types."""
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
     types = {
         "key": pa.binary(),
@@ -38,7 +38,7 @@ def batch_of(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
 def write(
     cluster: Cluster, topic: str, values: Iterable[bytes], sizes: TaskSizes = SMALL
 ) -> TaskMessage:
-    """One task that writes values to partition 0."""
+    """Run one task that writes values to partition 0."""
     batch = batch_of([{"value": value, "partition": 0} for value in values])
     return write_task(options(cluster, topic=topic, compression="none"), [batch], sizes=sizes)
 
@@ -59,6 +59,6 @@ def commit(
     done: QueryProgress | None = None,
     transactional_id: str = "writer",
 ) -> bool:
-    """As a driver of its own does it."""
+    """Commit as a separate driver does."""
     with open_control(cluster) as control:
         return commit_write(control, transactional_id, tasks, done)

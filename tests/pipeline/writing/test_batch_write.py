@@ -1,4 +1,4 @@
-"""`df.write`: what a consumer gets is what the rows were."""
+"""Tests `df.write`: a consumer gets the rows unchanged."""
 
 import datetime as dt
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""compression.type of a topic: what the sink writes is stored as what a producer sends."""
+"""Tests compression.type of a topic: the sink's records are stored like a producer's."""
 
 import os
 
@@ -20,7 +20,7 @@ VALUES = [b"a value that repeats itself %d" % number for number in range(2000)]
 
 
 def stored(cluster: Cluster, topic: str) -> bytes:
-    """The batches of partition 0, as they are in the bucket."""
+    """Return the stored batches of partition 0."""
     location = find_cluster(data=str(cluster.data))
     with ControlPlane(location.require_control()) as control:
         key = (control.topics()[topic].topic_id, 0)
@@ -50,7 +50,7 @@ def stored(cluster: Cluster, topic: str) -> bytes:
 def test_s11_the_topics_codec_wins(
     cluster: Cluster, configs: dict[str, str], given: dict[str, str], codec: Codec
 ) -> None:
-    """In its level, too: an agent that compressed the batch anew would write the same bytes."""
+    """This includes its level: an agent that recompressed the batch would write the same bytes."""
     topic = cluster.create_topic(f"codec-{os.urandom(4).hex()}", 1, configs)
     task = write_task(
         options(cluster, topic=topic, **given), [batch_of([{"value": value} for value in VALUES])]

@@ -1,4 +1,4 @@
-"""Rows of Arrow, whatever their buffers look like, and the records that they become."""
+"""Tests the conversion of Arrow rows with any buffer layout to records."""
 
 import datetime as dt
 from typing import Any
@@ -43,7 +43,7 @@ def target(max_message_bytes: int = 400) -> Target:
 def test_records_are_the_rows(
     rows: list[dict[str, Any]], data: st.DataObject, codec: Codec
 ) -> None:
-    """Of a slice of a batch, in any order, in batches of at most 400 bytes."""
+    """The rows are a slice of a batch, in any order, in batches of at most 400 bytes."""
     first = data.draw(st.integers(0, len(rows) - 1))
     end = data.draw(st.integers(first + 1, len(rows)))
     chosen = data.draw(st.permutations(range(end - first)))
@@ -83,7 +83,7 @@ def test_records_are_the_rows(
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
 def test_texts_and_large_arrays_are_taken(kind: pa.DataType) -> None:
-    """As Spark gives them with spark.sql.execution.arrow.useLargeVarTypes."""
+    """Spark sends them with spark.sql.execution.arrow.useLargeVarTypes."""
     values = pa.array(["one", None, "drei"], kind)
     batch = pa.record_batch([values, values, values], names=["other", "value", "key"])
     rows = normalize(batch, "t", 5)

@@ -1,4 +1,4 @@
-"""Bad input: one clear message each, and nothing is written."""
+"""Tests that each bad input gives one clear message, and nothing is written."""
 
 import datetime as dt
 import os
@@ -23,7 +23,7 @@ NOW = dt.datetime.now(dt.UTC)
 
 
 def schema_of(columns: str) -> StructType:
-    """Spark parses it, so a test that asks needs a session."""
+    """Parse a schema with Spark, which requires a session."""
     found = StructType.fromDDL(columns)
     assert isinstance(found, StructType)
     return found

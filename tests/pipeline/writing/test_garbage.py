@@ -1,4 +1,4 @@
-"""What attempts leave behind that nobody committed goes away, and nothing else does."""
+"""Tests that collection removes uncommitted output of attempts, and nothing else."""
 
 from collections.abc import Callable, Iterator
 
@@ -21,7 +21,7 @@ from .tasks import commit, open_control, options, write
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """One that collects only when a test says so, and whose time a test moves."""
+    """A cluster that collects only at a test's request, with a clock that the test sets."""
     parts: AgentParts = PARTS
     with Cluster(parts=parts) as running:
         yield running
@@ -50,7 +50,7 @@ def test_what_was_not_committed_is_swept(
 def test_a_task_that_fails_holds_no_lease(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the topics cannot be asked for: a lease would stay for a day."""
+    """This includes a failure to look up the topics. A lease would remain for a day."""
     topic = cluster.create_topic("leased")
     leases = cluster.embedded.running.plane._state.leases
     before = set(leases)
@@ -65,7 +65,7 @@ def test_a_task_that_fails_holds_no_lease(
 
 
 def sweep(cluster: Cluster, milliseconds: int) -> int:
-    """Moves the time and collects; how many objects are gone."""
+    """Advance the time and collect. Return the number of removed objects."""
     before = objects_of(cluster)
     cluster.advance(milliseconds)
     cluster.advance(COLLECTION_GRACE_MS)
@@ -74,7 +74,7 @@ def sweep(cluster: Cluster, milliseconds: int) -> int:
 
 
 def objects_of(cluster: Cluster, lease_id: int | None = None) -> int:
-    """Segments in the store, of one lease or of all."""
+    """Return the segments in the store, of one lease or of all."""
     cluster_id = cluster.embedded.running.plane.cluster_id
     prefix = segments_prefix(cluster_id)
     if lease_id is not None:

@@ -1,4 +1,4 @@
-"""Drivers that are killed at any moment: each micro-batch is in the topic once, and whole at any time."""
+"""Tests drivers that are killed at any moment: each micro-batch is in the topic once, and always complete."""
 
 import os
 import random
@@ -28,7 +28,7 @@ MOST_SECONDS = 800.0
 
 
 class Observer:
-    """A read_committed consumer that looks, again and again, whether all it sees are whole micro-batches."""
+    """A read_committed consumer that repeatedly checks that it sees only whole micro-batches."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._topic = topic
@@ -61,11 +61,11 @@ class Observer:
 
     @property
     def numbers(self) -> list[int]:
-        """All that was seen, in order of size."""
+        """Return all values seen, in ascending order."""
         return sorted(self._seen.elements())
 
     def await_batches(self, batches: int, driver: "Driver") -> None:
-        """Until so many micro-batches were seen. Fails with what this consumer met, or what the driver ended with."""
+        """Wait until this many micro-batches were seen. Fails with the error of this consumer or the driver."""
         with self.has_more:
             self.has_more.wait_for(
                 lambda: self.batches >= batches or self._error or driver.has_ended, MOST_SECONDS
@@ -84,7 +84,7 @@ class Observer:
                 self.has_more.notify_all()
 
     def _look(self) -> None:
-        """Whatever is seen of a micro-batch, all of it lies below the ends that are asked for after that."""
+        """Check that once any part of a micro-batch is visible, all of it lies below the ends requested afterwards."""
         self._take(self._consumer.consume(1000, 0.02))
         seen = {number // ROWS for number in self._seen}
         ends = {
@@ -117,7 +117,7 @@ class Observer:
 
 
 class Driver:
-    """A driver that runs, with its JVM and tasks in a process group of its own."""
+    """A running driver, with its JVM and tasks in its own process group."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
         self._process = process
@@ -125,23 +125,23 @@ class Driver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ended by itself, which it never should."""
+        """Return whether it ended by itself, which it never should."""
         return self._process.poll() is not None
 
     @property
     def told(self) -> str:
-        """The end of what it wrote to stderr."""
+        """Return the end of its stderr."""
         return self._log.read_text(errors="replace")[-4000:]
 
     def await_done(self) -> None:
-        """Until a micro-batch is done."""
+        """Wait until a micro-batch is complete."""
         assert self._process.stdout is not None
         assert self._process.stdout.readline().startswith("done"), self.told
 
 
 @contextmanager
 def running(cluster: Cluster, topic: str, checkpoint: Path, *more: str) -> Iterator[Driver]:
-    """Runs a driver for the block, and kills it at its end."""
+    """Run a driver for the block, and kill it at the end."""
     command = [sys.executable, str(DRIVER), str(cluster.data), topic, str(checkpoint), str(ROWS)]
     log = checkpoint.with_suffix(".log")
     with (

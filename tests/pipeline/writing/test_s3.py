@@ -1,4 +1,4 @@
-"""The sink on S3, as the directory's in test_batch_write.py."""
+"""Tests the sink on S3, as test_batch_write.py does for a directory."""
 
 from collections.abc import Callable
 

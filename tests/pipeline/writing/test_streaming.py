@@ -1,4 +1,4 @@
-"""`df.writeStream`: a micro-batch is a transaction, and a repeated one is known."""
+"""Tests `df.writeStream`: a micro-batch is a transaction, and a repeated one is recognized."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,19 +20,19 @@ ROWS = 50
 
 
 def numbers(spark: SparkSession) -> DataFrame:
-    """A stream of 0, 1, 2, ...: each micro-batch has the next ROWS of them."""
+    """A stream of 0, 1, 2, ... whose micro-batches have ROWS numbers each."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS)
     return source.load().selectExpr("cast(value % 7 as string) key", "cast(value as string) value")
 
 
 def to_topic(frame: DataFrame, cluster: Cluster, topic: str, checkpoint: Path) -> DataStreamWriter:
-    """The write of a stream, not started."""
+    """Return the write of a stream, not started."""
     writer = frame.writeStream.format("lacuna").option("data", str(cluster.data))
     return writer.option("topic", topic).option("checkpointLocation", str(checkpoint))
 
 
 def await_batches(query: StreamingQuery, batches: int) -> None:
-    """Until so many micro-batches are done; raises what the query failed with."""
+    """Wait until this many micro-batches are complete. Raises the query's error."""
     while (query.lastProgress or {"batchId": -1})["batchId"] < batches - 1:
         query.awaitTermination(1)
 
@@ -63,7 +63,7 @@ def test_a_query_that_is_started_again_neither_loses_nor_repeats(
 def test_a_batch_that_spark_forgot_is_not_written_again(
     spark: SparkSession, cluster: Cluster, consume: Consume, checkpoint: Path
 ) -> None:
-    """What a driver leaves that dies between the sink's commit and Spark's own commit log."""
+    """A driver that dies between the sink's commit and Spark's own commit log leaves this state."""
     topic = cluster.create_topic("forgotten", 2)
     query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
     await_batches(query, 2)
@@ -86,7 +86,7 @@ def test_from_topic_to_topic_and_back(
     checkpoint: Path,
     transact: Callable[..., Any],
 ) -> None:
-    """Each run ends as a driver that dies before Spark's commit log has the last micro-batch."""
+    """Each run ends as if its driver died before Spark's commit log had the last micro-batch."""
     source, sink = cluster.create_topic("pipe-in"), cluster.create_topic("pipe-out", 3)
     wanted: list[bytes] = []
     for turn in range(3):
@@ -163,7 +163,7 @@ def test_a_new_checkpoint_under_an_old_transactional_id_begins_anew(
 def test_a_query_goes_on_when_the_control_plane_is_back(
     spark: SparkSession, consume: Consume, checkpoint: Path
 ) -> None:
-    """Killed and started again, in whatever a task or a commit does then."""
+    """The control plane is killed and restarted during any call of a task or commit."""
     with Cluster() as cluster:
         topic = cluster.create_topic("outages", 2)
         query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
@@ -179,7 +179,7 @@ def test_a_query_goes_on_when_the_control_plane_is_back(
 
 
 def forget_last_batch(checkpoint: Path) -> None:
-    """Takes the last entry out of Spark's commit log."""
+    """Remove the last entry from Spark's commit log."""
     commits = checkpoint / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
     for path in (commits / str(last), commits / f".{last}.crc"):

@@ -1,4 +1,4 @@
-"""A task's records as a consumer reads them: partitions, codecs, times; without Spark."""
+"""Tests a task's records as a consumer reads them, without Spark: partitions, codecs, times."""
 
 import datetime as dt
 from collections import Counter
@@ -17,7 +17,7 @@ Consume = Callable[..., list[Message]]
 
 
 def put(cluster: Cluster, topic: str, rows: list[dict[str, Any]], **given: str) -> None:
-    """Two batches of rows, by one task."""
+    """Write two batches of rows in one task."""
     half = len(rows) // 2
     batches = [batch_of(rows[:half]), batch_of(rows[half:])]
     task = write_task(options(cluster, topic=topic, **given), batches)
@@ -55,7 +55,7 @@ def test_a_partition_that_a_row_asks_for_wins(cluster: Cluster, consume: Consume
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_consumer_reads_every_codec(cluster: Cluster, consume: Consume, codec: str) -> None:
-    """In batches of at most 20 kB."""
+    """Batches have at most 20 kB."""
     topic = cluster.create_topic(f"codec-{codec}", 1, {"max.message.bytes": "20000"})
     values = [b"a value that repeats itself %d" % n for n in range(2000)]
     put(cluster, topic, [{"value": value} for value in values], compression=codec)
@@ -71,7 +71,7 @@ def test_rows_without_a_key_are_spread(cluster: Cluster, consume: Consume) -> No
 
 
 def test_append_time_is_the_time_of_writing(cluster: Cluster, consume: Consume) -> None:
-    """S11: chosen before the object is written."""
+    """S11: the time is chosen before the object is written."""
     topic = cluster.create_topic("append-time", 1, {"message.timestamp.type": "LogAppendTime"})
     early = dt.datetime(2020, 2, 29, tzinfo=dt.UTC)
     before = dt.datetime.now(dt.UTC).timestamp()
@@ -85,7 +85,7 @@ def test_append_time_is_the_time_of_writing(cluster: Cluster, consume: Consume) 
 
 
 def test_rows_larger_than_a_chunk(cluster: Cluster, consume: Consume) -> None:
-    """A chunk holds at least a row, whatever its size, and rows stay in order."""
+    """A chunk holds at least one row of any size, and rows stay in order."""
     topic = cluster.create_topic("chunks")
     values = [b"%d" % n * (1 + 97 * (n % 5)) for n in range(200)]
     batch = batch_of([{"value": value} for value in values])

@@ -1,4 +1,4 @@
-"""The commit protocol, step by step, without Spark: lost replies, zombies, deleted topics, restarts."""
+"""Tests the commit protocol step by step, without Spark: lost replies, zombies, deleted topics, restarts."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +53,7 @@ def test_a_repeated_batch_is_known(cluster: Cluster, consume: Consume) -> None:
 
 
 def test_a_zombie_is_fenced(cluster: Cluster, consume: Consume) -> None:
-    """A driver that slept in the middle of its commit, while its successor did the same batch."""
+    """A driver paused in mid-commit while its successor committed the same batch."""
     topic = cluster.create_topic("zombie")
     late = write(cluster, topic, [b"late"])
     with open_control(cluster) as control:
@@ -74,7 +74,7 @@ def test_a_zombie_is_fenced(cluster: Cluster, consume: Consume) -> None:
 
 
 def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster, consume: Consume) -> None:
-    """It hears that its batch is done before it fences the living one."""
+    """It learns that its batch is complete before it fences the active driver."""
     topic = cluster.create_topic("sleeper")
     late = write(cluster, topic, [b"late"])
     assert commit(cluster, [write(cluster, topic, [b"right"])], progress(0, "sleeper"), "sleeper")
@@ -88,7 +88,7 @@ def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster, consume: C
 
 
 class LosesReplies(RetryingControlPlane):
-    """Every command is carried out, and of each the first reply is lost."""
+    """Carries out every command, and loses the first reply to each."""
 
     lost = 0
 
@@ -113,7 +113,7 @@ def test_lost_replies_are_asked_for_again(cluster: Cluster, consume: Consume) ->
 
 
 class IsGoneAtTheEnd(RetryingControlPlane):
-    """The reply to EndTxn never comes."""
+    """The reply to EndTxn never arrives."""
 
     def ask(self, command: Command) -> Reply:
         if command.HasField("end_txn"):
@@ -201,7 +201,7 @@ def private() -> Iterator[Cluster]:
 def test_a_commit_goes_on_when_the_control_plane_is_back(
     private: Cluster, consume: Consume
 ) -> None:
-    """Killed while commits are under way, started again, several times."""
+    """It is killed and restarted several times during commits."""
     topic = private.create_topic("restarts")
     wanted = [b"%06d" % n * 10 for n in range(3000)]
     tasks = [write(private, topic, wanted[first : first + 500]) for first in range(0, 3000, 500)]

@@ -1,7 +1,7 @@
-"""A second, plainer reading of the message set format (S22), to hold lacuna.logstore.records.legacy against.
+"""A second, simpler reader of message sets (S22), to compare with lacuna.logstore.records.legacy.
 
-It shares no code with what it checks: the standard library's codecs, struct and lists. Snappy and LZ4,
-which the standard library lacks, are left to the captured bytes in tests/golden/legacy.
+It shares no code with the tested one: it uses the standard library's codecs, struct and lists. The standard library
+lacks Snappy and LZ4, which the captured bytes in tests/golden/legacy cover.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Rec:
 def message(
     magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> bytes:
-    """A message, from its CRC-32 on."""
+    """Return a message from its CRC-32 on."""
     body = struct.pack(">bb", magic, attributes)
     if magic == 1:
         body += struct.pack(">q", timestamp)
@@ -35,12 +35,12 @@ def message(
 
 
 def entry(offset: int, data: bytes) -> bytes:
-    """A message in its set."""
+    """Return a message in its set."""
     return struct.pack(">qi", offset, len(data)) + data
 
 
 def plain(magic: int, records: list[Rec], attributes: int = 0) -> bytes:
-    """A set of plain messages."""
+    """Return a set of plain messages."""
     return b"".join(
         entry(r.offset, message(magic, attributes, r.timestamp, r.key, r.value)) for r in records
     )
@@ -49,12 +49,12 @@ def plain(magic: int, records: list[Rec], attributes: int = 0) -> bytes:
 def wrapper(
     magic: int, offset: int, inner: bytes, *, attributes: int = 1, timestamp: int = -1
 ) -> bytes:
-    """A gzip wrapper of a set."""
+    """Return a gzip wrapper of a set."""
     return entry(offset, message(magic, attributes, timestamp, None, gzip.compress(inner)))
 
 
 def read(message_set: bytes) -> list[Rec]:
-    """Every record, deep, with absolute offsets; a cut-off end is left out. The CRC-32 is not looked at."""
+    """Return every record, deep, with absolute offsets. Ignores a truncated end and the CRC-32."""
     found: list[Rec] = []
     while len(message_set) >= 12:
         offset, size = struct.unpack(">qi", message_set[:12])

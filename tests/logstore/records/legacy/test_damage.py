@@ -1,4 +1,4 @@
-"""Whatever bytes a producer sends as a message set: a batch that is valid, or a RecordsError (S11, S24)."""
+"""Tests that any bytes produced as a message set give a valid batch or a RecordsError (S11, S24)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_damaged_sets(magic: int, codec: Codec, changes: list[tuple[int, int]]) 
 
 @given(st.binary(max_size=60))
 def test_any_message_behind_a_right_checksum(body: bytes) -> None:
-    """What the CRC-32 cannot tell is told by the sizes."""
+    """Sizes reveal what the CRC-32 cannot."""
     for head in (b"\x00\x00", b"\x01\x00", b"\x00\x01", b"\x01\x02", b"\x01\x03", b""):
         message = head + body
         _taken_or_refused(naive.entry(0, struct.pack(">I", zlib.crc32(message)) + message))
@@ -60,7 +60,7 @@ def test_any_message_behind_a_right_checksum(body: bytes) -> None:
 def test_damage_behind_a_wrappers_right_checksum(
     magic: int, codec: Codec, changes: list[tuple[int, int]], compressed: bool
 ) -> None:
-    """Of the inner set, or of the compressed bytes, lengths that they declare among them."""
+    """The damage is in the inner set or in the compressed bytes, including their declared lengths."""
     inner = write_message_set(MESSAGES, magic=magic)
     if compressed:
         value = _changed(compress_set(codec, inner, magic), changes)

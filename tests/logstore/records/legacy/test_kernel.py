@@ -1,4 +1,6 @@
-"""The kernel takes what the objects take and gives the same bytes, in both its forms (S22 to S24)."""
+"""Tests that the kernel, in both forms, accepts the same sets as the objects and returns the same bytes (S22
+to S24).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Refused(Exception):
 
 
 def _in_kernel(kernel: ModuleType, message_set: bytes, rules: MessageSetRules) -> bytes | None:
-    """What the kernel alone makes of a set; None where it refuses."""
+    """Return the kernel's result for a set, or None if it rejects the set."""
     with (
         patch.object(conversion, "kernel", kernel),
         patch.object(by_objects, "to_batch", side_effect=Refused),
@@ -93,7 +95,7 @@ def _message_set(
     parts: Sequence[tuple[Codec, int, Sequence[tuple[int, bytes | None, bytes | None]]]],
     damage: tuple[list[tuple[int, bytes]], bool],
 ) -> bytes:
-    """Plain messages and wrappers, whose inner sets are damaged."""
+    """Return plain messages and wrappers with damaged inner sets."""
     data = b""
     for codec, magic, rows in parts:
         messages = [NewMessage(offset, *row) for offset, row in enumerate(rows)]
@@ -128,7 +130,7 @@ def test_sets_become_batches(
     max_bytes: int,
     max_magic: int,
 ) -> None:
-    """S24: sound, damaged, mixed and cut-off sets; refused by the one, refused by the other."""
+    """S24: both accept or reject the same valid, damaged, mixed and truncated sets."""
     if not is_mixed:
         parts = [(codec, parts[0][1], rows) for codec, _, rows in parts]
     message_set = _message_set(parts, inner)
@@ -147,7 +149,7 @@ def test_sets_become_batches(
 def test_any_message_behind_a_right_checksum(
     both_legacy_kernels: Kernels, body: bytes, head: bytes
 ) -> None:
-    """S22: lengths of key and value that do not fill the message, in a set and in a wrapper."""
+    """S22: lengths of key and value do not fill the message, in a set and in a wrapper."""
     message = head + body
     entry = naive.entry(0, zlib.crc32(message).to_bytes(4, "big") + message)
     rules = MessageSetRules(max_decompressed_bytes=BOUND)
@@ -167,7 +169,7 @@ def test_timestamps_far_apart(legacy_kernel: ModuleType, times: tuple[int, int])
 
 
 def test_inner_messages_need_a_wrapper(legacy_kernel: ModuleType) -> None:
-    """What the writer may write beyond its room for would be memory: magic 1 behind magic 0 is refused."""
+    """Magic 1 behind magic 0 is rejected, since the writer would exceed its buffer."""
     writer = legacy_kernel.SectionWriter(1, False)
     with pytest.raises(InvalidRecordError):
         writer.add(naive.plain(0, [Rec(0, -1, None, None)]), 0, True)
@@ -180,7 +182,7 @@ def test_inner_messages_need_a_wrapper(legacy_kernel: ModuleType) -> None:
 
 
 def test_the_writers_room_is_enough(legacy_kernel: ModuleType) -> None:
-    """The smallest messages, whose records are largest beside them, over many growths of the buffer."""
+    """The smallest messages, whose records are relatively the largest, make the buffer grow many times."""
     for magic in (0, 1):
         times = [LOW if n else HIGH - 2**63 for n in range(3000)]
         one = naive.plain(magic, [Rec(0, time, None, None) for time in times])
@@ -223,7 +225,7 @@ def _set_in_kernel(
 def _set_by_objects(
     batches: list[bytes], magic: int, max_bytes: int, first_offset: int
 ) -> bytes | None:
-    """The same; a batch that cannot be read is refused whole, within the bound or not."""
+    """The same by objects. An unreadable batch is rejected completely, within the bound or not."""
     converted = b""
     for buffer in batches:
         for batch in read_batches(buffer):
@@ -321,7 +323,7 @@ def test_batches_become_sets(
 def test_more_records_than_a_wrapper_has(
     legacy_kernel: ModuleType, monkeypatch: pytest.MonkeyPatch, codec: Codec, count: int
 ) -> None:
-    """Several wrappers, the last one full or not; those before the first offset are left out."""
+    """They become several wrappers, the last one full or not. Those before the first offset are omitted."""
     for module in (conversion, by_objects):
         monkeypatch.setattr(module, "MAX_WRAPPER_RECORDS", 20)
     records = tuple(NewRecord(offset_delta=delta, timestamp=-delta) for delta in range(count))
@@ -333,7 +335,7 @@ def test_more_records_than_a_wrapper_has(
 
 
 def test_offsets_below_0(legacy_kernel: ModuleType) -> None:
-    """No log has them; they are left to the objects, whose error it is."""
+    """No log has them, so the kernel leaves them to the objects, which reject them."""
     batches = [BatchToWrite(records=(NewRecord(offset_delta=0),), base_offset=-1).encode()]
     assert _set_in_kernel(legacy_kernel, batches, 1, BOUND, -1) is None
     with pytest.raises(ValueError, match="they must increase"):
@@ -341,7 +343,7 @@ def test_offsets_below_0(legacy_kernel: ModuleType) -> None:
 
 
 def test_what_the_reader_refuses(legacy_kernel: ModuleType) -> None:
-    """Bytes behind the records, too few of them, and a section that somebody could still change."""
+    """Extra bytes after the records, missing records, and a section that is still writable."""
     section = BatchToWrite(records=(NewRecord(offset_delta=0),)).encode()[HEADER_SIZE:]
 
     def reader(section: object, count: int) -> object:

@@ -1,4 +1,4 @@
-"""The checksum of LZ4 frame headers: right from magic 1 on, wrong by agreement in magic 0 (KAFKA-3160)."""
+"""Tests the checksum of LZ4 frame headers: correct from magic 1, wrong by agreement in magic 0 (KAFKA-3160)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_right_checksum_is_that_of_the_lz4_library(
     [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF)],
 )
 def test_known_hashes(data: bytes, expected: int) -> None:
-    """XXH32 with seed 0 as other implementations have it; the old form is held by captured frames."""
+    """XXH32 with seed 0 matches other implementations. Captured frames test the old form."""
     assert xxh32_short(data) == expected
 
 
@@ -40,7 +40,7 @@ def test_only_short_input_is_hashed() -> None:
 
 
 def test_each_magic_has_its_own() -> None:
-    """The library refuses the frame of magic 0, whose bytes differ in the checksum alone."""
+    """The library rejects the frame of magic 0, which differs only in the checksum."""
     old = compress_set(Codec.LZ4, b"inner set", 0)
     right = compress_set(Codec.LZ4, b"inner set", 1)
     assert [at for at in range(len(old)) if old[at] != right[at]] == [6]

@@ -1,4 +1,4 @@
-"""Message sets are read shallow and deep, with the offsets and timestamps of S22."""
+"""Tests reading message sets shallow and deep, with the offsets and timestamps of S22."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_wrappers(
 
 
 def test_log_append_time_overrides() -> None:
-    """S22: a LogAppendTime wrapper's timestamp is that of its inner messages, which say CreateTime."""
+    """S22: the timestamp of a LogAppendTime wrapper replaces those of its inner messages, which are CreateTime."""
     inner = naive.plain(1, [Rec(0, 5, b"a", b"b"), Rec(1, 6, None, None)])
     message_set = naive.wrapper(1, 41, inner, attributes=9, timestamp=777)
     first, second = read_messages(message_set, max_bytes=BOUND)
@@ -99,7 +99,7 @@ def test_log_append_time_overrides() -> None:
 
 
 def test_a_plain_message_of_log_append_time() -> None:
-    """S22: without a wrapper the message's own attribute says whose time it is."""
+    """S22: without a wrapper, the message's own attribute gives the timestamp type."""
     (message,) = read_messages(naive.plain(1, [Rec(3, 9, None, b"v")], 8), max_bytes=BOUND)
     assert message.timestamp_type is TimestampType.LOG_APPEND_TIME
     (old,) = read_messages(naive.plain(0, [Rec(3, 9, None, b"v")], 8), max_bytes=BOUND)
@@ -107,13 +107,13 @@ def test_a_plain_message_of_log_append_time() -> None:
 
 
 def test_a_wrapper_of_a_producer_has_offset_0() -> None:
-    """Inner offsets from 0 under a wrapper's 0, as librdkafka sends them, are not made negative."""
+    """Inner offsets from 0 under a wrapper's 0, as librdkafka sends them, do not become negative."""
     inner = naive.plain(1, [Rec(n, 1, None, b"v") for n in range(3)])
     assert [r.offset for r in _deep(naive.wrapper(1, 0, inner))] == [0, 1, 2]
 
 
 def test_shallow_iteration() -> None:
-    """A wrapper is one entry, with its codec, its size and where it stands."""
+    """A wrapper is one entry, with its codec, size and position."""
     first = naive.plain(1, [Rec(3, 9, b"k", b"v")])
     message_set = first + naive.wrapper(1, 5, naive.plain(1, [Rec(0, 8, None, b"x")]), timestamp=8)
     plain, wrapper = read_entries(message_set)
@@ -129,7 +129,7 @@ def test_shallow_iteration() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_cut_at_every_byte(magic: int) -> None:
-    """S22: what is whole is read, the cut-off last message ends iteration quietly."""
+    """S22: whole messages are read, and a truncated last message ends the iteration silently."""
     entries = [
         naive.plain(magic, [Rec(0, 1, b"k", b"v")]),
         naive.wrapper(magic, 2, naive.plain(magic, [Rec(1, 1, None, b"a"), Rec(2, 1, b"", b"")])),
@@ -144,7 +144,7 @@ def test_cut_at_every_byte(magic: int) -> None:
 
 
 def test_cut_inside_a_wrapper() -> None:
-    """S22 holds for inner sets too; one without a whole message is an error, as in Kafka."""
+    """S22 also covers inner sets. As in Kafka, one without a whole message is an error."""
     inner = naive.plain(1, [Rec(0, 1, b"k", b"v"), Rec(1, 2, b"l", b"w")])
     for cut in range(len(inner)):
         message_set = naive.wrapper(1, 8, inner[:cut])
@@ -181,13 +181,13 @@ def test_garbage_under_a_codec(codec: Codec) -> None:
 
 @pytest.mark.parametrize("number", [4, 5, 6, 7])
 def test_codecs_that_message_sets_do_not_have(number: int) -> None:
-    """zstd came with magic 2; 5 to 7 are nothing at all."""
+    """zstd came with magic 2, and 5 to 7 are undefined."""
     with pytest.raises(UnsupportedCodecError):
         _deep(naive.entry(0, naive.message(1, number, 0, None, b"v")))
 
 
 def test_decompression_is_bounded_over_all_wrappers() -> None:
-    """Two wrappers that fit one by one do not fit together; a bomb is never unpacked."""
+    """Two wrappers that fit separately exceed the bound together, and a bomb is never unpacked."""
     inner = naive.plain(1, [Rec(0, 1, None, bytes(1000))])
     pair = naive.wrapper(1, 0, inner) + naive.wrapper(1, 1, inner)
     assert len(list(read_messages(pair, max_bytes=2 * len(inner)))) == 2
@@ -219,7 +219,7 @@ def test_sizes_that_cannot_be() -> None:
     ],
 )
 def test_lengths_that_do_not_fit(lengths: bytes) -> None:
-    """Behind a right CRC-32 a key and value that do not fill the message are an invalid record."""
+    """With a right CRC-32, a key and value that do not fill the message are an invalid record."""
     body = b"\x00\x00" + lengths
     message_set = naive.entry(0, struct.pack(">I", zlib.crc32(body)) + body)
     with pytest.raises(InvalidRecordError, match="at byte 0"):
@@ -227,7 +227,7 @@ def test_lengths_that_do_not_fit(lengths: bytes) -> None:
 
 
 def test_other_magics() -> None:
-    """Behind a right CRC-32 it is the magic that is refused, else the bytes are damaged."""
+    """With a right CRC-32 the magic is rejected, and otherwise the bytes are damaged."""
     message = naive.message(2, 0, 0, None, None)
     with pytest.raises(InvalidRecordError, match="magic 0 or 1, not 2"):
         list(read_entries(naive.entry(0, message)))
@@ -237,8 +237,9 @@ def test_other_magics() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_every_damaged_bit_is_found(magic: int) -> None:
-    """No flipped bit gives other records, outside the offset, which no CRC-32 covers; the first's size
-    may only make the set end (S22), never lead astray."""
+    """No flipped bit gives other records, except in the offset, which no CRC-32 covers. In the first size, it can only
+    end the set (S22).
+    """
     single = naive.plain(magic, [Rec(7, 1, b"k", b"v")])
     wrapped = naive.wrapper(magic, 7, naive.plain(magic, [Rec(7, 1, b"k", b"v")]))
     for message_set in (single, wrapped):
@@ -253,7 +254,7 @@ def test_every_damaged_bit_is_found(magic: int) -> None:
 
 
 def test_checksums_can_be_left_unchecked() -> None:
-    """`verify=False` is for bytes that were verified before, of wrappers and of what is inside."""
+    """`verify=False` is for bytes that were verified before, in wrappers and their contents."""
     inner = bytearray(naive.plain(1, [Rec(0, 1, b"k", b"v")]))
     inner[12] ^= 1
     message_set = naive.wrapper(1, 3, bytes(inner))

@@ -1,4 +1,4 @@
-"""What a produced message set is, and why it is refused: the first of the three steps (S23)."""
+"""Tests the first of three validation steps: what a produced message set is, and why it is rejected (S23)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _refused(message_set: bytes, rules: MessageSetRules = RULES) -> RecordsError
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_a_valid_set_is(magic: int, codec: Codec) -> None:
-    """S23: size without the cut-off end, magic, codec and records."""
+    """S23: size without the truncated end, magic, codec and records."""
     message_set = _set(3, magic, codec)
     summary = validate_message_set(message_set + message_set[:20], RULES)
     assert (summary.size, summary.magic, summary.codec) == (len(message_set), magic, codec)
@@ -65,7 +65,7 @@ def test_keys_on_compacted_topics() -> None:
 
 
 def test_sizes() -> None:
-    """max.message.bytes counts an entry with its offset and size; decompression has its own bound."""
+    """max.message.bytes counts an entry with its offset and size. Decompression has its own bound."""
     message_set = _set(2, 1, Codec.NONE)
     largest = max(e.size for e in read_entries(message_set))
     fits = MessageSetRules(max_decompressed_bytes=0, max_message_bytes=largest)
@@ -79,7 +79,7 @@ def test_sizes() -> None:
 
 
 def test_checksums() -> None:
-    """CORRUPT_MESSAGE for a wrong CRC-32 of an entry, and of a message behind a wrapper's right one."""
+    """A wrong CRC-32 gives CORRUPT_MESSAGE, for an entry and for a message in a valid wrapper."""
     inner = bytearray(_set(2, 1, Codec.NONE))
     inner[-1] ^= 1
     for message_set in (bytes(inner), naive.wrapper(1, 1, bytes(inner))):

@@ -1,4 +1,4 @@
-"""Message sets are written as S22 says, and read back as they were."""
+"""Tests that message sets are written as S22 specifies and read back unchanged."""
 
 from __future__ import annotations
 
