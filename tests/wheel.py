@@ -1,4 +1,4 @@
-"""The wheel of this repository, and environments that hold it and exactly what it asks for."""
+"""Builds the wheel of this repository, and environments that contain only it and its dependencies."""
 
 import fcntl
 import importlib.metadata
@@ -24,7 +24,7 @@ _HIDDEN = ("PYTHONPATH", "PYSPARK_PYTHON", "VIRTUAL_ENV")
 
 
 def copy_sources(folder: Path) -> Path:
-    """All that a wheel is made of, as a checkout has it."""
+    """Copy all sources of a wheel, as a checkout has them."""
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -34,7 +34,7 @@ def copy_sources(folder: Path) -> Path:
 
 
 def build_wheel(sources: Path, folder: Path, **environment: str) -> Path:
-    """The wheel of some sources: a folder, or an sdist."""
+    """Build the wheel from a folder or an sdist."""
     build = ["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(sources)]
     # How fast it is made counts here, how fast it is does not.
     run(_pip(*build), folder, **{"CC": str(ROOT / ".ci" / "quick-cc"), **environment})
@@ -43,7 +43,7 @@ def build_wheel(sources: Path, folder: Path, **environment: str) -> Path:
 
 
 def shared_wheel(factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this repository, built once in a run of the tests by whichever process asks first."""
+    """Return the wheel of this repository. The first process of a test run that needs it builds it."""
     folder = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -59,10 +59,10 @@ def shared_wheel(factory: pytest.TempPathFactory) -> Path:
 
 
 def install(wheel: Path, folder: Path, extras: str = "", beside: Sequence[str] = ()) -> Path:
-    """A fresh environment with the wheel, what it asks for, and the distributions `beside`; its Python.
+    """Create an environment with the wheel, its dependencies, and the distributions `beside`. Return its Python.
 
-    Nothing is fetched: the others are links to those of the environment that runs the tests. pip finds by itself
-    that they are all there.
+    Nothing is downloaded: the dependencies are links to those of the environment that runs the tests, and pip finds
+    them installed.
     """
     wanted = [Requirement(each) for each in beside]
     with zipfile.ZipFile(wheel) as archive:
@@ -76,7 +76,9 @@ def install(wheel: Path, folder: Path, extras: str = "", beside: Sequence[str] =
 
 
 def install_editable(sources: Path, folder: Path) -> Path:
-    """A fresh environment with some sources in place, not compiled, and nothing that they ask for; its Python."""
+    """Create an environment with some sources installed in place, not compiled, without dependencies. Return its
+    Python.
+    """
     python = _environment(folder, [Requirement("setuptools"), Requirement("cython")])
     options = ["--no-index", "--no-deps", "--no-build-isolation", "--editable", str(sources)]
     run(_pip("--python", str(python), "install", *options), folder, CC="false")
@@ -84,20 +86,20 @@ def install_editable(sources: Path, folder: Path) -> Path:
 
 
 def distributions(python: Path) -> set[str]:
-    """The names of all that is installed for a Python."""
+    """Return the names of all distributions installed for a Python."""
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
     found = importlib.metadata.distributions(path=[str(packages)])
     return {canonicalize_name(each.name) for each in found}
 
 
 def outside() -> dict[str, str]:
-    """The environment of a process, without a word of where this checkout is."""
+    """Return the environment of a process without any path to this checkout."""
     kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     return {**kept, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
-    """What a command prints that is run in a folder, `outside`; it ends well."""
+    """Run a command in a folder with the environment `outside`. Return its output. It must succeed."""
     ran = subprocess.run(
         [str(each) for each in command],
         cwd=folder,

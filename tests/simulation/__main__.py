@@ -1,9 +1,9 @@
 """Simulates histories.
 
-python -m tests.simulation --seeds 1000          1,000 seeds, from a first one that is drawn
+python -m tests.simulation --seeds 1000          1,000 seeds, starting at a random one
 python -m tests.simulation --minutes 5           as many as fit
 python -m tests.simulation --seed 57 --trace     one seed, as a table
-python -m tests.simulation --two-leaders --seeds 10000    short histories in which two control planes lead at a time
+python -m tests.simulation --two-leaders --seeds 10000    short histories with two simultaneous leaders
 python -m tests.simulation --roaming --seeds 10000        short histories of a group whose members come and go
 """
 
@@ -42,7 +42,7 @@ CHUNK = 5
 
 
 def main() -> None:
-    """Parses the command line and runs the seeds. Exits with 1 if a question had a wrong answer."""
+    """Parse the command line and run the seeds. Exits with 1 if a check failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
     parser.add_argument("--first", type=int, help="the first of them; drawn if it is not given")
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def replay(world: World, *, is_traced: bool) -> int:
-    """Runs one history and prints what it found; returns the exit code."""
+    """Run one history and print the findings. Return the exit code."""
     prepare()
     if is_traced:
         result, lines = world.traced()
@@ -102,7 +102,7 @@ def replay(world: World, *, is_traced: bool) -> int:
 
 
 def run(chunks: Iterator[range], form: Form, jobs: int) -> int:
-    """Runs many seeds and prints a summary; returns the exit code."""
+    """Run many seeds and print a summary. Return the exit code."""
     began = time.monotonic()
     total = Summary(form)
     with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
@@ -158,13 +158,13 @@ def _chunks(first: int, seeds: int, minutes: float | None) -> Iterator[range]:
 
 
 def prepare() -> None:
-    """Makes a process ready to simulate: logs go nowhere, and modules are not looked through for garbage."""
+    """Prepare a process for simulation: discard logs, and exclude modules from garbage collection."""
     logging.getLogger("lacuna").setLevel(logging.CRITICAL + 1)
     gc.freeze()
 
 
 def run_chunk(seeds: range, form_name: str) -> list[tuple[Result, float]]:
-    """Runs some seeds; returns each result, its faults shrunk if it failed, and its CPU seconds."""
+    """Run some seeds. Return each result, with shrunk faults if it failed, and its CPU seconds."""
     form = FORMS[form_name]
     results = []
     for seed in seeds:
@@ -181,7 +181,7 @@ def run_chunk(seeds: range, form_name: str) -> list[tuple[Result, float]]:
 
 
 class Summary:
-    """What many runs of one form did, all together."""
+    """The combined statistics of many runs of one form."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -194,7 +194,7 @@ class Summary:
         self.cpu = 0.0
 
     def add(self, result: Result, cpu: float) -> None:
-        """Adds one run, and prints it if it failed."""
+        """Add one run, and print it if it failed."""
         self.runs += 1
         self.first = result.seed if self.first is None else min(self.first, result.seed)
         self.counts += result.counts
@@ -216,7 +216,7 @@ class Summary:
             click.echo(f"    {violation}")
 
     def print(self, elapsed: float) -> None:
-        """Prints the summary."""
+        """Print the summary."""
         click.echo(f"{self.runs} seeds from {self.first} on, {self.failed} failed")
         click.echo(
             f"{self.seconds / 3600:.2f} simulated hours, {self.steps:,} events in {elapsed:.0f} s, "

@@ -1,7 +1,7 @@
 """Admins of the simulation, and the clients of the topics that they create and delete.
 
-A temporary topic is called "name/id" in places, so a topic that is created again under its name is another one: what
-was sent to one must never be read from the other. Its clients take an unknown topic for what it is: normal.
+A temporary topic is called "name/id" in places, so a topic that is created again under its name is a different topic:
+records sent to one must never be read from the other. Its clients treat an unknown topic as normal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TOPIC: Final = 2
 
 @dataclass(slots=True)
 class Topics:
-    """What admins know of the temporary topics; it outlives an admin that is killed."""
+    """The admins' knowledge of the temporary topics, which outlives a killed admin."""
 
     #: The id of each topic that must exist: its creation was answered, and nobody asked to delete it.
     existing: dict[str, bytes] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Topics:
 
 
 async def places_of(client: Client, names: Sequence[str] = NAMES) -> list[Place]:
-    """The partitions of the temporary topics that exist now. Raises Unanswered."""
+    """Return the partitions of the temporary topics that exist now. Raises Unanswered."""
     await client.refresh(*names)
     client.served()
     return [
@@ -67,7 +67,7 @@ async def places_of(client: Client, names: Sequence[str] = NAMES) -> list[Place]
 
 
 async def places_at_the_end(client: Client) -> list[Place]:
-    """The same, asked until it is answered."""
+    """The same, retried until it is answered."""
     while True:
         try:
             return await places_of(client)
@@ -85,7 +85,7 @@ class TemporaryProducer(TransactionalProducer):
         self.version = 13  # the first that names topics by id
 
     async def run(self, places: Sequence[Place]) -> None:
-        """Runs transactions for ever; begins anew when it is fenced or a topic is gone."""
+        """Run transactions forever. Starts over when it is fenced or a topic is deleted."""
         while True:
             try:
                 await self.init()
@@ -98,10 +98,10 @@ class TemporaryProducer(TransactionalProducer):
 
 
 class TemporaryConsumer(Consumer):
-    """Reads all that is in the temporary topics, again and again."""
+    """Repeatedly reads everything in the temporary topics."""
 
     async def run(self, _: Sequence[Place] = ()) -> None:
-        """Reads for ever."""
+        """Read forever."""
         while True:
             try:
                 for place in await places_of(self.client):
@@ -112,7 +112,7 @@ class TemporaryConsumer(Consumer):
 
 
 class Admin:
-    """Does what operators do, one thing after the other, and retries each until it is answered."""
+    """Performs operators' actions one after the other, and retries each until it is answered."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Admin:
         places: Sequence[Place],
         compacted: Sequence[str],
     ) -> None:
-        """`places` and the `compacted` topics stay."""
+        """The topics `places` and `compacted` are never deleted."""
         self.name = name
         self.client = client
         self.history = history
@@ -135,7 +135,7 @@ class Admin:
         self._reader = Consumer(name, client, history, randomness, isolation=0)
 
     async def run(self) -> None:
-        """Operates for ever."""
+        """Operate forever."""
         while True:
             try:
                 await self._operate()
@@ -163,7 +163,7 @@ class Admin:
             await self._abort_a_transaction()
 
     async def _ask(self, key: int, version: int, request: object) -> Any:
-        """Asks any agent until it is answered. Raises TimeoutError."""
+        """Ask any agent until it answers. Raises TimeoutError."""
         async with asyncio.timeout(GIVE_UP_AFTER):
             while True:
                 try:
@@ -262,9 +262,9 @@ class Admin:
         self._expect(answer.error_code, set(), f"alter {name}")
 
     def _expect(self, code: int, allowed: set[ErrorCode], what: str) -> None:
-        """Takes retriable errors for normal; among them is that a topic does not exist.
+        """Accept retriable errors, including that a topic does not exist.
 
-        So is UNKNOWN_SERVER_ERROR: a leader that fell silent may have done so because of this request (adr/0050).
+        UNKNOWN_SERVER_ERROR is accepted too, because a leader may have become silent during this request (adr/0050).
         """
         normal = {ErrorCode.NONE, ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR}
         if code not in RETRIABLE | normal | allowed:
@@ -293,7 +293,7 @@ class Admin:
     # Transactions.
 
     async def _abort_a_transaction(self) -> None:
-        """Looks for an open transaction as operators do, then aborts it."""
+        """Find an open transaction as operators do, then abort it."""
         look = self.random.choice((self._listed_transaction, self._open_producer))
         found = await look()
         if found is None:
@@ -314,7 +314,7 @@ class Admin:
             self.history.aborted(self.name, producer_id, epoch)
 
     async def _listed_transaction(self) -> tuple[int, int, str, int] | None:
-        """The producer id and epoch of an open transaction, and one of its partitions."""
+        """Return the producer id and epoch of an open transaction, and one of its partitions."""
         listed = await self._ask(66, 1, make(REQUESTS[66].body, 1, state_filters=("Ongoing",)))
         if not listed.transaction_states:
             return None
@@ -327,7 +327,7 @@ class Admin:
         return found.producer_id, found.producer_epoch, topic.topic, topic.partitions[0]
 
     async def _open_producer(self) -> tuple[int, int, str, int] | None:
-        """The same, of a producer whose transaction keeps readers of a partition waiting."""
+        """The same for a producer whose transaction blocks readers of a partition."""
         topic, partition = self.random.choice(self.places)
         asked = nested(61, 0, "TopicRequest", name=topic, partition_indexes=(partition,))
         answer = await self._ask(61, 0, make(REQUESTS[61].body, 0, topics=(asked,)))
@@ -338,7 +338,7 @@ class Admin:
 
 
 def check_topics(history: History, topics: Topics, places: Sequence[Place]) -> None:
-    """Compares the temporary topics that are there at the end with those that must be, and must not."""
+    """Compare the temporary topics at the end with the expected ones."""
     there = {bytes.fromhex(topic.partition("/")[2]) for topic, _ in places}
     for name, topic_id in topics.existing.items():
         if topic_id not in there and name not in topics.doubtful:

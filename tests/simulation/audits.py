@@ -1,4 +1,4 @@
-"""What `lacuna verify` does, over the simulated bucket and control plane, after a history has ended."""
+"""Runs `lacuna verify` over the simulated bucket and control plane after a history has ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWERED_WITHIN: Final = 30.0
 
 
 class SimulatedControlPlane(ControlPlane):
-    """The client of jobs. A call that waits lets simulated time pass, so it must come from outside of the loop."""
+    """The client of jobs. A call that waits advances simulated time, so it must come from outside the loop."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
@@ -49,7 +49,7 @@ class SimulatedControlPlane(ControlPlane):
 
 
 def audit(around: Surroundings) -> list[Finding]:
-    """What is wrong with the bucket, as `lacuna verify` would say. Raises PipelineError, ControlPlaneUnavailable."""
+    """Return the findings of `lacuna verify` in the bucket. Raises PipelineError, ControlPlaneUnavailable."""
     control = SimulatedControlPlane(around)
     store = SimulatedStore(around.bucket, control.process)
     location = ClusterLocation(store="memory:", control=ControlPlace(",".join(around.controls)))

@@ -1,4 +1,4 @@
-"""Who takes part in a history: the clients and jobs that a seed draws, and the partitions on which they work."""
+"""Draws the clients and jobs of a history from a seed, and the partitions on which they work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Main = Callable[[str, Client], Coroutine[Any, Any, None]]
 
 
 class ClientHost(Host):
-    """A machine on which clients run; a client that was killed is started again under a new name."""
+    """A machine for clients. It restarts a killed client under a new name."""
 
     def __init__(self, cast: Cast, name: str, main: Main) -> None:
         super().__init__(cast.around, name)
@@ -53,11 +53,11 @@ class ClientHost(Host):
         self._cast.history.counts["failovers seen by clients"] += 1
 
     async def _stop(self) -> None:
-        """Clients are killed, never stopped."""
+        """Do nothing: clients are killed, never stopped."""
 
 
 class Cast:
-    """The clients and jobs of one history. `watch` sees what its groups do."""
+    """The clients and jobs of one history. `watch` observes its groups."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Cast:
         self.keyed_places: list[Place] = []
 
     def draw(self, draw: random.Random) -> None:
-        """Draws everything."""
+        """Draw everything."""
         self.places = [
             (topic, partition)
             for topic in ("a", "b")[: draw.choice((1, 2))]
@@ -93,7 +93,7 @@ class Cast:
         self._draw_clients(draw)
 
     def draw_few(self, draw: random.Random) -> None:
-        """Draws as few as can tell whether something was lost, doubled or torn, and whether answers are out of date."""
+        """Draw the minimum that can detect lost, duplicate or torn records, and outdated answers."""
         self.places = [("a", partition) for partition in range(draw.choice((1, 2)))]
         self.all_places = [*self.places, VERIFIED]
         self._add("txn", self._transactional("id-0", draw.random() < 0.5, is_alone=True))
@@ -103,7 +103,7 @@ class Cast:
             self._add("idem", self._producer(IdempotentProducer))
 
     def draw_roamers(self, draw: random.Random) -> None:
-        """Draws one group whose members come and go, so that a fault seldom finds it at rest."""
+        """Draw one group whose members come and go, so that a fault rarely finds it at rest."""
         places: list[Place] = [("g", number) for number in range(draw.choice((2, 4)))]
         group = Group("roaming", "g", len(places), self._watch)
 
@@ -294,7 +294,7 @@ class Cast:
     def _consumer(
         self, isolation: int, address: tuple[str, int] | None = None, *, wanders: bool = False
     ) -> Main:
-        """A consumer of all partitions; with an address, or if it wanders, it does not ask the leader."""
+        """Return a consumer of all partitions. With an address, or if it wanders, it does not ask the leader."""
 
         def main(name: str, client: Client) -> Coroutine[Any, Any, None]:
             consumer = Consumer(name, client, self.history, client.random, isolation)

@@ -1,7 +1,7 @@
-"""Machines of a simulated cluster, as supervisors run them, and what they share.
+"""Machines of a simulated cluster with their supervisors and shared services.
 
-A host starts its process again after it has died. What its machine keeps (a journal's disk, a database) outlives the
-process; an agent's machine keeps nothing.
+A host restarts its process after it dies. A machine's storage (a journal's disk, a database) outlives the process. An
+agent's machine stores nothing.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ KAFKA_PORT = 9092
 
 
 class NeverInline:
-    """A `Pace` that has blocking work done by threads."""
+    """A `Pace` that leaves blocking work to threads."""
 
     def allows(self) -> bool:
-        """No."""
+        """Return False."""
         return False
 
     def timed(self, job: Callable[[], T]) -> T:
-        """Does the work."""
+        """Do the work."""
         return job()
 
 
 @dataclass(slots=True)
 class Surroundings:
-    """What all hosts share: the loop, the network, the bucket, and randomness by name."""
+    """Shared by all hosts: the loop, the network, the bucket, and randomness by name."""
 
     seed: int
     #: The addresses of all control planes.
@@ -74,17 +74,17 @@ class Surroundings:
         self.bucket = Bucket(self.loop, self.randomness("bucket"))
 
     def tell(self, what: str) -> None:
-        """Adds a line to the trace, if there is one."""
+        """Add a line to the trace, if there is one."""
         if self.network.trace is not None:
             self.network.trace.tell(what)
 
     def randomness(self, name: str) -> random.Random:
-        """A source of its own, so that one part's draws do not move another's."""
+        """Return a separate source, so that one part's draws do not affect another's."""
         return random.Random(f"{self.seed}/{name}")
 
 
 class Host:
-    """A machine that runs one process after the other."""
+    """A machine that runs one process at a time."""
 
     def __init__(self, around: Surroundings, name: str) -> None:
         self.around = around
@@ -104,11 +104,11 @@ class Host:
         self._is_retired = False
 
     def new_id(self) -> bytes:
-        """16 random bytes."""
+        """Return 16 random bytes."""
         return self.random.randbytes(16)
 
     def start(self) -> None:
-        """Starts its process, if none runs."""
+        """Start its process, if none runs."""
         if (
             self._is_held
             or self._is_retired
@@ -125,29 +125,29 @@ class Host:
         self.around.tell(f"{self.name} starts")
 
     def retire(self) -> None:
-        """Ends the process for good."""
+        """End the process for good."""
         self._is_retired = True
         self._end()
 
     def jump_clock(self, by_ms: int) -> None:
-        """Moves the machine's clock."""
+        """Set the machine's clock."""
         self.clock_ahead_ms += by_ms
         if self.process is not None:
             self.process.clock_ahead_ms = self.clock_ahead_ms
 
     def suspend(self, for_ms: int) -> None:
-        """Lets time pass during which nothing runs on the machine, as when a laptop sleeps."""
+        """Let time pass during which nothing runs on the machine, as when a laptop sleeps."""
         self.asleep_ms += for_ms
         if self.process is not None:
             self.process.asleep_ms = self.asleep_ms
 
     def kill(self, back_after: float) -> None:
-        """Kills the process, and starts another later."""
+        """Kill the process, and start another later."""
         self._end()
         self._plan_start(back_after)
 
     def power_off(self, back_after: float) -> None:
-        """Ends the machine: nobody is told, and what was not synced is gone."""
+        """End the machine without notice to its peers. Unsynced data is lost."""
         if self.process is not None and self.process.is_alive:
             self.around.network.power_off(self.process)
         self._end()
@@ -155,7 +155,7 @@ class Host:
         self._plan_start(back_after)
 
     def pause(self, seconds: float) -> None:
-        """Stops the process for a while, as SIGSTOP does."""
+        """Stop the process for a while, as SIGSTOP does."""
         process = self.process
         if process is None or process.is_paused:
             return
@@ -163,7 +163,7 @@ class Host:
         self.around.loop.call_in(self.around.loop.world, seconds, process.go_on)
 
     def stop(self, back_after: float) -> None:
-        """Ends the process as SIGTERM does."""
+        """End the process as SIGTERM does."""
         process = self.process
         if process is None or not process.is_alive:
             return
@@ -194,7 +194,7 @@ class Host:
         self.around.loop.call_in(self.around.loop.world, back_after, self.start)
 
     async def _run(self, process: Process) -> None:
-        """The process's main; when it ends, the supervisor starts another."""
+        """Run the process. When it ends, the supervisor starts another."""
         try:
             await self._serve(process)
         except (
@@ -219,11 +219,13 @@ class Host:
         raise NotImplementedError
 
     def _lose_power(self) -> None:
-        """Loses what the machine had not synced."""
+        """Lose the machine's unsynced data."""
 
 
 def _note_reading_on(planner: Planner, process: Process) -> None:
-    """Has the process know when its agent reads on, since the bounds in its answers are then as old as its views."""
+    """Notify the process when its agent continues reading, because the bounds in its answers are then as old as its
+    views.
+    """
     plan = planner.plan
 
     async def noted(request: FetchRequest, opened: Opened) -> Plans:
@@ -258,7 +260,9 @@ class AgentHost(Host):
         )
 
     def _fetch_settings(self) -> FetchSettings:
-        """The same for all agents of a cluster; but one may share nothing, as while the setting changes."""
+        """Return the settings, equal for all agents of a cluster. One agent may share nothing, as during a change of
+        the setting.
+        """
         common = self.around.randomness("zone reads")
         zone_reads = common.choice(("off", "on", "on"))
         if self.random.random() < 0.1:

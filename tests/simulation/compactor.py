@@ -1,7 +1,6 @@
 """Jobs of the simulation: one compacts, as `lacuna compact` does with Spark, and one reads objects slowly.
 
-They plan, rewrite and swap with the functions of lacuna.pipeline; what Spark and threads do there, simulated
-processes do here.
+They plan, rewrite and swap with the functions of lacuna.pipeline. Simulated processes replace Spark and threads.
 """
 
 from __future__ import annotations
@@ -72,11 +71,11 @@ Main: TypeAlias = "Callable[[Job], Coroutine[None, None, None]]"
 
 
 class Died(OSError):
-    """The process of a job ends here: its lease and pin are left to expire."""
+    """The process of a job ends here. Its lease and pin will expire."""
 
 
 class JobHost(Host):
-    """A machine that runs one job again and again, until it is told to stop after the round that it is in."""
+    """A machine that repeats one job until it is asked to stop after the current round."""
 
     def __init__(
         self,
@@ -110,11 +109,11 @@ class JobHost(Host):
         await self.around.loop.create_future()
 
     async def _stop(self) -> None:
-        """Jobs are killed, never stopped."""
+        """Do nothing: jobs are killed, never stopped."""
 
 
 class Job:
-    """One process of a job: its control plane, its store, and what it holds."""
+    """One process of a job: its control plane, its store, and its pins."""
 
     def __init__(self, host: JobHost, control: SessionClient, store: SimulatedStore) -> None:
         self.host = host
@@ -128,12 +127,12 @@ class Job:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, with which object keys begin."""
+        """The cluster's id, the prefix of object keys."""
         return self.control.cluster.cluster_id
 
     @asynccontextmanager
     async def hold(self, *, has_lease: bool) -> AsyncIterator[None]:
-        """Holds a pin, and perhaps a lease. Raises PipelineError, ControlPlaneUnavailable, CommandRefused."""
+        """Hold a pin, and possibly a lease. Raises PipelineError, ControlPlaneUnavailable, CommandRefused."""
         duration_ms = int(HOLD_SECONDS * 1000)
         self.lease_id, self._is_lost = 0, False
         if has_lease:
@@ -156,7 +155,7 @@ class Job:
         await self._give_back()
 
     def check(self) -> None:
-        """Raises StaleMetadataError if what was held is known to be lost."""
+        """Raise StaleMetadataError if the pin or lease is known to be lost."""
         if self._is_lost:
             raise hold_lost("lease")
 
@@ -168,7 +167,7 @@ class Job:
             await self.control.call(release)
 
     async def is_held(self) -> bool:
-        """Whether what was pinned is still pinned, and the lease not over, as far as the control plane can say."""
+        """Return whether, as far as the control plane knows, the pin still holds and the lease has not ended."""
         try:
             await self._renew()
         except (ControlPlaneUnavailable, CommandRefused):
@@ -190,13 +189,13 @@ class Job:
         self._is_lost = self._is_lost or bool(pinned.error_code)
 
     async def topics(self) -> dict[bytes, Topic]:
-        """The topics by id, with every change that was answered before. Raises ControlPlaneUnavailable."""
+        """Return the topics by id, including every change that was answered before. Raises ControlPlaneUnavailable."""
         await confirm(self.control)
         await self.control.cluster.ready()
         return dict(self.control.cluster.topics_by_id)
 
     async def work(self, seconds: Sequence[float]) -> None:
-        """Lets time pass, or ends the process."""
+        """Let time pass, or end the process."""
         if self.random.random() < DIES:
             raise Died("killed in the middle")
         await asyncio.sleep(self.random.choice(seconds) * self.random.random())
@@ -212,7 +211,7 @@ class Job:
 
 
 async def compact(job: Job) -> None:
-    """Rewrites what is worth it, once. Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died."""
+    """Rewrite what is worth it, once. Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died."""
     topics = await job.topics()
     async with job.hold(has_lease=True):
         names = {
@@ -297,7 +296,7 @@ async def _swap(job: Job, unit: Unit, results: Sequence[TaskResult]) -> None:
 
 
 async def _ask_to_swap(job: Job, command: SwapExtents) -> ExtentsSwapped:
-    """Sends a swap, again if the answer is lost."""
+    """Send a swap, and repeat it if the answer is lost."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + SWAP_AGAIN_SECONDS
     while True:
@@ -327,7 +326,7 @@ class _Superseded:
 def _superseded(
     store: SimulatedStore, tasks: Sequence[RewriteTask], now_ms: int
 ) -> list[_Superseded]:
-    """What each task drops: all but the last record of each key of a range, and tombstones that are due."""
+    """Return what each task drops: all but the last record of each key of a range, and tombstones that are due."""
     found = [[array("q") for _ in task.shares] for task in tasks]
     last: dict[tuple[int, bytes], tuple[array[int], int]] = {}
     for number, task in enumerate(tasks):
@@ -361,7 +360,7 @@ def _records_of(
 
 
 async def read_slowly(job: Job) -> None:
-    """Pins, then reads what was live, for longer than a collection waits. Raises as `compact` does."""
+    """Pin, then read what was live, for longer than a collection waits. Raises the same errors as `compact`."""
     async with job.hold(has_lease=False):
         topics = await job.topics()
         found = []
@@ -382,7 +381,7 @@ async def read_slowly(job: Job) -> None:
 
 
 async def _read(job: Job, pieces: Sequence[Piece]) -> Block | None:
-    """Reads some pieces, again if the store fails; None if they are gone or the pin is."""
+    """Read some pieces, retrying if the store fails. Return None if the pieces or the pin are gone."""
     loop = job.host.around.loop
     while await job.is_held():
         try:
@@ -403,7 +402,7 @@ async def _read(job: Job, pieces: Sequence[Piece]) -> Block | None:
 
 
 def _look(job: Job, topic: Topic, partition: int, block: Block) -> None:
-    """Compares what was read with what is known of these offsets."""
+    """Compare what was read with the known facts about these offsets."""
     if topic.name == keyed.TOPIC:
         return
     name = f"{topic.name}/{topic.topic_id.hex()}" if topic.name.startswith("temp-") else topic.name

@@ -1,7 +1,7 @@
-"""Consumers of the simulation: they tail partitions, at both isolation levels, and check what they get.
+"""Consumers of the simulation, which tail partitions at both isolation levels and check the records.
 
-What a consumer has seen must stay: records neither change nor vanish, offsets grow, and no aborted record is seen by
-a read_committed consumer. A reader that begins after an acknowledgement sees what was acknowledged.
+Records that a consumer has seen must stay: they neither change nor vanish, offsets grow, and no read_committed consumer
+sees an aborted record. A reader that begins after an acknowledgement sees the acknowledged records.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Consumer:
         self.wanders = False
 
     async def run(self, places: Sequence[Place]) -> None:
-        """Tails the partitions for ever, in one task each."""
+        """Tail the partitions forever, in one task each."""
         await asyncio.gather(*(self._tail(place) for place in places))
 
     async def _tail(self, place: Place) -> None:
@@ -73,12 +73,12 @@ class Consumer:
                 return
 
     def _passed(self, place: Place, position: int, asked: float) -> int:
-        """The offset that a log's start must have passed, since it was out of range; -1 if the agent may be behind."""
+        """Return the out-of-range offset that the log's start must have passed, or -1 if the agent may be behind."""
         is_known = self.history.has_told(self._over.get(place), place, position)
         return position if is_known or not self.history.may_be_stale(asked) else -1
 
     async def _from_start(self, place: Place, passed: int = -1) -> Read:
-        """Begins at the log's start, which must have passed the offset that was out of range."""
+        """Begin at the log's start, which must have passed the out-of-range offset."""
         start = await self.offset(place, EARLIEST)
         if start <= passed and "/" not in place[0]:
             self.history.wrong(
@@ -87,7 +87,7 @@ class Consumer:
         return Read(start, start)
 
     def take(self, place: Place, read: Read, answer: Any) -> bool:
-        """Adds the records of an answer; returns whether there were batches."""
+        """Add the records of an answer. Return whether there were batches."""
         got = False
         for found in read_batches(b"".join(answer.records or ())):
             got = True
@@ -105,7 +105,7 @@ class Consumer:
         return got
 
     def saw(self, place: Place, read: Read, record: Record) -> None:
-        """Adds one record."""
+        """Add one record."""
         value = record.value or b""
         self.history.saw(self.name, place, record.offset, value, is_committed=self.isolation == 1)
         read.rows.append((record.offset, value))
@@ -118,7 +118,7 @@ class Consumer:
         max_wait_ms: int = 500,
         address: tuple[str, int] | None = None,
     ) -> Any:
-        """One fetch of one partition, of its leader or of the agent at `address`. Raises Unanswered, KafkaError."""
+        """Fetch one partition once, from its leader or from the agent at `address`. Raises Unanswered, KafkaError."""
         topic, partition = place
         address = address or self.address or await self.client.leader(topic, partition)
         if self.wanders:
@@ -154,7 +154,7 @@ class Consumer:
         return found
 
     async def offset(self, place: Place, time: int, asked_of: tuple[str, int] | None = None) -> int:
-        """An offset by time, asked until there is one. Raises Unanswered, KafkaError."""
+        """Look up an offset by time until there is one. Raises Unanswered, KafkaError."""
         topic, partition = place
         isolation = self.isolation if time == LATEST else 0
         while True:
@@ -187,7 +187,7 @@ class Consumer:
             await self.client.pause()
 
     async def read_all(self, place: Place) -> Read:
-        """Everything from the log's start to what is now its end. Raises Unanswered, KafkaError."""
+        """Return everything from the log's start to its current end. Raises Unanswered, KafkaError."""
         read = await self._from_start(place)
         end = await self.offset(place, LATEST)
         while read.position < end:

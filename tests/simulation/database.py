@@ -1,11 +1,11 @@
-"""A PostgreSQL that knows the statements of a journal, as a process on the simulated network.
+"""A PostgreSQL that implements the statements of a journal, as a process on the simulated network.
 
-It keeps to what the journal relies on. A statement is its own transaction and sees what was committed before it began.
-The leader's row has a lock: appends share it, whoever changes the row waits for them, and a statement that has waited
-judges its condition by the row as it is then. What was committed outlives the server's end, and a statement whose
-client has gone is done all the same. `connect` stands in for asyncpg's.
+It guarantees only what the journal relies on. A statement is its own transaction and sees everything committed before
+it began. The leader's row has a lock: appends share it, a change of the row waits for them, and a statement that has
+waited evaluates its condition on the current row. Committed data outlives the server's end, and a statement is executed
+even if its client has disconnected. `connect` replaces asyncpg's.
 
-It does not have the tables made, nor snapshots: a cluster with a bucket keeps those there.
+It creates no tables and stores no snapshots: a cluster with a bucket stores those there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HELLO: Final = ""
 
 
 class Row(dict[str, Any]):
-    """A row of an answer: `row["first"]`, and its values in order, as asyncpg's records have them."""
+    """A row of an answer: `row["first"]`, and its values in order, as in asyncpg's records."""
 
     def __iter__(self) -> Any:
         return iter(self.values())
@@ -60,7 +60,7 @@ class Append(NamedTuple):
 
 @dataclass(slots=True)
 class Tables:
-    """What the database has on its disk."""
+    """The database's data on disk."""
 
     cluster_id: str
     trimmed: int = 0
@@ -76,7 +76,9 @@ class Tables:
 
 
 class DatabaseHost(Host):
-    """The machine of the database. Another one has its place and its disk some time after it has lost power."""
+    """The machine of the database. Some time after a power loss, another machine takes over its address and
+    its disk.
+    """
 
     def __init__(self, around: Surroundings, cluster_id: str) -> None:
         super().__init__(around, HOST)
@@ -96,12 +98,12 @@ class DatabaseHost(Host):
         await self.around.loop.create_future()
 
     def commits(self) -> None:
-        """Keep what the standby has, before what it may not get."""
+        """Save the standby's state before changes that it may not receive."""
         if self.is_standby_cut and self._replicated is None:
             self._replicated = replace(self.tables, appends=list(self.tables.appends))
 
     def join_standby(self) -> None:
-        """Has the standby catch up."""
+        """Let the standby catch up."""
         self.is_standby_cut, self._replicated = False, None
 
     def _lose_power(self) -> None:
@@ -111,14 +113,14 @@ class DatabaseHost(Host):
         self.join_standby()
 
     async def _stop(self) -> None:
-        """A fast shutdown: connections are closed by the end of the process."""
+        """Shut down fast. The end of the process closes connections."""
 
 
 # The client's side.
 
 
 class SimulatedConnection:
-    """A connection of the process that made it, as far as the journal uses asyncpg's."""
+    """A connection of the process that opened it, with the part of asyncpg's interface that the journal uses."""
 
     def __init__(self, end: End, command_timeout: float) -> None:
         self._end = end
@@ -142,38 +144,38 @@ class SimulatedConnection:
             )
 
     def add_log_listener(self, listener: LogListener) -> None:
-        """Has `listener` called with what the server warns of."""
+        """Call `listener` with the server's warnings."""
         self._listeners.append(listener)
 
     def is_closed(self) -> bool:
-        """Whether it is known that nothing can be asked any more."""
+        """Return whether the connection is known to be unusable."""
         return not self._end.is_open
 
     def terminate(self) -> None:
-        """Closes it without waiting for anything."""
+        """Close it without waiting."""
         self._end.reset()
         self._broken(None)
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Closes it after what was asked."""
+        """Close it after the pending statements."""
         del timeout
         self._end.close()
 
     async def execute(self, query: str, *args: object, timeout: float | None = None) -> str:
-        """Asks, and returns the status. Raises asyncpg's errors, and TimeoutError."""
+        """Run a statement, and return the status. Raises asyncpg's errors, and TimeoutError."""
         return (await self._ask(query, args, timeout))[0]
 
     async def fetch(self, query: str, *args: object, timeout: float | None = None) -> Rows:
-        """Asks, and returns the rows."""
+        """Run a statement, and return the rows."""
         return (await self._ask(query, args, timeout))[1]
 
     async def fetchrow(self, query: str, *args: object, timeout: float | None = None) -> Row | None:
-        """Asks, and returns the first row."""
+        """Run a statement, and return the first row."""
         rows = await self.fetch(query, *args, timeout=timeout)
         return rows[0] if rows else None
 
     async def fetchval(self, query: str, *args: object, timeout: float | None = None) -> Any:
-        """Asks, and returns the first value of the first row."""
+        """Run a statement, and return the first value of the first row."""
         row = await self.fetchrow(query, *args, timeout=timeout)
         return None if row is None else next(iter(row))
 
@@ -203,7 +205,7 @@ class SimulatedConnection:
 
 
 def connecting(network: Network) -> Callable[..., Coroutine[Any, Any, SimulatedConnection]]:
-    """What stands in for `asyncpg.connect`."""
+    """Return a replacement for `asyncpg.connect`."""
 
     async def connect(
         _: str, *, timeout: float, command_timeout: float, server_settings: object
@@ -221,7 +223,7 @@ def connecting(network: Network) -> Callable[..., Coroutine[Any, Any, SimulatedC
 
 
 class _RowLock:
-    """The lock of one row: any number may share it, or one has it alone. Who waits is served in order."""
+    """The lock of one row, shared or exclusive. Waiters are served in order."""
 
     def __init__(self) -> None:
         self._sharing = 0
@@ -230,7 +232,7 @@ class _RowLock:
 
     @asynccontextmanager
     async def held(self, *, is_shared: bool) -> AsyncIterator[None]:
-        """Runs the body with the lock. Raises LockNotAvailableError."""
+        """Run the body with the lock. Raises LockNotAvailableError."""
         await self._take(is_shared)
         try:
             yield
@@ -266,7 +268,7 @@ class _RowLock:
 
 
 class NotReplicated(asyncpg.PostgresLogMessage):
-    """What PostgreSQL says when a wait for a standby is cancelled."""
+    """PostgreSQL's error when a wait for a standby is cancelled."""
 
     severity_en = "WARNING"
     message = "canceling wait for synchronous replication due to user request"
@@ -291,7 +293,7 @@ _WRITES: Final = ("INSERT 0 1", "UPDATE 1")
 
 
 class _Server:
-    """The server process, which answers each connection's statements one after the other."""
+    """The server process, which answers each connection's statements in order."""
 
     def __init__(self, host: DatabaseHost, process: Process) -> None:
         self._host = host
@@ -300,7 +302,7 @@ class _Server:
         self._lock = _RowLock()
 
     def accept(self, end: End, _: str) -> None:
-        """Serves a new connection."""
+        """Serve a new connection."""
         asyncio.get_running_loop().create_task(self._serve(end))
 
     async def _serve(self, end: End) -> None:
@@ -338,7 +340,7 @@ class _Server:
         return "INSERT 0 1", []
 
     def is_fence_passed(self, epoch: int) -> bool:
-        """Whether the leader's row has this epoch."""
+        """Return whether the leader's row has this epoch."""
         return self._tables.epoch == epoch
 
     async def take_over(self, address: str, epoch: int, renewals: int) -> Answer:
@@ -436,7 +438,7 @@ class _Server:
         return _one(self._tables.cluster_id)
 
     async def _commit(self) -> None:
-        """Waits for the disk, and for the standby until that wait is cancelled."""
+        """Wait for the disk, and for the standby until that wait is cancelled."""
         host = self._host
         await asyncio.sleep((0.0002 + 0.0008 * host.random.random()) * host.slowness)
         if host.is_standby_cut:

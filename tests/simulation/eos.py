@@ -1,7 +1,7 @@
-"""Exactly-once loops, and plain consumers that commit, over one input topic; and the positions of their groups.
+"""Exactly-once loops and plain consumers that commit, over one input topic, with the positions of their groups.
 
-A loop writes one output for each input to the same partition number, and commits both in one transaction (KIP-447).
-An output names its input and its write: `effect(partition, offset, value)@name:number`.
+A loop writes one output for each input to the same partition number, and commits both in one transaction (KIP-447). An
+output names its input and its write: `effect(partition, offset, value)@name:number`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _NOTHING: Final = -1
 
 
 class OutOfGroup(Exception):
-    """The member may not commit: the group has gone on without it."""
+    """The member may not commit, because the group has continued without it."""
 
 
 class Positions:
-    """What the members of a group know of its committed offsets. These never go back by themselves."""
+    """The members' knowledge of a group's committed offsets, which never go back by themselves."""
 
     def __init__(self, group: Group, history: History) -> None:
         self.group = group
@@ -56,16 +56,16 @@ class Positions:
         self._doubtful: set[tuple[int, int]] = set()
 
     def sends(self, offsets: Mapping[int, int], transaction: Transaction | None) -> None:
-        """A member commits these offsets by partition, perhaps in a transaction."""
+        """A member commits these offsets by partition, possibly in a transaction."""
         for key in offsets.items():
             self._sent[key].append(transaction)
 
     def doubts(self, offsets: Mapping[int, int]) -> None:
-        """A commit outside of a transaction was not answered: it may still come, after later ones."""
+        """A commit outside of a transaction was not answered, and may arrive after later ones."""
         self._doubtful.update(offsets.items())
 
     def backs(self) -> Mapping[int, int]:
-        """To be taken before a commit is sent, for `acknowledged`."""
+        """Return the state for `acknowledged`. Call it before sending a commit."""
         return dict(self._backs)
 
     def acknowledged(self, offsets: Mapping[int, int], backs: Mapping[int, int]) -> None:
@@ -76,11 +76,11 @@ class Positions:
                 self._least[partition] = max(offset, self._least.get(partition, _NOTHING))
 
     def least(self) -> Mapping[int, int]:
-        """To be taken before positions are asked for, for `found`."""
+        """Return the state for `found`. Call it before requesting positions."""
         return dict(self._least)
 
     def found(self, who: str, partition: int, offset: int, least: Mapping[int, int]) -> None:
-        """Somebody was told a position."""
+        """A client received a position."""
         at = least.get(partition, _NOTHING)
         name = f"{who} is told that {self.group.name} stands at {offset} of partition {partition}"
         if offset == _NOTHING and at == _NOTHING:
@@ -97,7 +97,7 @@ class Positions:
 
 
 class GroupReader:
-    """Reads the input from the group's positions: what loops and plain consumers share."""
+    """Reads the input from the group's positions. The base of loops and plain consumers."""
 
     def __init__(self, name: str, member: Member, history: History, positions: Positions) -> None:
         self.name = name
@@ -113,14 +113,14 @@ class GroupReader:
         self._reads: dict[int, Read] = {}
 
     async def run(self) -> None:
-        """Works for ever, beside the heartbeats."""
+        """Work forever, beside the heartbeats."""
         await asyncio.gather(self.member.beat_forever(), self._work())
 
     async def _work(self) -> None:
         raise NotImplementedError
 
     async def poll(self) -> dict[int, list[tuple[int, bytes]]]:
-        """The next inputs by partition, if there are some. Raises KafkaError."""
+        """Return the next inputs by partition, if there are any. Raises KafkaError."""
         if self.random.random() < 0.03:
             self.history.counts["members that left"] += 1
             await self.member.leave()
@@ -139,11 +139,11 @@ class GroupReader:
         return {at: read.rows[:count] for at, read in self._reads.items() if read.rows}
 
     def rewind(self) -> None:
-        """Has the next poll begin at the committed positions."""
+        """Make the next poll begin at the committed positions."""
         self._reads.clear()
 
     def processed(self, rows: Mapping[int, Sequence[object]]) -> None:
-        """Goes on behind inputs whose effect is committed."""
+        """Advance past inputs whose effect is committed."""
         for partition, some in rows.items():
             del self._reads[partition].rows[: len(some)]
         self.served()
@@ -191,7 +191,7 @@ class GroupReader:
 async def fetch_positions(
     member: Member, positions: Positions, who: str, partitions: frozenset[int]
 ) -> dict[int, int]:
-    """The stable ones of the group's positions. Raises Unanswered, OutOfGroup, KafkaError."""
+    """Return the group's stable positions. Raises Unanswered, OutOfGroup, KafkaError."""
     version = member.client.random.choice((7, 8, 9))
     least = positions.least()
     answer = await member.ask(
@@ -234,7 +234,7 @@ class LoopProducer(TransactionalProducer):
     """A transactional producer that can also commit offsets of a group."""
 
     async def add_offsets(self, group: str) -> None:
-        """Adds a group to the transaction, which only the first protocol does. Raises Fatal."""
+        """Add a group to the transaction, which only the first protocol does. Raises Fatal."""
         request = make(
             REQUESTS[25].body,
             3,
@@ -247,7 +247,7 @@ class LoopProducer(TransactionalProducer):
             await self.recover(code)
 
     async def commit_offsets(self, member: Member, offsets: Mapping[int, int]) -> None:
-        """Commits offsets of the input in the transaction. Raises OutOfGroup, Fatal."""
+        """Commit offsets of the input in the transaction. Raises OutOfGroup, Fatal."""
         version = 5 if self.is_second else self.random.choice((3, 4))
         while True:
             generation, member_id = member.metadata
@@ -426,7 +426,7 @@ class CommittingConsumer(GroupReader):
 async def positions_at_the_end(
     client: Client, positions: Positions, partitions: Sequence[int]
 ) -> dict[int, int]:
-    """The group's positions, asked until they are answered."""
+    """Return the group's positions, retrying until they are answered."""
     member = Member(positions.group, client, None)
     while True:
         try:
@@ -443,7 +443,7 @@ async def positions_at_the_end(
 def check_loop(
     history: History, positions: Mapping[int, int], committed: Mapping[Place, Read]
 ) -> None:
-    """Compares the outputs with the inputs up to the group's positions: each has its effect once, in order."""
+    """Check that each input up to the group's positions has its effect once, in order."""
     partitions = sorted(number for topic, number in committed if topic == INPUT)
     at = {each: max(positions.get(each, _NOTHING), 0) for each in partitions}
     found = violations(

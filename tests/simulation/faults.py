@@ -1,4 +1,4 @@
-"""The faults of one simulation: a list that the seed draws, and which can be replayed with some of them left out."""
+"""The faults of one simulation: a list drawn from the seed, which can be replayed with some of them left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: what happens, to whom, when and for how long (simulated seconds), and how much of it."""
+    """One fault: its kind, target, time and duration (simulated seconds), and magnitude."""
 
     number: int
     at: float
@@ -37,7 +37,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """The names of those whom faults can strike."""
+    """The names of the possible targets of faults."""
 
     planes: Sequence[str]
     agents: Sequence[str]
@@ -45,7 +45,7 @@ class Machines:
 
     @property
     def servers(self) -> Sequence[str]:
-        """All that serve."""
+        """Return all servers."""
         return [*self.planes, *self.agents]
 
 
@@ -82,7 +82,7 @@ def _store(name: str) -> Apply:
 
 
 def _pause_at_put(world: World, fault: Fault) -> None:
-    """Pauses a process when its next PUT has been done and it does not know yet, or in a second."""
+    """Pause a process after its next PUT has succeeded but before it learns so, or in a second."""
     waiting = world.around.bucket.when_put
     host = world.host(fault.target)
 
@@ -113,7 +113,7 @@ def _resets(world: World, fault: Fault) -> None:
 
 
 def _session_resets(world: World, fault: Fault) -> None:
-    """Loses replies of control planes with their sessions, so that agents send again what clients have asked once."""
+    """Lose replies of control planes with their sessions, so that agents resend what clients sent once."""
     weather = world.around.network.weather
     _for_a_while(world, fault, weather, "session_reset_rate", fault.rate / 4, 0.0)
 
@@ -138,7 +138,7 @@ def _slow_database(world: World, fault: Fault) -> None:
 
 
 def _cut_standby(world: World, fault: Fault) -> None:
-    """Cuts the database's standby off; in half of the cases it is promoted then, without what it did not get."""
+    """Cut off the database's standby. In half of the cases, it is then promoted without the missing data."""
     found = _shared(world).database
     assert found is not None
     found.is_standby_cut = True
@@ -168,13 +168,13 @@ def _cut(world: World, fault: Fault) -> None:
 
 
 def _cut_from_agents(world: World, fault: Fault) -> None:
-    """Nobody reaches a control plane, which reaches its journal."""
+    """Cut a control plane off from everything except its journal."""
     for agent in world.agents:
         world.around.network.cut(world.host(fault.target).name, agent.name, fault.lasts)
 
 
 def _cut_from_journal(world: World, fault: Fault) -> None:
-    """A control plane does not reach its journal, and agents reach it."""
+    """Cut a control plane off from its journal, while agents reach it."""
     if world.planes.journal == BUCKET:
         _no_store(world, fault)
     else:
@@ -187,10 +187,10 @@ def _kill_all(world: World, fault: Fault) -> None:
 
 
 def _force(world: World, fault: Fault) -> None:
-    """Has a standby take over, whoever leads: its lease was set to nothing by hand.
+    """Make a standby take over in spite of the leader, as if an operator had set its lease to nothing.
 
-    In half of the cases the leader does not reach the journal any more, so that it leads on for longer. In half, an
-    agent does not reach the standby, and so stays with the leader.
+    In half of the cases the leader also loses the journal, so that it leads for longer. In half, an agent does not
+    reach the standby, and so stays with the leader.
     """
     standbys = _shared(world).standbys()
     if not standbys:
@@ -206,7 +206,7 @@ def _force(world: World, fault: Fault) -> None:
 
 
 def _clock(world: World, fault: Fault) -> None:
-    """Sets a clock forwards by up to an hour, or if it is there already, back to the true time."""
+    """Set a clock forwards by up to an hour, or, if it already is, back to the true time."""
     host = world.host(fault.target)
     ahead = int(AHEAD_MS * fault.rate) if fault.rate > 0.4 else -5_000
     host.jump_clock(ahead - host.clock_ahead_ms)
@@ -221,7 +221,7 @@ def _leap(world: World, fault: Fault) -> None:
 
 
 def _drift(world: World, fault: Fault) -> None:
-    """Has a clock gain up to half of the time that passes, or lose up to a quarter."""
+    """Make a clock gain up to half of the elapsed time, or lose up to a quarter."""
     per_step = int(DRIFT_STEP * 1000 * (0.75 * fault.rate - 0.25))
     host = world.host(fault.target)
     for step in range(int(fault.lasts / DRIFT_STEP)):
@@ -267,7 +267,7 @@ def _two(randomness: random.Random, machines: Machines) -> str:
 
 
 class Kind(NamedTuple):
-    """A kind of fault: what it does, how often it is drawn, and how many seconds it lasts or a host is away."""
+    """A kind of fault: its effect, its frequency, and its duration in seconds."""
 
     apply: Apply
     weight: int
@@ -374,7 +374,7 @@ AMONG_MEMBERS: Final[Mapping[str, Kind]] = {
 
 
 def draw(randomness: random.Random, journal: str, form: Form, machines: Machines) -> list[Fault]:
-    """The faults of a history of this form, whose journal is of this kind."""
+    """Return the faults of a history of this form, for this kind of journal."""
     possible = {name: kind for name, kind in form.kinds.items() if journal in kind.journals}
     weights = [kind.weight for kind in possible.values()]
     count = randomness.choice(form.fault_counts)

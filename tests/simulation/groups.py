@@ -1,7 +1,7 @@
-"""Members of consumer groups, of the classic protocol and of KIP-848's, as Java's client and librdkafka are.
+"""Members of consumer groups with the classic and the KIP-848 protocol, modelled on Java's client and librdkafka.
 
-A member does in `ready` what a consumer does in poll: it joins, or gives up what it must. Between two calls its
-partitions are its own, whatever its heartbeats learn meanwhile.
+A member's `ready` corresponds to a consumer's poll: it joins, or revokes partitions. Between two calls it keeps its
+partitions, whatever its heartbeats learn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTINGS: Final = {"consumer_session_timeout_ms": SESSION_MS}
 
 
 class Member:
-    """One member of a group that reads one topic; what both protocols share."""
+    """One member of a group that reads one topic. The base for both protocols."""
 
     #: Of OffsetCommit.
     commit_versions: tuple[int, ...] = (7, 8, 9)
@@ -47,39 +47,39 @@ class Member:
         self._partitions = group.partitions
 
     async def ready(self) -> None:
-        """Returns when the member is in the group and knows its partitions. Raises KafkaError."""
+        """Return when the member is in the group and knows its partitions. Raises KafkaError."""
         raise NotImplementedError
 
     async def beat_forever(self) -> None:
-        """Keeps the session alive."""
+        """Keep the session alive."""
         raise NotImplementedError
 
     async def leave(self) -> None:
-        """Leaves the group, as a consumer that is closed does; the next `ready` joins again."""
+        """Leave the group, as a closed consumer does. The next `ready` joins again."""
         raise NotImplementedError
 
     async def ask(
         self, key: int, version: int, *, timeout: float | None = None, **fields: Any
     ) -> Any:
-        """Asks the group's coordinator, once. Raises Unanswered."""
+        """Send a request to the group's coordinator, once. Raises Unanswered."""
         request = make(REQUESTS[key].body, version, **fields)
         return await self.client.coordinated(
             0, self.group.name, key, version, request, timeout=timeout
         )
 
     def names_itself(self) -> dict[str, Any]:
-        """The fields of an OffsetFetch that name the member."""
+        """Return the fields of an OffsetFetch that name the member."""
         return {}
 
     def lost_coordinator(self, code: int) -> bool:
-        """Whether the request should be tried again, at a coordinator that is looked up."""
+        """Return whether to retry the request at a freshly looked-up coordinator."""
         if code in RETRIABLE:
             self.client.forget_coordinator(0, self.group.name)
         return code in RETRIABLE
 
 
 class ClassicMember(Member):
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup; gives up everything when it joins again."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup. It revokes everything when it rejoins."""
 
     def __init__(self, group: Group, client: Client, instance_id: str | None) -> None:
         super().__init__(group, client, instance_id)
@@ -146,7 +146,7 @@ class ClassicMember(Member):
             await self._refused(code, "sync")
 
     def _assign(self, member_ids: Sequence[str]) -> tuple[object, ...]:
-        """Deals the partitions out anew, so that they move."""
+        """Distribute the partitions differently, so that they move."""
         order = list(member_ids)
         self.client.random.shuffle(order)
         return tuple(
@@ -168,7 +168,7 @@ class ClassicMember(Member):
         await self.client.pause()
 
     def _must_join_for(self, code: ErrorCode) -> bool:
-        """Takes note of an error that has a member join again; returns whether it is one."""
+        """Handle an error that makes a member rejoin. Return whether it is one."""
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             # A late request of an earlier process can fence an instance id.
             self.member_id = ""
@@ -214,7 +214,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """ConsumerGroupHeartbeat: its heartbeats learn of new targets, and `ready` takes them over."""
+    """ConsumerGroupHeartbeat: its heartbeats learn new targets, and `ready` applies them."""
 
     commit_versions = (9,)
     beat_every: float = BEAT_EVERY
@@ -276,7 +276,7 @@ class ConsumerMember(Member):
             self._wakes.clear()
 
     def held(self) -> frozenset[int]:
-        """The partitions that no other member may be given yet: so long it takes at least to end this one's time."""
+        """Return the partitions that no other member may receive yet, at the latest time possible."""
         if self._is_out or self.is_doubtful:
             return frozenset()
         is_in_time = self.group.now() < self.confirmed_at + PATIENCE
@@ -303,7 +303,7 @@ class ConsumerMember(Member):
                 self._is_heard(sent_at)
 
     def _is_heard(self, sent_at: float) -> None:
-        """Takes note of what the group knows, as it has answered what was sent then."""
+        """Record the group's knowledge from its answer to an earlier request."""
         if self.assigned <= self.target and not (self._tells_all or self._is_owing):
             self._confirmed, self.confirmed_at = self.target, sent_at
         self.group.told(self, sent_at)
@@ -394,7 +394,7 @@ class ConsumerMember(Member):
 
 
 class Roamer:
-    """A consumer that reads nothing. It takes over what it is given, and leaves the group again and again."""
+    """A consumer that reads nothing. It applies its assignments, and repeatedly leaves the group."""
 
     def __init__(self, member: ConsumerMember, history: History) -> None:
         self._member = member
@@ -403,7 +403,7 @@ class Roamer:
         self._history = history
 
     async def run(self) -> None:
-        """Roams for ever, beside the heartbeats."""
+        """Roam forever, beside the heartbeats."""
         await asyncio.gather(self._member.beat_forever(), self._roam())
 
     async def _roam(self) -> None:
@@ -425,6 +425,6 @@ class Roamer:
 
 
 def _subscription(topic: str) -> bytes:
-    """ConsumerProtocol's subscription v0 to one topic, without user data."""
+    """Return ConsumerProtocol's subscription v0 to one topic, without user data."""
     name = topic.encode()
     return struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)

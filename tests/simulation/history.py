@@ -1,7 +1,7 @@
-"""What the clients of a simulation were told and what they read, and what is wrong with it.
+"""Collects what the clients of a simulation wrote, received and read, and reports contradictions.
 
 Every value is written once, so a value names its write. A topic's records are kept under its id: a topic that is
-deleted and created again is another one.
+deleted and created again is a different topic.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Transaction:
 
     @property
     def outcome(self) -> str:
-        """For the summary."""
+        """Return the outcome for the summary."""
         if self.is_committed:
             return "committed"
         return "unknown" if self.may_commit else "aborted"
@@ -55,17 +55,17 @@ class Read:
 
     @cached_property
     def index(self) -> frozenset[tuple[int, bytes]]:
-        """The rows, to look one up. For when reading has ended."""
+        """Return the rows for lookups. Call it after reading has ended."""
         return frozenset(self.rows)
 
     @cached_property
     def values(self) -> frozenset[bytes]:
-        """The values, to look one up. For when reading has ended."""
+        """Return the values for lookups. Call it after reading has ended."""
         return frozenset(value for _, value in self.rows)
 
 
 class History:
-    """Collects facts while the simulation runs; a contradiction is noted at once."""
+    """Collects facts during the simulation, and records a contradiction at once."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
@@ -99,7 +99,7 @@ class History:
         self.fenced: set[tuple[int, int]] = set()
 
     def wrong(self, text: str) -> None:
-        """Notes a violation."""
+        """Record a violation."""
         if len(self.violations) < 20:
             self.violations.append(text)
 
@@ -116,12 +116,12 @@ class History:
         self._transaction_of[producer_id, epoch] = transaction
 
     def committed(self, transaction: Transaction) -> None:
-        """A producer was told that its transaction is committed."""
+        """A producer has learned that its transaction is committed."""
         transaction.is_committed = True
         self._check_abort(transaction)
 
     def aborted(self, who: str, producer_id: int, epoch: int) -> None:
-        """An admin was told that it has aborted the open transaction of a producer, which is fenced by that."""
+        """An admin has learned that it aborted a producer's open transaction, which also fences the producer."""
         self.counts["transactions aborted from outside"] += 1
         self.fenced.add((producer_id, epoch))
         transaction = self._transaction_of.get((producer_id, epoch))
@@ -147,13 +147,13 @@ class History:
             self.acknowledged.append((place, offset, value))
 
     def doubt(self, values: Iterable[bytes]) -> None:
-        """A producer without an id gave up waiting for the answer to these."""
+        """A producer without an id stopped waiting for the answers to these."""
         self._doubtful.update(values)
 
     # Read.
 
     def saw(self, who: str, place: Place, offset: int, value: bytes, *, is_committed: bool) -> None:
-        """A reader got a record; `is_committed` if it reads only what is committed."""
+        """A reader got a record. `is_committed` means that it reads only committed records."""
         self.counts["records read"] += 1
         self._place(place, offset, value, who)
         if value not in self._of_value:
@@ -180,24 +180,24 @@ class History:
             )
 
     def offset_of(self, place: Place, value: bytes) -> int | None:
-        """The offset at which a value was acknowledged or read, if it was."""
+        """Return the offset at which a value was acknowledged or read, if any."""
         return self._offset_of.get((place, value))
 
     # Bounds of logs.
 
     def two_led(self) -> None:
-        """An earlier leader answers, and a later one leads already: it may not know what that one has answered."""
+        """An earlier leader answers while a later one already leads, so it may not know that one's answers."""
         self.counts["answers while two led"] += 1
         self._stale_until = self.now()
 
     def may_be_stale(self, since: float) -> bool:
-        """Whether an answer that is out of date, to what was asked at `since`, may come from an earlier leader."""
+        """Return whether an outdated answer to a request at `since` may come from an earlier leader."""
         is_excused = since <= self._stale_until
         self.counts["stale answers while two led"] += is_excused
         return is_excused
 
     def not_older(self, who: str, place: Place, end: int, since: float) -> None:
-        """A fetch was told this end by an agent whose views must have all that was acknowledged before `since`."""
+        """A fetch got this end from an agent whose views must contain everything acknowledged before `since`."""
         ends = self._ends.get(place, [])
         known = bisect_left(ends, (since, 0))
         if known and ends[known - 1][1] > end and not self.may_be_stale(since):
@@ -208,7 +208,7 @@ class History:
             )
 
     def bound(self, place: Place, time: int, isolation: int = 0) -> int:
-        """An offset below which the start or end of a log cannot be from now on."""
+        """Return an offset below which the start or end of a log cannot be from now on."""
         return self._bounds.get((place, time, isolation), 0)
 
     def bounded(
@@ -221,7 +221,7 @@ class History:
         before: int,
         since: float,
     ) -> None:
-        """The start or end of a log was asked for at `since`, when it was at least `before`."""
+        """The start or end of a log was requested at `since`, when it was at least `before`."""
         self._raise_bound((place, time, isolation), offset)
         if offset < before and not self.may_be_stale(since):
             what = "starts" if time == EARLIEST else f"ends at isolation {isolation}"
@@ -230,7 +230,7 @@ class History:
             )
 
     def told(self, who: str, over: object, place: Place, isolation: int, end: int) -> None:
-        """An answer over a connection says how far a log reaches: one agent never goes back, even while two lead."""
+        """An answer over a connection reports the end of a log. One agent never goes back, even under two leaders."""
         before = self._told.get((over, place, isolation), 0)
         if end < before:
             self.wrong(
@@ -239,11 +239,11 @@ class History:
         self._told[over, place, isolation] = end
 
     def has_told(self, over: object, place: Place, offset: int) -> bool:
-        """Whether an agent has said over a connection that a log reaches so far."""
+        """Return whether an agent has reported over a connection that a log extends this far."""
         return self._told.get((over, place, 0), 0) >= offset
 
     def asks_to_cut(self, place: Place, offset: float) -> None:
-        """Somebody asks to delete the records below an offset; infinite if only the log knows it."""
+        """A client requests the deletion of records below an offset. Infinity means that only the log knows it."""
         self.cuts[place] = max(self.cuts.get(place, 0), offset)
 
     def cut(self, place: Place, offset: int) -> None:
@@ -258,7 +258,7 @@ class History:
     # At the end.
 
     def check(self, committed: dict[Place, Read], uncommitted: dict[Place, Read]) -> None:
-        """Compares everything with what two readers get from the whole log at the end."""
+        """Compare everything with what two readers get from the whole log at the end."""
         for place, read in committed.items():
             self._check_rows(place, read)
             if read.start > self.cuts.get(place, 0) and _name(place) not in self.expiring:
@@ -320,7 +320,7 @@ class History:
             self.wrong(f"{transaction.name} was seen by {transaction.seen_by}, and {lost} is gone")
 
     def _may_be_gone(self, place: Place, value: bytes, read: Read) -> bool:
-        """Whether a record may have been in front of the log's start."""
+        """Return whether a record may have been before the log's start."""
         if read.start == 0:
             return False
         offset = self._offset_of.get((place, value))

@@ -1,6 +1,6 @@
-"""A journal on a simulated disk: an append is written, then synced, and each can stall, fail, or get lost.
+"""A journal on a simulated disk: an append is written, then synced, and each step can stall, fail, or get lost.
 
-A process that is killed loses nothing that it has written; a machine that loses power loses what was not synced.
+A killed process loses nothing that it has written. A machine that loses power loses unsynced data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.simulation.loop import Process, SimulatedLoop
 
 @dataclass(slots=True)
 class DiskWeather:
-    """The faults of a disk that last for a while."""
+    """The lasting faults of a disk."""
 
     #: What multiplies how long an append takes.
     slowness: float = 1.0
@@ -37,7 +37,7 @@ class DiskWeather:
 
 @dataclass(slots=True)
 class Disk:
-    """What the machine of the control plane keeps: rows that were synced, and rows that were only written."""
+    """The storage of the control plane's machine: synced rows, and rows that were only written."""
 
     loop: SimulatedLoop
     random: random.Random
@@ -51,7 +51,7 @@ class Disk:
 
     @property
     def position(self) -> int:
-        """Of the last record that was written."""
+        """Return the position of the last written record."""
         if self.written:
             return self.written[-1].position
         if self.synced:
@@ -59,18 +59,18 @@ class Disk:
         return 0 if self.snapshot is None else self.snapshot.position
 
     def sync(self) -> None:
-        """Makes what was written survive a loss of power."""
+        """Make all written data survive a loss of power."""
         self.synced += self.written
         self.written.clear()
 
     def lose_power(self) -> None:
-        """Keeps what was synced, and perhaps the first of what was not."""
+        """Keep the synced rows, and possibly the first of the unsynced ones."""
         kept = int(self.random.random() * (len(self.written) + 1))
         self.synced += self.written[:kept]
         self.written.clear()
 
     def trim(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot instead of the rows that it covers."""
+        """Keep a snapshot instead of the rows that it covers."""
         self.snapshot = snapshot
         self.synced = [each for each in self.synced if each.position > snapshot.position]
 
@@ -177,13 +177,13 @@ def _settle(appended: asyncio.Future[int], error: Exception | None, position: in
 
 
 class SimulatedSnapshotter:
-    """Makes snapshots as the snapshot process does: from the last one and the rows that were synced since."""
+    """Creates snapshots as the snapshot process does: from the last one and the rows synced since."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
     async def make(self, position: int) -> None:
-        """Stores a snapshot at `position` or later."""
+        """Store a snapshot at `position` or later."""
         await asyncio.sleep(0.05 * self._disk.random.random())
         disk = self._disk
         before = disk.snapshot
@@ -198,4 +198,4 @@ class SimulatedSnapshotter:
             disk.trim(Snapshot(end, (machine.snapshot(state),)))
 
     async def close(self) -> None:
-        """Does nothing: a snapshot that was not stored is not missed."""
+        """Do nothing: a missing snapshot is harmless."""

@@ -1,7 +1,7 @@
 """A Kafka client of the simulation: typed messages over simulated connections, with a client's retries.
 
-A client process has one connection to each agent that it knows. A request that gets no answer in time closes its
-connection, as real clients do, so an answer never belongs to an earlier request.
+A client process has one connection to each known agent. A request without a timely answer closes its connection, as in
+real clients, so an answer never belongs to an earlier request.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ RETRIABLE: Final = frozenset(
 
 
 class Unanswered(Exception):
-    """Nobody knows whether the request was served: its connection broke, or no answer came in time."""
+    """It is unknown whether the request was served: its connection broke, or no answer came in time."""
 
 
 class KafkaError(Exception):
-    """A request was answered by an error."""
+    """A request was answered with an error."""
 
     def __init__(self, code: int, what: str = "") -> None:
         self.code = ErrorCode(code)
@@ -55,7 +55,7 @@ class KafkaError(Exception):
 
 
 class Gone(KafkaError):
-    """There is no topic with this id any more."""
+    """The topic with this id no longer exists."""
 
 
 #: Within this time an agent sends the answer to a fetch that it has planned.
@@ -63,7 +63,7 @@ LONGEST_ANSWER_SECONDS: Final = 5.0
 
 
 class Connection:
-    """A connection to one agent; answers come in the order of the requests."""
+    """A connection to one agent. Answers arrive in the order of the requests."""
 
     def __init__(self, end: End, trace: Trace | None = None) -> None:
         self._end = end
@@ -82,9 +82,10 @@ class Connection:
     def send(
         self, key: int, version: int, request: Any, *, is_timed: bool = False
     ) -> asyncio.Future[Any]:
-        """Sends a request; the future of its answer fails with Unanswered.
+        """Send a request. The future of its answer fails with Unanswered.
 
-        If it is timed, the future has the answer and when the agent sent it, -inf if it knew of no control plane.
+        If it is timed, the future has the answer and the time at which the agent sent it, -inf if it knew of no control
+        plane.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._end.is_open:
@@ -102,11 +103,11 @@ class Connection:
         return future
 
     def send_only(self, key: int, version: int, request: Any) -> None:
-        """Sends a request to which no answer comes, or whose answer nobody waits for."""
+        """Send a request that gets no answer, or whose answer is ignored."""
         self.send(key, version, request).add_done_callback(lambda future: future.exception())
 
     def close(self) -> None:
-        """Closes at once; what waits for an answer fails."""
+        """Close at once. Requests that wait for an answer fail."""
         self._end.reset()
         self._broken(None)
 
@@ -133,7 +134,9 @@ class Connection:
             future.set_result((answer, self._knowing_at()) if is_timed else answer)
 
     def _knowing_at(self) -> float:
-        """When the answer was sent, by an agent that knew of a control plane; -inf if it may have read on."""
+        """Return when the answer was sent by an agent that knew of a control plane, or -inf if its data may be
+        outdated.
+        """
         sent_at = self._end.sent_at
         has_read_on = self._end.peer.process.read_on_at >= sent_at - LONGEST_ANSWER_SECONDS
         return -math.inf if has_read_on else sent_at
@@ -176,7 +179,7 @@ class Client:
         self.coordinators: dict[tuple[int, str], tuple[str, int]] = {}
 
     async def connection(self, address: tuple[str, int]) -> Connection:
-        """The open connection to an agent. Raises Unanswered if there is none and none can be made."""
+        """Return the open connection to an agent. Raises Unanswered if there is none and none can be opened."""
         found = self._connections.get(address)
         if found is not None and found.is_open:
             return found
@@ -188,7 +191,7 @@ class Client:
         return opened
 
     def connected(self, address: tuple[str, int]) -> object:
-        """The connection to an agent, to tell it from others."""
+        """Return the connection to an agent, to distinguish it from others."""
         return self._connections.get(address)
 
     async def ask(
@@ -201,7 +204,7 @@ class Client:
         timeout: float | None = None,
         is_timed: bool = False,
     ) -> Any:
-        """Sends a request to one agent and returns its answer, as `Connection.send` does. Raises Unanswered."""
+        """Send a request to one agent and return its answer, as `Connection.send` does. Raises Unanswered."""
         connection = await self.connection(address)
         future = connection.send(key, version, request, is_timed=is_timed)
         try:
@@ -212,16 +215,16 @@ class Client:
             raise Unanswered("no answer in time") from None
 
     async def ask_any(self, key: int, version: int, request: Any) -> Any:
-        """Sends a request to any agent. Raises Unanswered."""
+        """Send a request to any agent. Raises Unanswered."""
         return await self.ask(self.random.choice(self.agents), key, version, request)
 
     @property
     def agents(self) -> list[tuple[str, int]]:
-        """The addresses that are known."""
+        """Return the known addresses."""
         return sorted({*self._brokers.values(), *self._bootstrap})
 
     def disconnect(self) -> None:
-        """Closes all connections, as a client does that is closed."""
+        """Close all connections, as a client does at its close."""
         for connection in self._connections.values():
             if connection.is_open:
                 connection.close()
@@ -230,7 +233,7 @@ class Client:
     # Metadata.
 
     async def refresh(self, *names: str) -> None:
-        """Asks for the cluster and these topics. Raises Unanswered."""
+        """Request the cluster and these topics. Raises Unanswered."""
         asked = tuple(nested(3, 12, "MetadataRequestTopic", name=name) for name in names)
         request = make(REQUESTS[3].body, 12, topics=asked, allow_auto_topic_creation=False)
         answer = await self.ask_any(3, 12, request)
@@ -248,16 +251,16 @@ class Client:
                         self._note((topic.name, partition), self._brokers[leader])
 
     def _note(self, what: tuple[str | int, str | int], address: tuple[str, int]) -> None:
-        """Notes who serves a partition, a group or a transactional id."""
+        """Record the agent that serves a partition, a group or a transactional id."""
         before = self._served_by.get(what, address)
         self._served_by[what] = address
         if before != address:
             self._failed_over()
 
     async def leader(self, topic: str, partition: int) -> tuple[str, int]:
-        """The address of a partition's leader. Raises Unanswered if it is not known.
+        """Return the address of a partition's leader. Raises Unanswered if it is not known.
 
-        "name/id" is the topic of this name only while it has this id. Raises Gone if it has not.
+        "name/id" is the topic of this name only while it has this id. Otherwise, raises Gone.
         """
         name, _, wanted = topic.partition("/")
         known = self.topics.get(name)
@@ -275,16 +278,16 @@ class Client:
         return found
 
     def topic_id(self, topic: str) -> bytes:
-        """The id of a topic whose leader was looked up."""
+        """Return the id of a topic whose leader was looked up."""
         name, _, wanted = topic.partition("/")
         return bytes.fromhex(wanted) if wanted else self.topic_ids[name]
 
     def forget_leader(self, topic: str) -> None:
-        """Has the next `leader` ask again."""
+        """Make the next `leader` look it up again."""
         self.topics.pop(topic.partition("/")[0], None)
 
     async def coordinator(self, kind: int, name: str) -> tuple[str, int]:
-        """The address of the coordinator of a group (0) or transactional id (1). Raises Unanswered."""
+        """Return the address of the coordinator of a group (0) or transactional id (1). Raises Unanswered."""
         found = self.coordinators.get((kind, name))
         if found is not None:
             return found
@@ -298,11 +301,11 @@ class Client:
         return found
 
     def forget_coordinator(self, kind: int, name: str) -> None:
-        """Has the next `coordinator` ask again."""
+        """Make the next `coordinator` look it up again."""
         self.coordinators.pop((kind, name), None)
 
     async def pause(self) -> None:
-        """Waits before the next try, as clients do."""
+        """Wait before the next attempt, as clients do."""
         await asyncio.sleep(0.05 + 0.1 * self.random.random())
 
     async def coordinated(
@@ -315,7 +318,7 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> Any:
-        """Asks a coordinator, once. Raises Unanswered, after which another one is looked up."""
+        """Send a request to a coordinator once. Raises Unanswered, after which the coordinator is looked up again."""
         try:
             address = await self.coordinator(kind, name)
             return await self.ask(address, key, version, request, timeout=timeout)

@@ -1,7 +1,7 @@
-"""Producers and readers of topics that are compacted by key, and what must be true of them.
+"""Producers and readers of topics that are compacted by key, and their invariants.
 
-Each producer has keys of its own, so the writes of a key are in order. A reader that begins after a write of a key was
-acknowledged finds that write or a later one last, or nothing where that is a tombstone; never an older value.
+Each producer has its own keys, so the writes of a key are in order. A reader that begins after a write of a key was
+acknowledged finds that write or a later one last, or nothing if that is a tombstone, but never an older value.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Keys:
         writes.append(write)
 
     def certain(self, place: Place) -> dict[bytes, list[tuple[int, int]]]:
-        """The writes of each key, as (number, offset), that readers must find from now on if they get so far."""
+        """Return the writes of each key, as (number, offset), that readers must find from now on if they get
+        that far.
+        """
         found: dict[bytes, list[tuple[int, int]]] = {}
         for (where, key), writes in self._writes.items():
             if where == place:
@@ -82,10 +84,10 @@ class Keys:
         last: dict[bytes, bytes | None],
         seconds: float,
     ) -> None:
-        """Compares the last value of each key (None: a tombstone) below `end` with what was certain before.
+        """Compare the last value of each key (None: a tombstone) below `end` with the earlier `certain`.
 
-        A tombstone stays for TOMBSTONE_SECONDS behind the compaction that removed what it deletes: a reader that took
-        longer may have got that, and not the tombstone.
+        A tombstone stays for TOMBSTONE_SECONDS after the compaction that removed what it deletes. A slower reader may
+        have got the deleted value without the tombstone.
         """
         for key, writes in certain.items():
             newest = max((number for number, offset in writes if offset < end), default=-1)
@@ -102,7 +104,7 @@ class Keys:
                 self._history.wrong(f"{who} finds no {key!r} in {place}: write {newest} is lost")
 
     def _may_be_deleted(self, place: Place, key: bytes, number: int) -> bool:
-        """Whether this write or a later one is a tombstone that readers may have seen."""
+        """Return whether this write or a later one is a tombstone that readers may have seen."""
         return any(
             each.is_tombstone and (each.transaction is None or each.transaction.may_commit)
             for each in self._writes[place, key][number:]
@@ -110,7 +112,7 @@ class Keys:
 
 
 class _KeyedProducer(Producer):
-    """Gives each record one of a few keys; some are tombstones."""
+    """Gives each record one of a few keys. Some records are tombstones."""
 
     keys: Keys
     _records = 0
@@ -133,7 +135,7 @@ class KeyedIdempotentProducer(_KeyedProducer, IdempotentProducer):
 
 
 class KeyedConsumer(Consumer):
-    """Reads keyed topics from the start, again and again, as a client does that restores its state."""
+    """Repeatedly reads keyed topics from the start, as a client that restores its state does."""
 
     def __init__(
         self, name: str, client: Client, history: History, randomness: random.Random, keys: Keys
@@ -144,7 +146,7 @@ class KeyedConsumer(Consumer):
         self._seen: set[int] = set()
 
     async def run(self, places: Sequence[Place]) -> None:
-        """Reads for ever."""
+        """Read forever."""
         while True:
             for place in places:
                 try:
@@ -157,7 +159,7 @@ class KeyedConsumer(Consumer):
             await asyncio.sleep(1.0 + 2.0 * self.random.random())
 
     async def read_keys(self, place: Place) -> Read:
-        """Reads a partition and checks its keys. Raises Unanswered, KafkaError."""
+        """Read a partition and check its keys. Raises Unanswered, KafkaError."""
         certain = self._keys.certain(place)
         gone = self._keys.gone.get(place, frozenset())
         self._last.clear()
@@ -183,7 +185,7 @@ class KeyedConsumer(Consumer):
 
 
 async def read_at_the_end(client: Client, history: History, keys: Keys, places: Any) -> None:
-    """Reads all keyed topics once more, asked until it is answered."""
+    """Read all keyed topics once more, retrying until it is answered."""
     consumer = KeyedConsumer("the last keyed reader", client, history, client.random, keys)
     for place in places:
         while True:

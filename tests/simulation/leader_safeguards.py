@@ -1,4 +1,4 @@
-"""Safeguards by which several control planes on one journal do not contradict each other (`safeguards.py`)."""
+"""Removes safeguards that keep several control planes on one journal consistent (see `safeguards.py`)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ patch = mock.patch.object
 
 
 def _no_fence() -> AbstractContextManager[Any]:
-    """An append in PostgreSQL counts whoever leads."""
+    """An append in PostgreSQL counts under any leader."""
     return patch(database._Server, "is_fence_passed", lambda *_: True)
 
 
 def _unfenced_answers() -> AbstractContextManager[Any]:
-    """What changes nothing is answered without asking the journal."""
+    """Commands without changes are answered without checking the journal."""
     return patch(machine, "needs_proof", lambda *_: False)
 
 
 def _no_row_lock() -> AbstractContextManager[Any]:
-    """A takeover does not wait for an append that is under way."""
+    """A takeover does not wait for an append in progress."""
     held = database._RowLock.held
     return patch(database._RowLock, "held", lambda self, **_: held(self, is_shared=True))
 
 
 def _no_openings() -> AbstractContextManager[Any]:
-    """Whoever takes over a journal in the bucket creates nothing at its end."""
+    """A takeover of a journal in the bucket creates nothing at its end."""
 
     async def fence(self: BucketJournal, manifest: Manifest, _: Mark) -> Mark:
         following = await self._following(manifest.last)
@@ -50,7 +50,7 @@ def _no_openings() -> AbstractContextManager[Any]:
 
 
 def _unread_refusals() -> AbstractContextManager[Any]:
-    """An append that is answered 412 is taken for an earlier attempt of one's own."""
+    """A 412 answer to an append is mistaken for its own earlier attempt."""
 
     async def create(self: bucket_calls.Bucket, key: str, data: bytes, **given: Any) -> bool:
         await create_or_not(self, key, data, **given)
@@ -61,12 +61,12 @@ def _unread_refusals() -> AbstractContextManager[Any]:
 
 
 def _no_tenure() -> AbstractContextManager[Any]:
-    """A leader answers until it hears of the next."""
+    """A leader answers until it learns of the next one."""
     return patch(LeasedTenure, "holds", lambda _: True)
 
 
 def _kept_state() -> AbstractContextManager[Any]:
-    """Who led goes on with the state that it had, of which not all was durable."""
+    """A former leader continues with its state, parts of which were not durable."""
     start = Node._start
 
     async def remember(self: Any, *given: Any) -> Any:
@@ -92,7 +92,7 @@ def _kept_state() -> AbstractContextManager[Any]:
 
 
 def _any_journal() -> AbstractContextManager[Any]:
-    """A client goes on with a control plane whose journal is shorter than it was."""
+    """A client accepts a control plane whose journal is shorter than before."""
     return patch(SessionClient, "_is_older", lambda *_: False)
 
 

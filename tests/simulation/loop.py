@@ -1,4 +1,4 @@
-"""One event loop on virtual time in which many processes run, and which a seed orders.
+"""One event loop on virtual time that runs many processes in an order drawn from a seed.
 
     loop = SimulatedLoop(random.Random(7))
     process = loop.process("agent-1")
@@ -6,9 +6,9 @@
     loop.run(until=30.0)                  # 30 simulated seconds
     process.kill()                        # none of its callbacks ever runs again
 
-Within a process callbacks run in asyncio's order. Which process runs next is drawn at random, so every interleaving
-of processes can occur. Work for an executor runs in the loop, at a time that is drawn too. Whatever a callback
-schedules belongs to its own process; `call_in` schedules in another one, as a network does.
+Within a process callbacks run in asyncio's order. The next process is drawn at random, so every interleaving of
+processes can occur. Executor work runs in the loop, at a random time. Everything that a callback schedules belongs to
+its own process. `call_in` schedules in another process, as a network does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEP = 20e-6
 
 
 class Handle:
-    """A callback that will run: `asyncio.Handle` and `TimerHandle` in one."""
+    """A scheduled callback: `asyncio.Handle` and `TimerHandle` in one."""
 
     __slots__ = ("_at", "args", "call", "context", "is_cancelled", "process", "source")
 
@@ -59,24 +59,24 @@ class Handle:
         self._at = at
 
     def cancel(self) -> None:
-        """Does not run it."""
+        """Cancel the callback."""
         self.is_cancelled = True
         self.call = None
         self.args = ()
 
     def cancelled(self) -> bool:
-        """Whether it will not run."""
+        """Return whether it was cancelled."""
         return self.is_cancelled
 
     def when(self) -> float:
-        """The simulated time at which it is due."""
+        """Return the simulated time at which it is due."""
         return self._at
 
 
 class Held(BaseException):
-    """Raised by work of an executor that has to wait: it begins anew once `released` is called.
+    """Raised by executor work that has to wait. The work starts over once `released` is called.
 
-    Until then its thread is taken. No `except Exception` on the way takes it for a failure.
+    Until then it occupies its thread. No `except Exception` on the way treats it as a failure.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Held(BaseException):
 
 
 class Process:
-    """What runs, pauses and dies together."""
+    """Everything that runs, pauses and dies together."""
 
     __slots__ = (
         "_ready",
@@ -128,12 +128,12 @@ class Process:
         self._tasks: list[asyncio.Task[Any]] = []
 
     def start(self, main: Coroutine[Any, Any, Any], name: str | None = None) -> asyncio.Task[Any]:
-        """Starts a task in this process."""
+        """Start a task in this process."""
         with self.loop.inside(self):
             return self.loop.create_task(main, name=name)
 
     def kill(self) -> None:
-        """Ends it between two callbacks, as SIGKILL does."""
+        """End it between two callbacks, as SIGKILL does."""
         if not self.is_alive:
             return
         self.is_alive = False
@@ -144,13 +144,13 @@ class Process:
             callback()
 
     def pause(self) -> None:
-        """Stops it as SIGSTOP does; what arrives meanwhile waits for it."""
+        """Stop it as SIGSTOP does. Arriving messages wait."""
         self.is_paused = True
         self.paused_at = self.loop.time()
         self.loop.forget(self)
 
     def go_on(self) -> None:
-        """Continues it after `pause`."""
+        """Continue it after `pause`."""
         self.is_paused = False
         self.went_on_at = self.loop.time()
         self._mix()
@@ -158,7 +158,7 @@ class Process:
             self.loop.queue(self)
 
     def _mix(self) -> None:
-        """Puts what came over different sources meanwhile in any order, as a kernel reports sockets in any order."""
+        """Shuffle messages that arrived over different sources, as a kernel reports sockets in any order."""
         sources: dict[object, deque[Handle]] = {}
         for handle in self._ready:
             sources.setdefault(handle.source, deque()).append(handle)
@@ -171,44 +171,44 @@ class Process:
                 del waiting[at]
 
     def now_ms(self) -> int:
-        """The time of this process's clock, in milliseconds since 1970."""
+        """Return the time of this process's clock, in milliseconds since 1970."""
         return self.loop.now_ms + self.asleep_ms + self.clock_ahead_ms
 
     def passed_ms(self) -> float:
-        """The time of the clock that nobody can set."""
+        """Return the time of the clock that cannot be set."""
         return self.loop.time() * 1000 * self.pace + self.asleep_ms
 
     async def sleep(self, duration_ms: int) -> None:
-        """Waits, as the clocks of agents and control planes do."""
+        """Wait, as the clocks of agents and control planes do."""
         await asyncio.sleep(duration_ms / 1000 / self.pace)
 
     def add(self, handle: Handle) -> None:
-        """Has a callback run after those that are ready already."""
+        """Run a callback after those that are already ready."""
         self._ready.append(handle)
         if not self.is_queued and not self.is_paused:
             self.loop.queue(self)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Holds a task until the run ends."""
+        """Hold a task until the run ends."""
         self._tasks.append(task)
         if len(self._tasks) % 512 == 0:
             self._tasks = [each for each in self._tasks if not each.done()]
 
     def pending(self) -> list[asyncio.Task[Any]]:
-        """Its tasks that have not ended."""
+        """Return its unfinished tasks."""
         return [each for each in self._tasks if not each.done()]
 
     def forget_tasks(self) -> None:
-        """Lets go of its tasks, after the run."""
+        """Release its tasks after the run."""
         self._tasks.clear()
 
     def next(self) -> Handle:
-        """Takes its first ready callback."""
+        """Take its first ready callback."""
         return self._ready.popleft()
 
     @property
     def has_ready(self) -> bool:
-        """Whether a callback is ready."""
+        """Return whether a callback is ready."""
         return bool(self._ready)
 
 
@@ -228,7 +228,7 @@ class _Inside:
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
-    """See the module. `randomness` orders the processes and draws how long an executor takes."""
+    """See the module. `randomness` orders the processes and draws the duration of executor work."""
 
     def __init__(self, randomness: random.Random, epoch_ms: int = 1_760_000_000_000) -> None:
         self._random = randomness.random
@@ -250,26 +250,26 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._is_stopped = False
 
     def process(self, name: str) -> Process:
-        """A new process."""
+        """Return a new process."""
         process = Process(self, name)
         self.processes.append(process)
         return process
 
     def inside(self, process: Process) -> _Inside:
-        """A context in which what is scheduled belongs to `process`."""
+        """Return a context in which everything scheduled belongs to `process`."""
         return _Inside(self, process)
 
     @property
     def now_ms(self) -> int:
-        """The true time, in milliseconds since 1970."""
+        """Return the true time, in milliseconds since 1970."""
         return self._epoch_ms + int(self._now * 1000)
 
     def stop(self) -> None:
-        """Has `run` return after this callback."""
+        """Make `run` return after this callback."""
         self._is_stopped = True
 
     def run(self, until: float) -> None:
-        """Runs until the simulated time `until`, or until `stop`."""
+        """Run until the simulated time `until`, or until `stop`."""
         self._is_stopped = False
         asyncio.events._set_running_loop(self)
         try:
@@ -316,13 +316,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.current = self.world
 
     def queue(self, process: Process) -> None:
-        """Lets a process be drawn."""
+        """Make a process eligible to be drawn."""
         if process.is_alive and not process.is_queued and not process.is_paused:
             process.is_queued = True
             self._runnable.append(process)
 
     def forget(self, process: Process) -> None:
-        """Does not let it be drawn."""
+        """Make a process ineligible to be drawn."""
         if process.is_queued:
             process.is_queued = False
             self._runnable.remove(process)
@@ -330,7 +330,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_in(
         self, process: Process, delay: float, call: Callable[..., object], *args: Any
     ) -> Handle:
-        """Runs `call` in another process after `delay` seconds."""
+        """Run `call` in another process after `delay` seconds."""
         return self._at(self._now + delay, call, args, None, process)
 
     def _at(
@@ -348,13 +348,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return handle
 
     def close(self) -> None:
-        """Drops all that is scheduled. The tasks that have not ended are ended without running any of their code."""
+        """Drop everything scheduled. Unfinished tasks end without running any more of their code."""
         self._timers.clear()
         for process in self.processes:
             process.kill()
 
     def end(self) -> None:
-        """Closes, and lets go of the tasks that have not ended. What their `finally` blocks do goes nowhere."""
+        """Close, and release the unfinished tasks. The effects of their `finally` blocks are discarded."""
         self.close()
         logging.disable()
         with mock.patch.object(sys, "unraisablehook"):
@@ -468,12 +468,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.unhandled.append((str(source), repr(error)))
 
     def draw(self) -> float:
-        """A random number of the loop's own: at least 0 and below 1."""
+        """Return a random number of the loop's own source: at least 0 and below 1."""
         return self._random()
 
 
 class _SimulatedExecutor:
-    """The threads of one executor: at most `workers` pieces of work at once, each of which takes time."""
+    """The threads of one executor: at most `workers` pieces of work at once, each with a duration."""
 
     def __init__(self, loop: SimulatedLoop, executor: Executor | None, workers: int) -> None:
         self._loop = loop
@@ -536,7 +536,7 @@ class _SimulatedExecutor:
 def on_virtual_time(
     test: Callable[P, Coroutine[Any, Any, None]], within: float = 3_600.0
 ) -> Callable[P, None]:
-    """Runs a coroutine function, such as a test, in a loop of its own, for at most that many simulated seconds."""
+    """Run a coroutine function, such as a test, in a separate loop for at most this many simulated seconds."""
 
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -555,7 +555,7 @@ def on_virtual_time(
 
 
 def _nothing() -> None:
-    """Nothing is held yet."""
+    """Hold nothing yet."""
 
 
 def _no_network(*_: object) -> Awaitable[None]:

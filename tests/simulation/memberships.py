@@ -1,7 +1,7 @@
-"""Judges what a KIP-848 group does to its members.
+"""Judges the answers of a KIP-848 group to its members.
 
-It may not give a member what another one holds, nor put one out that asks in time, nor let one go on asking without
-telling it of its epoch and its partitions.
+A group may not assign a partition that another member holds, nor expel a member that beats in time, nor let a member
+beat on without sending its epoch and its partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ PUT_OUT: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_
 
 
 class Watch:
-    """What clients do not see of their groups: what the control plane knows, and which answers are not its own."""
+    """What clients do not see of their groups: the control plane's state, and the answers that agents gave by
+    themselves.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Watch:
 
     @contextmanager
     def of_agents(self) -> Iterator[None]:
-        """Notes meanwhile which members agents keep while they reach no control plane."""
+        """Record which members agents keep while they reach no control plane."""
         reply_to = Members._reply_to
 
         def noted(members: Members, member: Hashable) -> Reply | None:
@@ -63,11 +65,11 @@ class Watch:
             yield
 
     def was_kept(self, member: Hashable, since: float) -> bool:
-        """Whether it may be an agent that answered this heartbeat, so that no control plane has heard it."""
+        """Return whether an agent may have answered this heartbeat without a control plane."""
         return self._kept.get(member, since - 1) >= since
 
     def current(self, group: str, member_id: str) -> Current | None:
-        """Where the leader has a member; None if it has none."""
+        """Return the leader's state of a member, or None if it has none."""
         state = self._state()
         found = None if state is None else state.groups.consumers.get(group)
         member = None if found is None else found.members.get(member_id)
@@ -75,7 +77,7 @@ class Watch:
 
 
 class Group:
-    """A group that reads one topic, and the members of KIP-848's protocol that it has had."""
+    """A group that reads one topic, and its past and present members of KIP-848's protocol."""
 
     def __init__(self, name: str, topic: str, partitions: int, watch: Watch) -> None:
         self.name = name
@@ -91,7 +93,7 @@ class Group:
         self._members.append(member)
 
     def given(self, member: ConsumerMember, partitions: frozenset[int]) -> None:
-        """A member is told that these are its own now: no other may hold one of them."""
+        """A member received these partitions, and no other member may hold one of them."""
         if not self._watch.is_timely():
             return
         for other in self._members:
@@ -102,13 +104,15 @@ class Group:
                 )
 
     def heard(self, member: ConsumerMember, epoch: int, sent_at: float) -> bool:
-        """Whether the group has heard the heartbeat of this epoch that a member sent then, and that was answered."""
+        """Return whether the group has processed the heartbeat of this epoch that a member sent then, and that was
+        answered.
+        """
         return not self._watch.was_kept((self.name, member.member_id, epoch), sent_at)
 
     def told(self, member: ConsumerMember, sent_at: float) -> None:
-        """The group has answered a heartbeat: the member must know its epoch and its partitions.
+        """The group has answered a heartbeat, so the member must know its epoch and its partitions.
 
-        Not of a step that was decided since. Then the answer to the next heartbeat has to tell it.
+        This excludes a step that was decided later, which the answer to the next heartbeat must report.
         """
         current = self._watch.current(self.name, member.member_id)
         if member.is_doubtful or current is None:
@@ -125,9 +129,9 @@ class Group:
             )
 
     def refused(self, member: ConsumerMember, code: ErrorCode, sent_at: float) -> None:
-        """A member has to join again. It must have been silent, or have kept what it should give up.
+        """A member has to rejoin. It must have been silent, or have kept a revoked partition.
 
-        It may also have joined again just now, or not know what became of a heartbeat.
+        It may also have just rejoined, or not know the result of a heartbeat.
         """
         self._history.counts["members that were put out"] += code in PUT_OUT
         if member.is_doubtful or member.epoch == 0:

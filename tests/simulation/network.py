@@ -1,8 +1,8 @@
-"""A simulated network: TCP connections between processes, and streams of messages, with their faults.
+"""A simulated network with TCP connections between processes, streams of messages, and faults.
 
-Each direction of a link delivers in order. What is sent takes a latency that is drawn. A partition holds back what is
-sent, as TCP does, and breaks the link if it lasts; a reset loses what is under way; a machine that lost power never
-answers, and the other end learns nothing until it gives up by itself.
+Each direction of a link delivers in order, after a random latency. A partition delays messages, as TCP does, and breaks
+the link if it lasts. A reset loses messages in flight. A machine without power never answers, and its peer learns
+nothing until it gives up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BREAKS_AFTER = 15.0
 
 @dataclass(slots=True)
 class Weather:
-    """The faults of the network that last for a while."""
+    """The lasting faults of the network."""
 
     #: What multiplies every latency.
     slowness: float = 1.0
@@ -34,7 +34,7 @@ class Weather:
 
 
 class End:
-    """One end of a link; `open` it to get what arrives. Its callbacks are called in its process."""
+    """One end of a link. `open` it to receive data. Its callbacks are called in its process."""
 
     __slots__ = (
         "_broken",
@@ -67,14 +67,14 @@ class End:
     def open(
         self, receive: Callable[[Any], None], broken: Callable[[Exception | None], None]
     ) -> None:
-        """Takes what has arrived and what will; `broken` gets None if the peer closed, else an error."""
+        """Receive everything that has arrived and will arrive. `broken` gets None if the peer closed, else an error."""
         self._receive, self._broken = receive, broken
         early, self._early = self._early, []
         for message in early:
             self.arrived(message)
 
     def arrived(self, message: Any) -> None:
-        """Passes on what the network delivers: a message, or how the link ended."""
+        """Deliver a message from the network, or the end of the link."""
         if self._receive is None:
             self._early.append(message)
         elif message is None or isinstance(message, Exception):
@@ -84,18 +84,18 @@ class End:
             self._receive(message)
 
     def send(self, message: Any) -> None:
-        """Sends something that the peer's `receive` gets, unless the link breaks before."""
+        """Send something to the peer's `receive`, unless the link breaks before."""
         if self.is_open:
             self._network.carry(self, message)
 
     def close(self) -> None:
-        """Closes after what was sent; the peer's `broken` gets None then."""
+        """Close after everything sent. The peer's `broken` then gets None."""
         if self.is_open:
             self.is_open = False
             self._network.carry(self, None)
 
     def reset(self) -> None:
-        """Closes at once: what is under way to the peer is lost."""
+        """Close at once. Messages in flight to the peer are lost."""
         if self.is_open:
             self.is_open = False
             self._network.break_link(self.link, sparing=self)
@@ -138,7 +138,7 @@ class Network:
     # Listening and connecting.
 
     def listen(self, process: Process, host: str, port: int, accept: Accept) -> Callable[[], None]:
-        """Has `accept(end, address)` called in `process` for each connection; returns what ends that."""
+        """Call `accept(end, address)` in `process` for each connection. Return a function that stops listening."""
         key = (host, port)
         if key in self._listeners:
             raise OSError(98, "Address already in use")
@@ -152,7 +152,7 @@ class Network:
         return close
 
     async def connect(self, host: str, port: int) -> End:
-        """Connects the current process. Raises ConnectionRefusedError, or TimeoutError after two seconds."""
+        """Connect the current process. Raises ConnectionRefusedError, or TimeoutError after two seconds."""
         process = self.loop.current
         future: asyncio.Future[End] = self.loop.create_future()
         self.loop.call_in(
@@ -178,7 +178,7 @@ class Network:
     # Carrying.
 
     def carry(self, end: End, message: Any, sent_at: float | None = None) -> None:
-        """Takes what an end sends, now or at `sent_at`; None is its close."""
+        """Carry what an end sends, now or at `sent_at`. None is its close."""
         sent_at = self.loop.time() if sent_at is None else sent_at
         link = end.link
         if not link.is_whole or link.is_dead:
@@ -228,7 +228,7 @@ class Network:
     # Faults.
 
     def break_link(self, link: Link, sparing: End | None = None) -> None:
-        """Breaks a link: what is under way is lost, and both ends learn it, except one that did it itself."""
+        """Break a link. Messages in flight are lost, and both ends are notified, except an end that broke it itself."""
         if not link.is_whole:
             return
         link.is_whole = False
@@ -245,24 +245,24 @@ class Network:
         self._links.pop(link, None)
 
     def links_of(self, process: Process) -> list[Link]:
-        """The links that a process has an end of."""
+        """Return the links of a process."""
         return [
             link for link in self._links if process in (link.ends[0].process, link.ends[1].process)
         ]
 
     def close_all(self, process: Process) -> None:
-        """What the kernel does when a process dies: its peers see a reset."""
+        """Close all links as the kernel does when a process dies: its peers see a reset."""
         for link in self.links_of(process):
             self.break_link(link)
 
     def power_off(self, process: Process) -> None:
-        """What a machine does that loses power: nothing. Its peers learn it when they give up waiting."""
+        """Stop silently, as a machine without power does. Its peers notice only when they give up waiting."""
         for link in self.links_of(process):
             link.is_dead = True
             self.loop.call_in(self.loop.world, BREAKS_AFTER, self.break_link, link)
 
     def cut(self, one: str, other: str, seconds: float) -> None:
-        """Lets nothing through between two processes for a while; links break if it lasts."""
+        """Block all messages between two processes for a while. Links break if it lasts."""
         key = frozenset((one, other))
         if key in self._cuts:
             return
@@ -270,11 +270,11 @@ class Network:
         self.loop.call_in(self.loop.world, min(seconds, BREAKS_AFTER), self._mend, key, seconds)
 
     def hold(self, sender: str, receiver: str) -> list[tuple[End, Any, float]]:
-        """Holds back what one process sends to another, until `release`; returns what waits, now and later."""
+        """Delay what one process sends to another until `release`. Return the growing list of delayed messages."""
         return self._held.setdefault((sender, receiver), [])
 
     def release(self, sender: str, receiver: str) -> None:
-        """Sends what was held back, in order."""
+        """Deliver the delayed messages in order."""
         for each in self._held.pop((sender, receiver)):
             self.carry(*each)
 
@@ -323,7 +323,7 @@ def _connected(future: asyncio.Future[End], end: End) -> None:
 
 
 class _Server:
-    """An `asyncio.Server`, as far as the product uses it."""
+    """The part of `asyncio.Server` that the product uses."""
 
     def __init__(self, host: str, port: int, close: Callable[[], None]) -> None:
         self._address = (host, port)
@@ -337,7 +337,7 @@ class _Server:
         return self._address
 
     async def wait_closed(self) -> None:
-        """Returns at once: its connections are closed by their owner."""
+        """Return at once, because the owner closes its connections."""
 
 
 class _Transport(asyncio.Transport):

@@ -1,7 +1,7 @@
 """The control planes of a simulated cluster: one alone with its disk, or several on one journal.
 
-What the world and the faults ask of them is the same: `LonePlane` and `SharedPlanes` both are `Planes`. The journal of
-several is in a simulated PostgreSQL or in the bucket, and is the product's own code in either case.
+The world and the faults use one interface, `Planes`, for `LonePlane` and `SharedPlanes`. The shared journal is in a
+simulated PostgreSQL or in the bucket, and runs the product's own code in either case.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Planes(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id; empty as long as it has none."""
+        """The cluster's id, or empty if it has none yet."""
         ...
 
     def servers(self) -> Sequence[Host]:
@@ -75,28 +75,28 @@ class Planes(Protocol):
         ...
 
     def leader(self) -> Host | None:
-        """Who leads now, if anybody does."""
+        """The current leader, if any."""
         ...
 
     def state(self) -> State | None:
-        """The state that the leader holds now."""
+        """The leader's current state."""
         ...
 
     def are_level(self) -> bool:
-        """Whether everything is durable and all standbys have replayed it."""
+        """Return whether everything is durable and all standbys have replayed it."""
         ...
 
     def differing(self) -> list[str]:
-        """The standbys that have another state than the leader, although all are level."""
+        """Return the standbys whose state differs from the leader's although all are level."""
         ...
 
     def in_place(self) -> AbstractContextManager[None]:
-        """Runs the body with what stands in for the world outside of the product."""
+        """Run the body with replacements for the world outside the product."""
         ...
 
 
 def addresses(planes: Planes) -> list[str]:
-    """Where the control planes serve."""
+    """The addresses of the control planes."""
     return [f"{host.name}:{SESSION_PORT}" for host in planes.hosts]
 
 
@@ -104,7 +104,7 @@ def addresses(planes: Planes) -> list[str]:
 
 
 class ControlPlaneHost(Host):
-    """The machine of a control plane that is alone, with the disk of its journal."""
+    """The machine of a single control plane, with the disk of its journal."""
 
     def __init__(self, around: Surroundings, settings: RuntimeSettings, history: History) -> None:
         super().__init__(around, "control")
@@ -144,7 +144,7 @@ class ControlPlaneHost(Host):
         self.disk.lose_power()
 
     def state(self) -> State:
-        """The state that the process holds now."""
+        """The current state of the process."""
         assert self.runtime is not None
         return self.runtime._state
 
@@ -205,7 +205,7 @@ class NodeHost(Host):
 
     @property
     def epoch(self) -> int:
-        """The epoch in which it leads, or of the leader that it knows."""
+        """The epoch in which it leads, or the epoch of the leader that it knows."""
         return 0 if self.node is None else self.node.epoch
 
     async def _serve(self, process: Process) -> None:
@@ -261,7 +261,7 @@ class NodeHost(Host):
             self.is_impatient = False
 
     async def _stop(self) -> None:
-        """As `lacuna.controlplane.shared_service` does."""
+        """Stop as `lacuna.controlplane.shared_service` does."""
         assert self._running is not None
         assert self.node is not None
         self._running.cancel()
@@ -277,7 +277,7 @@ class NodeHost(Host):
 async def in_the_loop(
     work: Callable[[Check], Coroutine[Any, Any, None]], _: Clock, __: float, /
 ) -> AsyncIterator[asyncio.Future[None]]:
-    """Renews in the loop that leads: no step of a simulation takes long, and a pause stops the whole process."""
+    """Renew in the leader's loop. No simulated step takes long, and a pause stops the whole process."""
     renewing = asyncio.create_task(work(lambda: None))
     try:
         yield renewing
@@ -287,7 +287,7 @@ async def in_the_loop(
 
 
 class _SnapshotProcess:
-    """A `Snapshotter` whose snapshots are made by a process of the same machine, which may outlive its parent."""
+    """A `Snapshotter` that uses a process on the same machine, which may outlive its parent."""
 
     def __init__(self, parent: Process, journal: SharedJournal) -> None:
         self._parent = parent
@@ -314,7 +314,7 @@ class _SnapshotProcess:
         self.kill()
 
     def kill(self) -> None:
-        """Ends the process that makes a snapshot, if one does."""
+        """End the process that creates a snapshot, if there is one."""
         if self._child is not None:
             self._child.kill()
 
@@ -365,7 +365,7 @@ class SharedPlanes:
         return max(leading, key=lambda host: host.epoch, default=None)
 
     def standbys(self) -> list[NodeHost]:
-        """Who could take over."""
+        """The control planes that could take over."""
         leader = self.leader()
         return [host for host in self.nodes if host is not leader]
 
@@ -396,7 +396,7 @@ class SharedPlanes:
         return [(host.name, host.node._replica) for host in self.standbys() if host.node]
 
     def open_journal(self, process: Process, address: str = "") -> SharedJournal:
-        """The journal as a process opens it, as `lacuna.operating.journals` makes it."""
+        """Return the journal as a process opens it with `lacuna.operating.journals`."""
         store = SimulatedStore(self.around.bucket, process)
         if self.journal == BUCKET:
             return BucketJournal(
@@ -442,7 +442,7 @@ class SharedPlanes:
 def draw_planes(
     around: Surroundings, settings: RuntimeSettings, history: History, journals: Sequence[str]
 ) -> Planes:
-    """The control planes of a seed, on one of these journals."""
+    """Return the control planes of a seed, on one of these journals."""
     draw = around.randomness("planes")
     journal = draw.choice(journals)
     if journal == DISK:

@@ -1,7 +1,7 @@
 """Producers of the simulation: plain, idempotent, and transactional ones of both protocol generations.
 
-They retry as librdkafka and the Java client do: an unanswered or retriable batch is sent again with its sequence,
-after those before it; an EndTxn that was not answered is asked again until its outcome is known.
+They retry as librdkafka and the Java client do: they resend an unanswered or retriable batch with its sequence, after
+the earlier ones, and they repeat an unanswered EndTxn until its outcome is known.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ FENCED: Final = frozenset(
 
 
 class Fatal(Exception):
-    """The producer cannot go on with its id and epoch."""
+    """The producer cannot continue with its id and epoch."""
 
 
 @dataclass(slots=True)
 class Identity:
-    """Of an idempotent producer; -1 is none."""
+    """The identity of an idempotent producer. -1 means none."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -50,7 +50,7 @@ class Identity:
 
 @dataclass(slots=True)
 class Batch:
-    """One batch on its way."""
+    """A batch in flight."""
 
     values: Sequence[bytes]
     data: bytes
@@ -58,7 +58,7 @@ class Batch:
 
 
 class Producer:
-    """Sends batches to partitions, in order; what all kinds of producers share."""
+    """Sends batches to partitions, in order. The base of all kinds of producers."""
 
     def __init__(
         self, name: str, client: Client, history: History, randomness: random.Random
@@ -77,16 +77,16 @@ class Producer:
         self._number = 0
 
     def value(self) -> bytes:
-        """A value that nobody else writes; the values of one producer are counted."""
+        """Return a unique value. The values of one producer are numbered."""
         self._number += 1
         return b"%s:%d" % (self.name.encode(), self._number)
 
     def record(self, _place: Place, value: bytes) -> Rec | bytes:
-        """The record that is sent for a value."""
+        """Return the record for a value."""
         return value
 
     async def init(self, timeout_ms: int = 10_000) -> None:
-        """Gets a producer id and epoch, however long that takes. Raises Fatal."""
+        """Get a producer id and epoch, however long that takes. Raises Fatal."""
         request = make(
             REQUESTS[22].body,
             4,
@@ -110,7 +110,7 @@ class Producer:
             await self.recover(code)
 
     async def recover(self, code: ErrorCode) -> None:
-        """Waits before the next try to reach the coordinator. Raises Fatal if there is none to be made."""
+        """Wait before the next attempt to reach the coordinator. Raises Fatal if no attempt is left."""
         if code not in RETRIABLE:
             raise Fatal(code.name)
         if code != ErrorCode.CONCURRENT_TRANSACTIONS and self.transactional_id is not None:
@@ -137,12 +137,12 @@ class Producer:
         return Batch(values, data, first)
 
     async def produce(self, place: Place, batches: int) -> None:
-        """Sends some batches to a partition and returns once all are acknowledged. Raises Fatal, KafkaError."""
+        """Send some batches to a partition and return once all are acknowledged. Raises Fatal, KafkaError."""
         count = self.random.choice((1, 1, 2, 3))
         await self.deliver(place, [[self.value() for _ in range(count)] for _ in range(batches)])
 
     async def deliver(self, place: Place, batches: Sequence[Sequence[bytes]]) -> None:
-        """Sends batches of these values, as `produce` does."""
+        """Send batches of these values, as `produce` does."""
         waiting = [self._next_batch(place, values) for values in batches]
         while waiting:
             window = waiting[:IN_FLIGHT]
@@ -152,7 +152,7 @@ class Producer:
                 await self.client.pause()
 
     async def _send(self, place: Place, window: Sequence[Batch]) -> int:
-        """Sends batches in order on one connection; returns how many of the first ones are acknowledged."""
+        """Send batches in order on one connection. Return how many of the first ones are acknowledged."""
         topic, partition = place
         try:
             address = await self.client.leader(topic, partition)
@@ -230,7 +230,7 @@ class Producer:
 
 
 async def _answer(future: asyncio.Future[Any], seconds: float) -> Any:
-    """Wait for an answer, and leave the future as it is. Raises TimeoutError, and what the future raises."""
+    """Wait for an answer without changing the future. Raises TimeoutError, and the future's error."""
     await asyncio.wait([future], timeout=seconds)
     if not future.done():
         raise TimeoutError
@@ -243,13 +243,13 @@ def _looked_at(future: asyncio.Future[object]) -> None:
 
 
 class PlainProducer(Producer):
-    """Sends without an id, so each batch only once: it takes what is not answered for lost.
+    """Sends without an id, and each batch only once: an unanswered batch counts as lost.
 
-    What it sends on one connection keeps its order, though some of it may be missing.
+    Batches on one connection keep their order, though some may be missing.
     """
 
     async def run(self, places: Sequence[Place]) -> None:
-        """Produces for ever."""
+        """Produce forever."""
         while True:
             place = self.random.choice(places)
             count = self.random.choice((1, 2, 4))
@@ -260,7 +260,7 @@ class PlainProducer(Producer):
             await asyncio.sleep(0.3 * self.random.random())
 
     async def _stream(self, place: Place, count: int) -> None:
-        """Sends some batches on one connection, one after the other, before any is answered."""
+        """Send some batches on one connection one after the other, before any is answered."""
         try:
             connection = await self.client.connection(await self.client.leader(*place))
         except Unanswered:
@@ -290,10 +290,10 @@ class PlainProducer(Producer):
 
 
 class IdempotentProducer(Producer):
-    """Retries until everything is acknowledged, so that nothing is lost, doubled or out of order."""
+    """Retries until everything is acknowledged, so that nothing is lost, duplicated or out of order."""
 
     async def run(self, places: Sequence[Place]) -> None:
-        """Produces for ever."""
+        """Produce forever."""
         await self.init()
         self.history.counts["producer ids"] += 1
         while True:
@@ -306,7 +306,7 @@ class IdempotentProducer(Producer):
 
 
 class TransactionalProducer(Producer):
-    """Runs one transaction after the other, of either protocol (`is_second`: KIP-890's)."""
+    """Runs consecutive transactions of either protocol (`is_second`: KIP-890's)."""
 
     def __init__(
         self,
@@ -327,7 +327,7 @@ class TransactionalProducer(Producer):
         self.may_be_fenced = False
 
     async def run(self, places: Sequence[Place]) -> None:
-        """Runs transactions for ever; begins anew when it is fenced."""
+        """Run transactions forever. Starts over when it is fenced."""
         while True:
             try:
                 await self.init(self.random.choice((3_000, 10_000, 60_000)))
@@ -341,14 +341,14 @@ class TransactionalProducer(Producer):
                 await asyncio.sleep(self.random.random())
 
     def _judge(self, code: str) -> None:
-        """Nothing but a timeout of its transaction may stop a producer that is alone."""
+        """Report a violation unless a timeout of its transaction stopped a producer that is alone."""
         if code not in ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"):
             self.history.wrong(
                 f"{self.name} is alone under its transactional id, and was refused: {code}"
             )
 
     async def transact(self, places: Sequence[Place]) -> None:
-        """Runs one transaction. Raises Fatal, KafkaError."""
+        """Run one transaction. Raises Fatal, KafkaError."""
         transaction = self.begin()
         chosen = self.random.sample(list(places), min(len(places), self.random.randint(1, 3)))
         if not self.is_second:
@@ -358,7 +358,7 @@ class TransactionalProducer(Producer):
         await self.end(transaction, commits=self.random.random() < 0.6)
 
     def begin(self) -> Transaction:
-        """Begins a transaction, of which the cluster learns by what it gets next."""
+        """Begin a transaction. The cluster learns of it from the next request."""
         self._transactions += 1
         transaction = self.transaction = Transaction(f"{self.name}/{self._transactions}")
         self.history.began(transaction, self.identity.producer_id, self.identity.epoch)
@@ -374,7 +374,7 @@ class TransactionalProducer(Producer):
                 raise result
 
     async def add_partitions(self, places: Sequence[Place]) -> None:
-        """Adds partitions to the transaction, which only the first protocol does. Raises Fatal."""
+        """Add partitions to the transaction, which only the first protocol does. Raises Fatal."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in places:
             by_topic.setdefault(topic, []).append(partition)
@@ -402,7 +402,7 @@ class TransactionalProducer(Producer):
             await self.recover(min(codes))
 
     async def end(self, transaction: Transaction, *, commits: bool) -> None:
-        """Commits or aborts, and asks until it is known. Raises Fatal, after which a commit is in doubt."""
+        """Commit or abort, and retry until the outcome is known. Raises Fatal, after which a commit is in doubt."""
         if commits:
             transaction.may_commit = True
         version = 5 if self.is_second else 3
@@ -427,7 +427,7 @@ class TransactionalProducer(Producer):
             self.identity = Identity(answer.producer_id, answer.producer_epoch)
 
     async def ask_coordinator(self, key: int, version: int, request: object) -> Any:
-        """Asks the coordinator of the transactional id until it answers."""
+        """Repeat a request to the coordinator of the transactional id until it answers."""
         assert self.transactional_id is not None
         while True:
             try:

@@ -1,8 +1,8 @@
-"""Watches who leads: one control plane an epoch, nothing decided under an old one, and a journal that says one thing.
+"""Checks leadership: one control plane per epoch, no decision under an old one, and a consistent journal.
 
-What a journal told a leader is durable must be what everybody reads at these positions. A takeover must find all of it,
-and no later append of an earlier epoch may count. A lease that was judged rightly leaves no time at which two lead; one
-that was forced does, and then an earlier leader may answer from what it knows, but no longer than a lease.
+Records that a journal reported as durable to a leader must be what all readers see at these positions. A takeover must
+find all of them, and no later append of an earlier epoch may count. With a correct lease, two leaders never overlap. A
+forced takeover causes an overlap, and then an earlier leader may answer from its state, but for no longer than a lease.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.simulation.sessions import CLIENT
 
 @dataclass(slots=True)
 class Reign:
-    """One epoch: who leads, from which position on, and when it had the journal."""
+    """One epoch: its leader, its first position, and the time at which it opened the journal."""
 
     epoch: int
     who: str
@@ -48,7 +48,7 @@ class Reign:
 
 
 class Reigns:
-    """All epochs of one history, and the records that were seen at each position of the journal."""
+    """All epochs of one history, and the records seen at each position of the journal."""
 
     def __init__(self, history: History, lease: float) -> None:
         self._history = history
@@ -78,7 +78,7 @@ class Reigns:
         history.counts["takeovers that were forced"] += is_forced
 
     def decides(self, who: str, epoch: int) -> None:
-        """A control plane is about to decide or to answer something."""
+        """A control plane is about to decide or answer something."""
         if epoch == self.newest:
             return
         now = self._history.now()
@@ -92,7 +92,7 @@ class Reigns:
         )
 
     def decided(self, client: Process, command: Command) -> None:
-        """A control plane has decided a command, which its client may send again if it was not answered."""
+        """A control plane has decided a command, which its client may resend if it was not answered."""
         key = (client, command.command_id)
         self._decisions[key] += 1
         most = 1 + SessionLimits().max_repeats if may_be_repeated(command) else 1
@@ -103,7 +103,7 @@ class Reigns:
             )
 
     def appended(self, who: str, epoch: int, end: int, records: Sequence[bytes]) -> None:
-        """A leader was told that its records are durable."""
+        """A leader has learned that its records are durable."""
         self._acknowledged = max(self._acknowledged, end)
         self._see(f"{who} was told", end, records)
         for later in self._reigns.values():
@@ -114,7 +114,7 @@ class Reigns:
                 )
 
     def lost(self, end: int) -> None:
-        """The journal goes on after position `end`, without what no leader was told is durable."""
+        """The journal continues after position `end`, without records that no leader knows to be durable."""
         if self._acknowledged > end:
             self._history.wrong(
                 f"a failover of the database left {end} records; {self._acknowledged} had been acknowledged"
@@ -122,7 +122,7 @@ class Reigns:
         self._records = {at: each for at, each in self._records.items() if at <= end}
 
     def read(self, who: str, batch: JournalBatch) -> None:
-        """Somebody has read records."""
+        """A reader has read records."""
         self._see(f"{who} reads", batch.position, batch.records)
 
     def _see(self, who: str, end: int, records: Sequence[bytes]) -> None:
@@ -157,7 +157,7 @@ class HearingRuntime(Runtime):
 
 
 class WatchedRuntime(HearingRuntime):
-    """A control plane that tells whenever it decides."""
+    """A control plane that reports every decision."""
 
     reigns: Reigns
     who: str
@@ -176,7 +176,7 @@ class WatchedRuntime(HearingRuntime):
 
 
 class WatchedJournal:
-    """A shared journal, of which `reigns` learns what it does. `is_impatient` says whether to take it over at once."""
+    """A shared journal that reports its operations to `reigns`. `is_impatient` makes it take over at once."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class WatchedJournal:
 
 
 class _WatchedReader:
-    """A reader, of which `reigns` learns what it read."""
+    """A reader that reports its reads to `reigns`."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Takes one safeguard of the product away at a time. The simulation is only worth what it finds then.
+"""Removes one safeguard of the product at a time, to show that the simulation detects each removal.
 
-python -m tests.simulation --safeguards          how many seeds each removal takes to be found
+python -m tests.simulation --safeguards          the number of seeds until each removal is detected
 python -m tests.simulation --safeguards --only "lease fence"
 
-Those of several control planes are in `leader_safeguards.py`.
+`leader_safeguards.py` has those of several control planes.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _all(*patches: AbstractContextManager[Any]) -> Iterator[None]:
 
 
 def _early_replies() -> AbstractContextManager[Any]:
-    """Replies and deltas leave before the journal has their records."""
+    """Replies and deltas are sent before the journal has their records."""
 
     def release(self: Runtime) -> None:
         while self._held:
@@ -107,13 +107,13 @@ def _early_replies() -> AbstractContextManager[Any]:
 
 
 def _unordered_flushes() -> AbstractContextManager[Any]:
-    """A flush commits without waiting for the one before."""
+    """A flush commits without waiting for the previous one."""
     real = flush._Flight
     return patch(flush, "_Flight", lambda batches, _previous, ended: real(batches, None, ended))
 
 
 def _no_lease_fence() -> AbstractContextManager[Any]:
-    """A commit under a lease that has ended is taken."""
+    """A commit under an ended lease is accepted."""
 
     def with_lease(state: State, lease_id: int) -> None:
         if 0 < lease_id < state.next_lease_id:
@@ -134,7 +134,7 @@ def _no_lease_fence() -> AbstractContextManager[Any]:
 
 
 def _no_segment_idempotence() -> AbstractContextManager[Any]:
-    """A commit that is sent again is decided again."""
+    """A resent commit is decided again."""
     add = SegmentTable.add
 
     def commit(turn: Turn, command: CommitSegment) -> Reply:
@@ -153,7 +153,7 @@ def _no_segment_idempotence() -> AbstractContextManager[Any]:
 
 
 def _no_sequence_check() -> AbstractContextManager[Any]:
-    """A batch is taken whatever its sequence is."""
+    """A batch is accepted with any sequence."""
     slices = interpreted(SLICES)
     return _all(
         patch(slices, "_check_sequence", lambda *_: 0),
@@ -162,7 +162,7 @@ def _no_sequence_check() -> AbstractContextManager[Any]:
 
 
 def _no_epoch_check() -> AbstractContextManager[Any]:
-    """A batch of an older epoch is taken for one of the newest."""
+    """A batch of an older epoch is treated as one of the newest."""
     slices = interpreted(SLICES)
     check = slices._Draft.check_transaction
 
@@ -184,7 +184,7 @@ def _no_epoch_check() -> AbstractContextManager[Any]:
 
 
 def _blind_views() -> AbstractContextManager[Any]:
-    """A view goes on with the deltas of a new session, whatever it missed."""
+    """A view applies the deltas of a new session, whatever it missed."""
     apply = PartitionView.apply
 
     def blind(self: PartitionView, delta: PartitionDelta) -> bool:
@@ -222,7 +222,7 @@ def _no_last_stable_offset() -> AbstractContextManager[Any]:
 
 
 def _aborted_shown() -> AbstractContextManager[Any]:
-    """Nothing of an aborted transaction is skipped."""
+    """No part of an aborted transaction is skipped."""
 
     def change(view: PartitionView) -> None:
         view.dead = DeadRanges()
@@ -231,7 +231,7 @@ def _aborted_shown() -> AbstractContextManager[Any]:
 
 
 def _unchecked_reads() -> AbstractContextManager[Any]:
-    """The checksums of what was read are not compared."""
+    """The checksums of reads are not verified."""
 
     def walk(*given: Any) -> Any:
         return walk_pieces(*given[:-1], False)  # type: ignore[call-arg]
@@ -253,12 +253,12 @@ def _commit_without_put() -> AbstractContextManager[Any]:
 
 
 def _no_plan_digest() -> AbstractContextManager[Any]:
-    """A swap replaces what is there, not what was planned."""
+    """A swap replaces the current extents instead of the planned ones."""
     return patch(swapping, "_is_as_planned", lambda *_: True)
 
 
 def _no_retry_answer() -> AbstractContextManager[Any]:
-    """An EndTxn that is sent again is decided again."""
+    """A resent EndTxn is decided again."""
     return patch(outcomes, "_DONE", {True: None, False: None})
 
 
@@ -274,11 +274,11 @@ def _trusting(since_matters: bool) -> AbstractContextManager[Any]:
 
 
 async def _unasked(*_: Any) -> None:
-    """Does not ask."""
+    """Skip the request."""
 
 
 def _forgotten_windows() -> AbstractContextManager[Any]:
-    """A snapshot does not have the sequences of producers."""
+    """A snapshot omits the sequences of producers."""
     restore = machine.restore
 
     def forget(parts: Iterable[bytes]) -> State:
@@ -297,7 +297,7 @@ def _no_timeouts() -> AbstractContextManager[Any]:
 
 
 def _no_generation_check() -> AbstractContextManager[Any]:
-    """Whoever has been in a group may commit its offsets."""
+    """Any former member of a group may commit its offsets."""
 
     def anybody(*_: Any) -> ErrorCode:
         return ErrorCode.NONE
@@ -309,7 +309,7 @@ def _no_generation_check() -> AbstractContextManager[Any]:
 
 
 def _unrecorded_offsets() -> AbstractContextManager[Any]:
-    """The offsets of a transaction are answered, and not kept."""
+    """The offsets of a transaction are acknowledged but not kept."""
 
     def commit(_: Turn, command: TxnOffsetCommit) -> Reply:
         return Reply(offsets_committed=OffsetsCommitted(error_codes=[0] * len(command.offsets)))
@@ -326,7 +326,7 @@ def _offsets_of_aborted() -> AbstractContextManager[Any]:
 
 
 def _no_pins() -> AbstractContextManager[Any]:
-    """A collection takes what a job has pinned."""
+    """A collection removes what a job has pinned."""
     collectable = SegmentTable.collectable
 
     def unpinned(self: SegmentTable, *given: Any) -> Any:
@@ -337,7 +337,7 @@ def _no_pins() -> AbstractContextManager[Any]:
 
 
 def _unmoved_log_starts() -> AbstractContextManager[Any]:
-    """DeleteRecords is answered, and nothing is deleted."""
+    """DeleteRecords is acknowledged, but nothing is deleted."""
     return patch(
         housekeeping,
         "log_starts_moved",
@@ -346,7 +346,7 @@ def _unmoved_log_starts() -> AbstractContextManager[Any]:
 
 
 def _topic_ids_by_name() -> AbstractContextManager[Any]:
-    """A topic that is created again has the id of the one before."""
+    """A recreated topic has the id of the previous one."""
     new_topic = topics._new_topic
 
     def same(*given: Any) -> Any:
@@ -358,7 +358,7 @@ def _topic_ids_by_name() -> AbstractContextManager[Any]:
 
 
 def _unfenced_aborts() -> AbstractContextManager[Any]:
-    """An abort from outside, or after a timeout, leaves the producer its epoch."""
+    """An external abort or a timeout does not change the producer's epoch."""
 
     def abort(turn: Turn, found: TransactionalId, _: int) -> None:
         record = TransactionEnded(
@@ -373,7 +373,7 @@ def _unfenced_aborts() -> AbstractContextManager[Any]:
 
 
 def _swaps_without_lease() -> AbstractContextManager[Any]:
-    """A swap is taken whose lease has ended, so that its objects may be swept."""
+    """A swap under an ended lease is accepted, so that its objects may be swept."""
 
     def swap(turn: Turn, command: SwapExtents) -> Reply:
         ids = {each.segment.lease_id for each in command.segments}
@@ -384,7 +384,7 @@ def _swaps_without_lease() -> AbstractContextManager[Any]:
 
 
 def _plans_without_dead_ranges() -> AbstractContextManager[Any]:
-    """A compaction is not told which records were aborted."""
+    """A compaction does not learn which records were aborted."""
     planned = compaction._range
 
     def undead(*given: Any, **named: Any) -> CompactionRange:
@@ -400,21 +400,21 @@ async def _sweep_nothing(*_: Any) -> int:
 
 
 def _swept_once() -> AbstractContextManager[Any]:
-    """What is written under a lease after its sweep is not looked for."""
+    """Objects written under a lease after its sweep are never searched."""
 
     def unused(*_: Any) -> None:
-        """Puts no lease back."""
+        """Return no lease."""
 
     return _all(*(patch(module, "used_late", unused) for module in (agents, commits, swapping)))
 
 
 def _unacknowledged_revocations() -> AbstractContextManager[Any]:
-    """What a member is to give up goes to others before it has said that it did."""
+    """Revoked partitions go to other members before the member confirms."""
     return patch(reconcile, "_owns_any", lambda *_: False)
 
 
 def _undeleted_views() -> AbstractContextManager[Any]:
-    """A fetch answers for a topic that was deleted while it was read."""
+    """A fetch answers for a topic that was deleted during the read."""
     answer = FetchService._answer
 
     def undeleted(self: FetchService, interest: Any, *rest: Any) -> Any:
@@ -428,7 +428,7 @@ def _undeleted_views() -> AbstractContextManager[Any]:
 
 
 def _everything_again() -> AbstractContextManager[Any]:
-    """A client sends everything again that was not answered."""
+    """A client resends everything that was not answered."""
     return patch(session, "may_be_repeated", lambda _: True)
 
 
@@ -510,7 +510,7 @@ ALL: Final = {
 
 
 def seeds_until_found(name: str, most: int, first: int = 1) -> tuple[int, str] | None:
-    """How many seeds it takes to find that a safeguard is missing, and what was found; None if `most` do not."""
+    """Return how many seeds it takes to detect a missing safeguard, and the finding, or None if `most` do not."""
     remove, form = ALL[name]
     with remove():
         for count, seed in enumerate(itertools.islice(itertools.count(first), most), 1):

@@ -1,4 +1,4 @@
-"""The streams between control planes and those who talk to them, over simulated links instead of gRPC."""
+"""The streams between control planes and their clients, over simulated links instead of gRPC."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ CLIENT: Final[ContextVar[Process]] = ContextVar("client")
 
 
 def new_client(around: Surroundings, randomness: Callable[[], float]) -> SessionClient:
-    """A client of whichever control plane leads, which has been started."""
+    """Return a started client of the current leader."""
     client = SessionClient(around.controls, partial(_connect, around.network), randomness)
     client.start()
     return client
 
 
 def serve(network: Network, process: Process, served: ServedPlane) -> None:
-    """Has a process serve sessions and answer for its status, as `lacuna.controlplane.service` does."""
+    """Make a process serve sessions and status requests, as `lacuna.controlplane.service` does."""
     loop = network.loop
 
     def open_session(end: End, _: str) -> None:
@@ -61,7 +61,7 @@ def serve(network: Network, process: Process, served: ServedPlane) -> None:
 async def ask_status(
     network: Network, address: str, standby: Standby | None = None
 ) -> ControlPlaneStatus | None:
-    """What `lacuna.controlplane.shared_service.ask_status` does."""
+    """Do what `lacuna.controlplane.shared_service.ask_status` does."""
     answer: asyncio.Future[ControlPlaneStatus] = network.loop.create_future()
 
     def arrived(status: ControlPlaneStatus) -> None:
@@ -87,7 +87,7 @@ async def ask_status(
 
 
 def _nobody_listens(_: Exception | None) -> None:
-    """Whoever asked has hung up."""
+    """The client has disconnected."""
 
 
 class _Stream:
@@ -132,7 +132,7 @@ class _Stream:
 
 @asynccontextmanager
 async def _connect(network: Network, address: str) -> AsyncIterator[_Stream]:
-    """A stream to a control plane, which is opened by the first read."""
+    """Return a stream to a control plane, which the first read opens."""
     stream = _Stream(network, address)
     try:
         yield stream
@@ -141,12 +141,12 @@ async def _connect(network: Network, address: str) -> AsyncIterator[_Stream]:
 
 
 def _renewed_leases(request: SessionRequest) -> list[int]:
-    """The leases that the commands of a message renew."""
+    """Return the leases that the commands of a message renew."""
     return [each.renew_lease.lease_id for each in request.commands if each.HasField("renew_lease")]
 
 
 async def _serve_session(served: ServedPlane, end: End) -> None:
-    """Serves the control plane's end of a stream, as `lacuna.controlplane.service` does."""
+    """Serve the control plane's end of a stream, as `lacuna.controlplane.service` does."""
     CLIENT.set(end.peer.process)
     messages: asyncio.Queue[SessionRequest | Exception | None] = asyncio.Queue()
     renewed: list[int] = []

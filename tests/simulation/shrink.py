@@ -1,4 +1,4 @@
-"""Finds the faults without which a failing seed no longer fails."""
+"""Removes all faults that a failing seed does not need in order to fail."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tests.simulation.faults import Fault
 
 
 def shrink(faults: list[Fault], fails: Callable[[set[int]], bool]) -> list[Fault]:
-    """A smallest list of faults that still fails: without any one of them, nothing is found.
+    """Return a minimal list of faults that still fails.
 
-    `fails(without)` replays the seed without the faults of these numbers. First halves are left out, then quarters,
-    and so on, so that a long list takes few replays.
+    `fails(without)` replays the seed without the faults of these numbers. It first omits halves, then quarters, and so
+    on, so that a long list takes few replays.
     """
     kept = list(faults)
     size = max(1, len(kept) // 2)

@@ -1,4 +1,4 @@
-"""A cluster on virtual time that a test steers: nothing happens to it but what the test does.
+"""A cluster on virtual time that a test controls: nothing happens except what the test does.
 
     stage = Stage(agents=2)
     one, two = stage.targets()
@@ -11,8 +11,8 @@
     link.is_cut = False
     assert sent.result() == "NONE"
 
-The test itself is outside of the simulation, which stands still while the test does not wait for something. Each wait
-has a limit in simulated seconds.
+The test itself is outside of the simulation, which stands still while the test waits for nothing. Each wait has a limit
+in simulated seconds.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Stage:
             self.join()
 
     def join(self) -> StagedAgent:
-        """Starts one more agent."""
+        """Start another agent."""
         agent = StagedAgent(self, len(self.agents) + 1)
         self.agents.append(agent)
         agent.start()
@@ -98,11 +98,11 @@ class Stage:
         return agent
 
     def targets(self) -> list[StagedTarget]:
-        """A new raw client of each agent that runs."""
+        """Return a new raw client of each running agent."""
         return [agent.target() for agent in self.agents if agent.is_running]
 
     def create_topic(self, name: str = "t") -> str:
-        """Creates a topic of one partition, waits until every agent has it, and returns its name."""
+        """Create a topic of one partition and wait until every agent has it. Return its name."""
         targets = self.targets()
         (answer,) = targets[0].call("create_topics", 7, topics=[creatable(name)])["topics"]
         assert answer["error_code"] == 0
@@ -112,7 +112,7 @@ class Stage:
     # Time.
 
     def run(self, work: Coroutine[Any, Any, T], of: Host | None = None) -> T:
-        """Runs a coroutine in the process of a host, else of the test's clients, until it ends."""
+        """Run a coroutine to its end in the process of a host, by default of the test's clients."""
         process = self.client if of is None else of.process
         assert process is not None
         task = process.start(work)
@@ -124,9 +124,9 @@ class Stage:
         return found
 
     def until(self, is_so: Callable[[], object], within: float = WITHIN) -> None:
-        """Lets time pass until something is so. Raises TimeoutError.
+        """Let time pass until a condition holds. Raises TimeoutError.
 
-        The longer it takes, the less often it looks, which costs more than the time that passes.
+        It checks less and less often, because checks cost more than passing time.
         """
         began = self.loop.time()
         while not is_so():
@@ -136,13 +136,13 @@ class Stage:
             self.loop.run(self.loop.time() + max(STEP, elapsed / 50))
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass."""
+        """Let time pass."""
         self.loop.run(self.loop.time() + seconds)
 
     # Faults.
 
     def kill(self) -> None:
-        """Kills everything at once, and starts it again."""
+        """Kill everything at once, and restart it."""
         hosts = [self.control, *self.agents]
         for host in hosts:
             host.kill(back_after=0.1)
@@ -150,7 +150,7 @@ class Stage:
         self.until(lambda: all(agent.is_running for agent in self.agents))
 
     def end_leases(self, *kept: StagedAgent) -> None:
-        """Lets the leases of all agents but `kept` expire at once, of which they learn later."""
+        """Expire the leases of all agents except `kept` at once. The agents learn it later."""
         # A lease lasts from the first tick that sees it.
         self.run(self._tick(), self.control)
         ended = {*self.control.state().leases} - {
@@ -169,20 +169,20 @@ class Stage:
     # Looking.
 
     def read(self, topic: str, isolation: int = COMMITTED, partition: int = 0) -> Read:
-        """Everything in a partition, of which every agent must say the same."""
+        """Return everything in a partition. All agents must agree."""
         first, *others = [_read(each, topic, isolation, partition) for each in self.targets()]
         assert all(each == first for each in others)
         return first
 
     @property
     def segments(self) -> int:
-        """How many segments are in the store, committed or not."""
+        """Return the number of segments in the store, committed or not."""
         assert self.control.disk.cluster_id is not None
         prefix = segments_prefix(self.control.disk.cluster_id)
         return sum(1 for _ in self.around.bucket.objects.list(prefix))
 
     def end(self) -> None:
-        """Ends it all. Raises AssertionError if a task failed."""
+        """End everything. Raises AssertionError if a task failed."""
         self.loop.end()
         assert self.loop.unhandled == []
 
@@ -206,7 +206,7 @@ class StagedAgent(AgentHost):
         return self.agent
 
     def target(self) -> StagedTarget:
-        """A new raw client of this agent."""
+        """Return a new raw client of this agent."""
         return StagedTarget(self._stage, self)
 
     @property
@@ -287,16 +287,16 @@ class StagedTarget(Target):
         return f"{stem}-{next(self._stage.names)}"
 
     def later(self, ask: Callable[[Target], T]) -> Later[T]:
-        """Asks what `ask` does by its only call, and does not wait. Until it is answered, ask nothing else here."""
+        """Send the only request of `ask` without waiting. Send nothing else here until it is answered."""
         return Later(_Patient(self._stage, self._agent, self.connection), ask)
 
 
 class _Sent(Exception):
-    """A request was sent, and its answer is for later."""
+    """A request was sent, and its answer follows later."""
 
 
 class _Patient(StagedTarget):
-    """Its first call ends when the request is sent; its second one waits for the answer to that."""
+    """Its first call ends when the request is sent, and its second call waits for that answer."""
 
     is_asked = False
 
@@ -309,7 +309,7 @@ class _Patient(StagedTarget):
 
 
 class Later(Generic[T]):
-    """A question that an agent was asked."""
+    """A request that was sent to an agent."""
 
     def __init__(self, target: _Patient, ask: Callable[[Target], T]) -> None:
         self._target = target
@@ -322,13 +322,13 @@ class Later(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """Whether the answer is there."""
+        """Return whether the answer has arrived."""
         connection = self._target.connection
         assert isinstance(connection, StagedConnection)
         return connection.has_frame
 
     def result(self) -> T:
-        """Waits for the answer."""
+        """Wait for the answer."""
         return self._ask(self._target)
 
 
@@ -367,7 +367,7 @@ class StagedConnection(Connection):
 
     @property
     def has_frame(self) -> bool:
-        """Whether an answer has come."""
+        """Return whether an answer has arrived."""
         return len(self._received) >= 4 and len(self._received) >= 4 + self._size
 
     @property
@@ -384,7 +384,7 @@ class StagedConnection(Connection):
 
 
 class Outbox:
-    """Values that an idempotent client is to deliver, as librdkafka would: it retries, and changes agents."""
+    """Values for an idempotent client to deliver, with librdkafka's retries and changes of agents."""
 
     def __init__(self, stage: Stage, topic: str) -> None:
         self._stage = stage
@@ -396,7 +396,7 @@ class Outbox:
         self._last = stage.client.start(self._who.init())
 
     def send(self, *values: bytes) -> None:
-        """Each in a request of its own, of which several are in flight."""
+        """Send each value in a separate request, several of them in flight."""
         self._last = self._stage.client.start(self._deliver(self._last, values))
 
     async def _deliver(self, before: asyncio.Task[None], values: Sequence[bytes]) -> None:
@@ -404,7 +404,7 @@ class Outbox:
         await self._who.deliver(self._place, [[value] for value in values])
 
     def flush(self) -> list[int]:
-        """All offsets, once everything was delivered."""
+        """Return all offsets, once everything was delivered."""
 
         async def wait() -> None:
             await self._last
@@ -418,9 +418,9 @@ class Outbox:
 
 
 class CommitLink:
-    """A link in front of an agent's client, through which its flushes send their commits.
+    """A link in front of an agent's client, which carries the commits of its flushes.
 
-    First `lose_commands` commits are lost, then the replies to `lose_replies` of them; `is_cut` loses all commits.
+    First `lose_commands` commits are lost, then the replies to `lose_replies` of them. `is_cut` loses all commits.
     """
 
     def __init__(self, stage: Stage, host: StagedAgent) -> None:
@@ -449,16 +449,16 @@ class CommitLink:
         return view
 
     def wait_for_try(self) -> None:
-        """Waits until a commit is tried, or returns at once for one that nobody waited for yet."""
+        """Wait until a commit is attempted. Returns at once for an attempt that no call has waited for yet."""
         self._awaited += 1
         self._stage.until(lambda: self.tries >= self._awaited)
 
     def forget_tries(self) -> None:
-        """Has `wait_for_try` wait for a try from now on."""
+        """Make `wait_for_try` wait for an attempt from now on."""
         self._awaited = self.tries
 
     async def call(self, command: Command) -> Reply:
-        """Passes a command on, or raises ControlPlaneUnavailable because it or its reply is lost."""
+        """Pass a command on, or raise ControlPlaneUnavailable if it or its reply is lost."""
         self.tries += 1
         if self.is_cut or self.lose_commands:
             self.lose_commands = max(0, self.lose_commands - 1)
@@ -471,7 +471,7 @@ class CommitLink:
 
 
 class Delayed:
-    """Holds back everything that the control plane sends to an agent, until `release`."""
+    """Delays everything that the control plane sends to an agent, until `release`."""
 
     def __init__(self, stage: Stage, host: StagedAgent) -> None:
         self._stage = stage
@@ -479,11 +479,11 @@ class Delayed:
         self._messages = stage.around.network.hold(*self._way)
 
     def wait_for_reply(self) -> None:
-        """Waits until the control plane has replied to something."""
+        """Wait until the control plane has sent a reply."""
         self._stage.until(lambda: any(message.replies for _, message, _ in self._messages))
 
     def release(self) -> None:
-        """Delivers what was held back, in order; from then on nothing is held back."""
+        """Deliver the delayed messages in order, and delay nothing from then on."""
         self._stage.around.network.release(*self._way)
 
 

@@ -1,6 +1,6 @@
-"""A bucket on the simulated network: requests that fail, get lost, come late, or bring damaged bytes.
+"""A bucket on the simulated network: requests that fail, get lost, come late, or return damaged bytes.
 
-Latency is the executor's (tests/simulation/loop.py); here is what may happen to a request.
+The executor models latency (tests/simulation/loop.py), and this module the other faults of a request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MISSING: Final = -1
 
 @dataclass(slots=True)
 class StoreWeather:
-    """How likely each fault is, from 0 to 1."""
+    """The probability of each fault, from 0 to 1."""
 
     #: Nothing is done, and the caller is told so.
     refuses: float = 0.0
@@ -82,7 +82,7 @@ class Bucket:
         self.unsynced: list[tuple[str, float, str]] = []
 
     def lose_power(self, name: str) -> None:
-        """Loses what the machine of this process put within the last second, if the store does not sync."""
+        """Lose what the machine of this process put within the last second, if the store does not sync."""
         since = self.loop.time() - 1.0
         self.objects.delete(key for who, at, key in self.unsynced if who == name and at > since)
 
@@ -102,7 +102,7 @@ class SimulatedStore:
         self.metrics = bucket.objects.metrics
 
     def check(self) -> None:
-        """Does nothing: the bucket is there."""
+        """Do nothing: the bucket exists."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         payload = b"".join(parts)
@@ -125,7 +125,7 @@ class SimulatedStore:
         return self._write(key, request)
 
     def _write(self, key: str, request: Callable[[], T]) -> T:
-        """Does a request that writes an object, whatever its caller is told."""
+        """Execute a request that writes an object, whatever its caller learns."""
         bucket = self._bucket
         loop, weather, draw = bucket.loop, bucket.weather, bucket.random.random
         self._ask(key, request)
@@ -179,7 +179,7 @@ class SimulatedStore:
             raise StoreUnavailableError("the connection broke before the reply")
 
     def close(self) -> None:
-        """Does nothing: there are no connections to close."""
+        """Do nothing: there are no connections to close."""
 
     def _ask(self, key: str, late: Callable[[], object] | None = None) -> None:
         """Asks for the object. `late` is what a request does that arrives and is not answered."""
@@ -223,6 +223,6 @@ def _hold(bucket: Bucket, seconds: float) -> NoReturn:
 
 
 def _done_late(request: Callable[[], object]) -> None:
-    """Does a request whose answer nobody waits for: where a later attempt was quicker, it does nothing."""
+    """Execute a request without a waiting caller. It does nothing if a later attempt was faster."""
     with suppress(ObjectStoreError):
         request()

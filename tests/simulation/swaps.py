@@ -1,4 +1,4 @@
-"""Looks at every swap of a topic that is compacted by key: it may take records away, but never bring one back."""
+"""Checks every swap of a topic that is compacted by key: it may remove records, but never restore one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulation.history import History
 def watched(
     store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
 ) -> Iterator[None]:
-    """Compares what a swap of `topic` brings with what it replaces, by what is in the bucket."""
+    """Compare the result of a swap of `topic` with what it replaces, using the objects in the bucket."""
     swap_extents = machine.VERBS["swap_extents"].decide
 
     def swap(turn: Turn, command: SwapExtents) -> Reply:

@@ -1,4 +1,4 @@
-"""The simulated PostgreSQL answers the journal's statements as a real one does."""
+"""Tests that the simulated PostgreSQL answers the journal's statements as a real one does."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SCRIPT: list[Step] = [
 
 
 async def answers(connection: Any) -> list[object]:
-    """What a database says to each step."""
+    """Return a database's answer to each step."""
     seen: object = None
     found: list[object] = []
     for how, text, given in SCRIPT:
@@ -103,11 +103,11 @@ class Simulated:
         self.loop.run(0.1)
 
     def begin(self, work: Any) -> asyncio.Task[Any]:
-        """Starts work in the process."""
+        """Start work in the process."""
         return self.process.start(work)
 
     def run(self, task: asyncio.Task[T]) -> T:
-        """Lets time pass until it ends."""
+        """Let time pass until it ends."""
         task.add_done_callback(lambda _: self.loop.stop())
         self.loop.run(self.loop.time() + 60.0)
         return task.result()

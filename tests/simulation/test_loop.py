@@ -1,4 +1,4 @@
-"""Processes in one loop: what asyncio promises within each, what a kill and a pause do, and time."""
+"""Tests processes in one loop: asyncio's guarantees within each, kills, pauses and time."""
 
 from __future__ import annotations
 

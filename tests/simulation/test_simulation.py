@@ -1,4 +1,4 @@
-"""The simulation itself: it is repeatable, it finds what is missing, and its failures can be made small."""
+"""Tests the simulation itself: it is repeatable, it detects missing safeguards, and its failures can be shrunk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _prepared() -> Iterator[None]:
 
 @cache
 def history(seed: int, form: str = WHOLE.name) -> Result:
-    """The same one for all tests of a process: each takes a second."""
+    """One history for all tests of a process, since each takes a second."""
     return World(seed, form=FORMS[form]).run()
 
 
@@ -50,7 +50,7 @@ def test_a_history_has_no_violation(seed: int) -> None:
 
 
 def test_an_agent_that_waits_for_its_lease_reads() -> None:
-    """It asked the lease for the cluster's id. Of this history's faults, a kill and a database that hangs matter."""
+    """It takes the cluster's id from the lease. Of this history's faults, a kill and a database that hangs matter."""
     assert World(483594916023, without=range(3, 13)).run().violations == []
 
 
@@ -74,7 +74,7 @@ def test_two_lead_in_short_histories() -> None:
 
 
 def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
-    """Whatever the hashes of strings are, and whatever ran in the process before or runs beside."""
+    """This holds for any hashes of strings, and any earlier or concurrent work of the process."""
     history(52)
     with _others_log():
         here = traced()
@@ -88,7 +88,7 @@ def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
 
 @contextmanager
 def _others_log() -> Iterator[None]:
-    """Meanwhile another thread logs, as the clusters of other tests do."""
+    """Another thread logs at the same time, as the clusters of other tests do."""
     is_over = threading.Event()
 
     def log() -> None:
@@ -105,7 +105,7 @@ def _others_log() -> Iterator[None]:
 
 
 def _traced_elsewhere() -> list[str]:
-    """The lines of another process, in which strings have other hashes."""
+    """Return the lines of another process, in which strings have other hashes."""
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     command = [sys.executable, "-m", "tests.simulation.traced"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

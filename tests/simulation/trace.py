@@ -1,4 +1,4 @@
-"""The history of one simulation as a table that a person can follow: time, who, what."""
+"""Prints the history of one simulation as a readable table: time, process, event."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LINE: Final = 240
 
 
 class Trace:
-    """Collects lines. `tell` belongs to the process that runs, or to the world."""
+    """Collects lines. `tell` attributes a line to the running process, or to the world."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
         self.lines: list[str] = []
 
     def tell(self, what: str) -> None:
-        """Adds a line."""
+        """Add a line."""
         who = self._loop.current.name
         self.lines.append(f"{self._loop.time():12.6f}  {who:<14}  {what}"[:_LINE])
 
@@ -38,7 +38,7 @@ class Trace:
 
     @contextmanager
     def of_logs(self) -> Iterator[None]:
-        """Adds what agents and control planes log meanwhile."""
+        """Add what agents and control planes log during the block."""
         logger = logging.getLogger("lacuna")
         handler = _Handler(self)
         before = logger.level
@@ -66,7 +66,7 @@ class _Handler(logging.Handler):
 
 
 def _fields(value: Any) -> str:
-    """The fields of a message that differ from their defaults."""
+    """Return the fields of a message that differ from their defaults."""
     if isinstance(value, tuple) and hasattr(value, "_field_defaults"):
         fields: tuple[str, ...] = value._fields  # type: ignore[attr-defined]
         defaults = value._field_defaults

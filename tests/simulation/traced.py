@@ -14,7 +14,7 @@ TRACED: Final = ((7, WHOLE), (3, TWO_LEADERS))
 
 
 def traced() -> list[tuple[Result, list[str]]]:
-    """The result and the lines of each."""
+    """Return the result and the lines of each."""
     return [World(seed, form=form).traced() for seed, form in TRACED]
 
 

@@ -1,4 +1,4 @@
-"""Asks any agent for what was just acknowledged, over any connection: it must be there (S7)."""
+"""Checks that any agent returns what was just acknowledged, over any connection (S7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.producers import TransactionalProducer
 
 
 class Verifier(TransactionalProducer):
-    """A transactional producer, alone in its partition, which looks at its own records from outside."""
+    """A transactional producer, alone in its partition, which reads its own records as an outside client."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Verifier(TransactionalProducer):
         ]
 
     async def end(self, transaction: Transaction, *, commits: bool) -> None:
-        """Ends the transaction, and looks before and after."""
+        """End the transaction, and check before and after."""
         values = transaction.values[self._place]
         end = self.ends[self._place]
         found = await self._look(0, end, values)
@@ -43,7 +43,7 @@ class Verifier(TransactionalProducer):
             self.history.wrong(found)
 
     async def _look(self, isolation: int, end: int, values: list[bytes]) -> str:
-        """Asks one agent, a few times until it answers; returns what is wrong with the answer."""
+        """Query one agent, with a few retries. Return what is wrong with the answer."""
         for _ in range(3):
             address, asked = self.random.choice(self.client.agents), self.history.now()
             try:

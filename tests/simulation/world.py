@@ -1,4 +1,4 @@
-"""One simulated history: a cluster and its clients, drawn from a seed, their faults, and the questions at the end."""
+"""One simulated history: a cluster, its clients and their faults, drawn from a seed, and the final checks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LEASE_MS: Final = int(LEASE_SECONDS * 1000)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How large a history is, and what may happen in it."""
+    """The size of a history, and its possible events."""
 
     name: str
     #: What the command line needs to replay it.
@@ -107,7 +107,7 @@ FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING)}
 
 @dataclass(slots=True)
 class Result:
-    """What one simulation found."""
+    """The findings of one simulation."""
 
     seed: int
     violations: list[str]
@@ -118,7 +118,7 @@ class Result:
 
 
 class World:
-    """Everything of one seed. `without` leaves out faults by number."""
+    """The whole simulation of one seed. `without` omits faults by number."""
 
     def __init__(self, seed: int, without: Sequence[int] = (), form: Form = WHOLE) -> None:
         self.form = form
@@ -153,7 +153,7 @@ class World:
         return all(host.clock_ahead_ms == 0 for host in self.planes.hosts)
 
     def host(self, name: str) -> Host:
-        """The machine of this name; the leader's may be any."""
+        """Return the machine of this name. The leader may be any machine."""
         if name == faults.LEADER:
             return self.planes.leader() or self.planes.hosts[0]
         return self._hosts[name]
@@ -161,13 +161,13 @@ class World:
     # Running.
 
     def traced(self) -> tuple[Result, list[str]]:
-        """Runs as `run` does; returns also the lines of the trace."""
+        """Like `run`, but also return the lines of the trace."""
         trace = self.around.network.trace = Trace(self.loop)
         with trace.of_logs():
             return self.run(), trace.lines
 
     def run(self) -> Result:
-        """Runs the whole history and asks the checker's questions."""
+        """Run the whole history and the final checks."""
         with (
             _in_one_thread(),
             _short_times(),
@@ -243,7 +243,7 @@ class World:
             job.retire()
 
     def _look_at_the_end(self) -> None:
-        """Asks what can only be asked when nothing changes any more."""
+        """Check what requires a state without changes."""
         temporary = self._do(admins.places_at_the_end, 30.0, "look for topics") or []
         admins.check_topics(self.history, self.cast.topics, temporary)
         committed = self._read_all(1, temporary)
@@ -265,7 +265,7 @@ class World:
     def _do(
         self, what: Callable[[Client], Coroutine[Any, Any, Any]], within: float, name: str
     ) -> Any:
-        """Runs something as a client of its own; None, with a violation, if it takes longer."""
+        """Run something as a separate client. Returns None, with a violation, if it takes longer."""
         process = self.loop.process(name)
         client = Client(self.around.network, self.cast.bootstrap, self.around.randomness(name))
         task = process.start(what(client))
@@ -309,7 +309,7 @@ class World:
             await client.pause()
 
     def _run_until_served(self, limit: float) -> None:
-        """Runs until every client has got something done after the last fault."""
+        """Run until every client has made progress after the last fault."""
         for client in self.cast.clients:
             client.progress = 0
         loop = self.loop
@@ -322,7 +322,7 @@ class World:
                 )
 
     def _settle(self) -> None:
-        """Runs until no transaction is open and nothing waits to be collected."""
+        """Run until no transaction is open and nothing waits to be collected."""
         limit = self.loop.time() + SETTLED_WITHIN
         while not self._is_settled():
             self.loop.run(self.loop.time() + 1.0)
@@ -409,7 +409,7 @@ class World:
             self.history.wrong(f"the audit found {finding}")
 
     def _look_at_the_time(self) -> None:
-        """The time is ahead by no more than a clock may be that is believed, and at twice the pace."""
+        """Check that the time is ahead by at most a believable clock's error, and at most at twice the pace."""
         state = self.planes.state()
         assert state is not None
         ahead_ms = state.clock_ms - self.loop.now_ms
@@ -451,7 +451,7 @@ def _short_times() -> Iterator[None]:
 
 @contextmanager
 def _in_one_thread() -> Iterator[None]:
-    """Has every executor do its work at once: a thread would run in real time."""
+    """Make every executor work immediately, because a thread would run in real time."""
 
     def submit(
         _: ThreadPoolExecutor, func: Callable[..., Any], /, *args: Any, **kwargs: Any

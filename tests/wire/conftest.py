@@ -24,7 +24,7 @@ def messages(request: pytest.FixtureRequest) -> dict[str, Message[Any]]:
 
 @pytest.fixture(scope="session")
 def forms() -> list[dict[str, Message[Any]]]:
-    """All messages on each kernel that can be had, for tests that take longer to draw a value than to use it."""
+    """All messages on each available kernel, for tests in which drawing a value takes longer than using it."""
     found = [_all_on(interpreted)]
     with suppress(pytest.skip.Exception):  # no compiler, as the tests of `messages` say
         found.append(_all_on(compiled))

@@ -47,19 +47,19 @@ BITS = {
 
 
 def versions_of(message: Message[Any]) -> range:
-    """All of them."""
+    """Return all versions."""
     return range(message.versions[0], message.versions[1] + 1)
 
 
 def bounds(kind: int) -> tuple[int, int]:
-    """The least and the greatest number of a kind in BITS."""
+    """Return the least and the greatest number of a kind in BITS."""
     bits, is_signed = BITS[kind]
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
 
 
 @cache
 def any_of_kind(kind: int) -> st.SearchStrategy[Any]:
-    """Any value of one of the kernel's kinds."""
+    """Draw any value of one of the kernel's kinds."""
     if kind in BITS:
         least, most = bounds(kind)
         return st.one_of(st.sampled_from([least, 0, most]), st.integers(least, most))
@@ -94,7 +94,7 @@ def _of_field(
 def of_struct(
     struct: Struct, version: int, of_kind: OfKind = any_of_kind
 ) -> st.SearchStrategy[Any]:
-    """Any value, with the defaults of what the version lacks."""
+    """Draw any value, with defaults for the fields that the version lacks."""
     made: Any = struct.make
     names: Sequence[str] = made._fields
     return st.tuples(
@@ -106,7 +106,7 @@ def of_struct(
 
 
 def in_kafkas_json(struct: Struct, value: Any, version: int) -> dict[str, Any]:
-    """The message as Kafka's JSON converters say it."""
+    """Return the message in the form of Kafka's JSON converters."""
     found: dict[str, Any] = {}
     for name, field in zip(struct.make._fields, struct.fields, strict=True):
         part = getattr(value, name)

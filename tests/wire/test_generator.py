@@ -1,4 +1,4 @@
-"""What is checked in is what the generator writes from Kafka's definitions."""
+"""Tests that the checked-in messages are what the generator writes from Kafka's definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lacuna.wire import generator
 
 @pytest.mark.java
 def test_the_messages_are_as_kafka_defines_them(tmp_path: Path) -> None:
-    """Run `python -m lacuna.wire.generator` after a change of it or of Kafka's version."""
+    """Run `python -m lacuna.wire.generator` after changing it or Kafka's version."""
     versions = (generator.KAFKA, generator.BEFORE_KAFKA_4)
     generator.write([generator.bring_jar(version, tmp_path) for version in versions], tmp_path)
     assert_same(tmp_path, generator.MESSAGES)

@@ -1,4 +1,4 @@
-"""Messages and their bytes: at every version, in both forms of the kernel, and beside Kafka's own classes (S24)."""
+"""Tests messages and their bytes at every version, in both forms of the kernel, against Kafka's own classes (S24)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthC
 @few
 @given(data=st.data())
 def test_what_is_written_is_read(forms: list[Messages], name: str, data: st.DataObject) -> None:
-    """At the oldest version, the newest, and another; Kafka's own bytes have each."""
+    """It uses the oldest version, the newest, and another. Kafka's own bytes cover all of them."""
     versions = versions_of(MESSAGES[name])
     for version in {versions[0], versions[-1], data.draw(st.sampled_from(versions))}:
         value = data.draw(of_struct(MESSAGES[name].body, version))
@@ -66,7 +66,7 @@ def _check_what_is_cut_off(
 def _check_elements_written_beforehand(
     message: Message[Any], value: Any, written: bytes, version: int
 ) -> None:
-    """In parts, and in an array of an element too: the bytes are those of the message written at once."""
+    """Elements written in parts, including nested arrays, give the same bytes as one message."""
     for field, elements in value._asdict().items():
         layout = message.body.fields[value._fields.index(field)]
         is_written = layout.is_array and layout.is_in(version) and layout.tag is None
@@ -90,7 +90,7 @@ def _outcome(message: Message[Any], body: bytes, version: int) -> str:
 
 @pytest.mark.parametrize("name", KAFKAS)
 def test_the_bytes_are_kafkas(forms: list[Messages], name: str) -> None:
-    """What Kafka's own classes have written is read as the values that they say, and written as the same bytes."""
+    """Bytes of Kafka's own classes decode to the expected values and encode to the same bytes."""
     of = golden.requests if name.endswith("_REQUEST") else golden.responses
     samples = of(MESSAGES[name].api_key)
     assert {each.version for each in samples} == set(versions_of(MESSAGES[name]))
@@ -102,7 +102,7 @@ def test_the_bytes_are_kafkas(forms: list[Messages], name: str) -> None:
 
 
 def test_lengths_that_lie_take_no_memory(messages: Messages) -> None:
-    """Every place of a request in turn has the largest length, the smallest, and a null."""
+    """Every position of a request in turn has the largest length, the smallest, and a null."""
     topics = (OffsetCommitRequestTopic("t", partitions=()),) * 3
     request = OffsetCommitRequest("group", 1, "member", "instance", topics=topics)
     odd = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f"]
@@ -210,7 +210,7 @@ def test_nothing_may_follow_what_is_exact(messages: Messages, name: str) -> None
     "fields", [{"given": 1}, {"error_code": 1, "throttle_time_ms": 2}], ids=["no field", "twice"]
 )
 def test_messages_are_made_of_their_fields_alone(fields: dict[str, int]) -> None:
-    """Compiled, the kernel makes what a class is called for."""
+    """When compiled, the kernel constructs what a class requests."""
     assert EndTxnResponse(5, **{"error_code": 7}) == (5, 7, -1, -1)  # noqa: PIE804 - a name made at run time
     with pytest.raises(TypeError):
         EndTxnResponse(5, **fields)
@@ -265,7 +265,7 @@ def test_what_has_no_place_in_a_message_is_not_written(
 
 
 def test_nothing_of_one_message_is_left_in_the_next(messages: Messages) -> None:
-    """Compiled, messages are written to the same buffer, which a failed one leaves half full."""
+    """When compiled, messages share one buffer, which a failed message leaves half full."""
     message = messages["END_TXN_RESPONSE"]
     right = message.write(EndTxnResponse(1, 2, 3, 4), 5)
     for wrong in (EndTxnResponse(1, 2, 3, 1 << 15), EndTxnRequest(), EndTxnResponse(1, 2, None)):  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ def test_a_version_that_there_is_not(messages: Messages, version: int) -> None:
 
 
 def test_only_views_of_bytes_are_read() -> None:
-    """Compiled, the kernel looks at their memory."""
+    """When compiled, the kernel accesses their memory."""
     for other in (b"\0\0", memoryview(b"\0\0\0\0")[::2], memoryview(b"\0\0").cast("h")):
         with pytest.raises(TypeError):
             END_TXN_REQUEST.read(other, 0)  # type: ignore[arg-type]
@@ -306,7 +306,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_arrays_have_so_many_elements(forms: list[Messages], name: str) -> None:
-    """As in Kafka: what is said to be longer is malformed, though its bytes are there."""
+    """As in Kafka, a longer claimed length is malformed, even if its bytes exist."""
     count, topics, is_taken = LONG[name]
     partitions = struct.pack(">i", count) + bytes(4 * count)
     topic = b"\0\1t" + partitions
@@ -346,7 +346,7 @@ def test_a_struct_has_so_many_tagged_fields(forms: list[Messages], count: int) -
 
 
 def test_each_of_many_structs_may_have_tagged_fields(forms: list[Messages]) -> None:
-    """Their number is bounded with that of the elements, and not as that of one struct."""
+    """Their number is bounded together with the elements, rather than per struct."""
     topics = [FetchTopic("t", partitions=[FetchPartition(replica_directory_id=bytes(15) + b"1")])]
     asked = FetchRequest(topics=topics * (kernel.MOST_TAGS + 1))
     for messages in forms:
