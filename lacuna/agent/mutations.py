@@ -17,7 +17,7 @@ _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
 class Change(NamedTuple):
-    """What a request of an API would change."""
+    """The changes that a request of an API would make."""
 
     api: Api[Any, Any]
     mutation: Mutation

@@ -388,7 +388,7 @@ class Runtime:
             self._go_on_soon()
 
     def _next_shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta | None:
-        """Return what a session is shown next of a partition; None if it is shown all."""
+        """Return the next part of a partition to send to a session, or None if the session has all of it."""
         below = session.older.pop(key, 0)
         if key in session.unshown:
             session.unshown.remove(key)
@@ -397,7 +397,7 @@ class Runtime:
         return partition.older_delta(below) if below and partition is not None else None
 
     def _shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta:
-        """Subscribe a session to a partition, and return what it is shown of it first."""
+        """Subscribe a session to a partition. Return the first part of it to send."""
         if session.rights is not None and (why := session.rights.refusal(key[0])):
             self.unsubscribe(session, (key,))
             return _refused(key, why)
@@ -673,7 +673,7 @@ class Runtime:
         return bool(self._records) or self._proofs_asked > self._proofs
 
     def _gather(self, burst: Burst) -> None:
-        """Begin the append once an iteration of the event loop has brought no more records, or there are enough."""
+        """Begin the append once an iteration of the event loop has added no records, or there are enough."""
         if self._records_bytes < _ENOUGH_BYTES and burst.goes_on(len(self._records)):
             loop = asyncio.get_running_loop()
             self._appending_soon = loop.call_soon(self._gather, burst)

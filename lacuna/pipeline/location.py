@@ -76,8 +76,8 @@ def find_cluster(
             )
     if store is None:
         raise PipelineError(
-            "no bucket was named: give the data folder of a running `lacuna up` (data=FOLDER, --data), "
-            f"or the URL of the bucket (store=URL, --store: {SHARED_FORMS})"
+            "no bucket is named: give the data folder of a running `lacuna up` (data=FOLDER, "
+            f"--data), or the URL of the bucket (store=URL, --store: {SHARED_FORMS})"
         )
     if keys:
         store = with_options(store, **{KEYS_OPTION: keys_option(keys, "")})

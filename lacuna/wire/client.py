@@ -33,11 +33,11 @@ _UNSUPPORTED_SASL_MECHANISM: Final = 33
 
 
 class NoAnswerError(Exception):
-    """The server sent something that is no answer to the request. The connection must be closed."""
+    """The server sent something other than an answer to the request. The connection must be closed."""
 
 
 class SizeError(NoAnswerError):
-    """The size of the answer is not possible, or larger than allowed; most servers of other protocols send one."""
+    """The size of the answer is impossible, or larger than allowed. Servers of other protocols usually cause this."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"it answered {size} bytes, which is no answer")
@@ -45,10 +45,10 @@ class SizeError(NoAnswerError):
 
 
 class MechanismNotEnabledError(SaslError):
-    """The server does not have the mechanism; `enabled` are those that it has."""
+    """The server does not support the mechanism. `enabled` are its mechanisms."""
 
     def __init__(self, enabled: Sequence[str]) -> None:
-        super().__init__("the server does not have the SASL mechanism")
+        super().__init__("the server does not support the SASL mechanism")
         self.enabled = enabled
 
 
@@ -61,7 +61,7 @@ class CredentialsRefusedError(SaslError):
 
 
 class ClientFrames:
-    """Frames the requests of one connection, and cuts the bytes that arrive into answers."""
+    """Frames the requests of one connection, and splits the received bytes into answers."""
 
     __slots__ = (
         "_answer_header",
@@ -83,7 +83,7 @@ class ClientFrames:
         self.missing = _SIZE.size
 
     def request(self, form: Message[Q], version: int, request: Q, most_bytes: int) -> bytes:
-        """Return the frame of a request, whose answer has at most `most_bytes` bytes.
+        """Return the frame of a request whose answer has at most `most_bytes` bytes.
 
         Raises UnicodeEncodeError for text that is not UTF-8.
         """
@@ -97,7 +97,7 @@ class ClientFrames:
         return _SIZE.pack(len(payload)) + payload
 
     def take(self, part: Buffer) -> memoryview | None:
-        """Take the next `missing` bytes; return the message of an answer once it is complete. Raises NoAnswerError.
+        """Take the next `missing` bytes. Return the message of an answer once it is complete. Raises NoAnswerError.
 
         The message is a read-only view of the part.
         """
@@ -115,7 +115,7 @@ class ClientFrames:
 
 
 class Ask(Protocol):
-    """Sends a request in a version of the message `form`, and returns the response, a message `answer`."""
+    """Send a request in a version of the message `form`. Return the response, a message `answer`."""
 
     async def __call__(
         self, form: Message[Q], answer: Message[R], version: int, request: Q, /
@@ -125,7 +125,7 @@ class Ask(Protocol):
 async def authenticate(ask: Ask, credentials: Credentials) -> None:
     """Exchange SASL's tokens on a new connection (KIP-152).
 
-    Raises SaslError and its kinds, and what `ask` raises.
+    Raises SaslError and its subclasses, and the errors of `ask`.
     """
     chosen = await ask(
         SASL_HANDSHAKE_REQUEST,

@@ -289,7 +289,7 @@ class _Line(asyncio.BufferedProtocol):
             return
         try:
             if self._answer is None:
-                raise NoAnswerError("it answered without a request")
+                raise NoAnswerError("the other agent sent data without a request")
             body = self._frames.take(self._data)
         except NoAnswerError as error:
             self.close(PeerError(str(error)))

@@ -1,4 +1,4 @@
-"""Guards of APIs, which their rows name (`Api.guard`). What an operation is needed on is what Kafka needs it on."""
+"""Guards of APIs, which the rows of the APIs name (`Api.guard`). Each operation needs the same rights as in Kafka."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ def guarded(
     metrics: AgentMetrics,
     clock: Callable[[], float],
 ) -> Registry:
-    """Return the APIs behind their guards, or as they are without an authorizer. `clock` returns seconds."""
+    """Return the APIs wrapped in their guards, or unchanged without an authorizer. `clock` returns seconds."""
     if authorizer is None:
         return registry
 

@@ -41,9 +41,9 @@ def on_group(operation: Operation) -> Guard:
 def on_each(
     asked: str, answered: str, operation: Operation, resource_type: ResourceType, name: str = ""
 ) -> Guard:
-    """Return the guard of an API about several resources, each answered on its own.
+    """Return the guard of an API about several resources, each with a separate answer.
 
-    The resources are the elements of `request.asked`. `name` is the field with an element's name; without it, the
+    The resources are the elements of `request.asked`. `name` is the field with an element's name. Without it, the
     elements are names. Their answers are the elements of `response.answered`.
     """
 

@@ -55,7 +55,9 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 
 def fetch(serve: Serve) -> Guard:
-    """Return the guard of Fetch. It gives `serve` a permission, as requests do not name the topics of a session."""
+    """Return the guard of Fetch. It passes a permission to `serve`, because requests do not name the topics of a
+    session.
+    """
 
     async def guard(
         rights: Rights, _api: AnyApi, call: Call, request: FetchRequest

@@ -82,7 +82,7 @@ class Lease(Protocol):
 
 
 class FlushOrderBroken(Exception):
-    """A flush would be committed before one that began earlier, so producers' batches could change places (S12)."""
+    """A flush would be committed before an earlier one, which could reorder producers' batches (S12)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,7 +425,7 @@ class Flusher:
         return None
 
     def _heard(self, flight: _Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
-        """Note what became of a batch. Return its verdict, or another one if it may be sent again."""
+        """Record the outcome of a batch. Return its verdict, or another one if it may be sent again."""
         code = verdict.error_code
         if code == ErrorCode.NONE:
             self._moves.went_on(batch)

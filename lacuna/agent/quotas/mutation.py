@@ -1,4 +1,4 @@
-"""How a request changes topics, for the quota on such changes (KIP-599)."""
+"""The changes of a request to topics, for their quota (KIP-599)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

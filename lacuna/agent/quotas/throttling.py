@@ -20,12 +20,14 @@ _PERCENT: Final = 100.0
 
 
 def is_counted(peer: Peer, quota: str | None) -> bool:
-    """Whether a request of an API with this `Api.quota` uses quotas: none does before its client has authenticated."""
+    """Return whether a request of an API with this `Api.quota` uses quotas. None does before its client has
+    authenticated.
+    """
     return quota is not None and peer.session.has_authenticated
 
 
 def owed(quotas: Quotas, peer: Peer, quota: str | None, now: float) -> float:
-    """Return how long a request that uses this quota has to wait, in seconds, for what was used before."""
+    """Return the seconds that a request with this quota must wait because of earlier use."""
     user, client_id = peer.session.principal.name, peer.client_id
     delay = quotas.delay(REQUESTS, user, client_id, now)
     if quota in (PRODUCED, CONSUMED):
@@ -36,7 +38,7 @@ def owed(quotas: Quotas, peer: Peer, quota: str | None, now: float) -> float:
 def spend_bytes(
     quotas: Quotas, peer: Peer, quota: str | None, size: int, body: Sequence[Buffer], now: float
 ) -> float:
-    """Count the bytes of a request or its answer, if the quota does; return how long its client waits, in seconds."""
+    """Count the bytes of a request or its answer if the quota does. Return the seconds that its client must wait."""
     if quota == PRODUCED:
         used = size
     elif quota == CONSUMED:

@@ -244,7 +244,7 @@ class PartitionView:
             self.dead.drop_below(below)
 
     def _swap(self, swap: ExtentSwap) -> None:
-        """Replace extents, except those of missing parts, which come as they are after the swap."""
+        """Replace extents, except those of missing parts, which arrive in their state after the swap."""
         first_offset, extents = swap.first_offset, swap.extents
         if first_offset < self._older_below:
             first_offset = self._older_below

@@ -1,4 +1,4 @@
-"""Where a journal is, in a form that another process can be told."""
+"""The location of a journal in a form that can be passed to another process."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ POSTGRESQL: Final = "postgresql"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The address `url` of a journal, and the URL of the cluster's store, "" if none was named.
+    """The address `url` of a journal, and the URL of the cluster's store, or "" if no store is named.
 
     If the store is a bucket, it has the snapshots of a shared journal.
     """

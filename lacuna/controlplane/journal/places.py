@@ -1,4 +1,4 @@
-"""Opens a shared journal at a place, for another process than its leader's, and the bucket of a place."""
+"""Opens a shared journal at a place for a process other than its leader, and the bucket of a place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

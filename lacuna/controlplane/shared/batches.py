@@ -1,6 +1,6 @@
-"""The rows of bytes by which a commit, its verdicts and its journal record describe slices and batches.
+"""Rows of bytes that describe the slices and batches of a commit, its verdicts and its journal record.
 
-Packing and reading a row takes a tenth of the time that a message with as many fields takes. Rows are little-endian.
+Packing and reading a row takes a tenth of the time of a message with as many fields. Rows are little-endian.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +68,7 @@ def commit_of(
 
 
 def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
-    """Yield the topic id of each slice. A last row that is cut short is left out: the commit is refused for it."""
+    """Yield the topic id of each slice. Omits an incomplete last row, because of which the commit is rejected."""
     size = COMMITTED_SLICE.size
     whole = len(command.slices) // size * size
     for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):
@@ -76,7 +76,7 @@ def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
 
 
 class SliceVerdict(NamedTuple):
-    """The verdicts on a slice and on its batches; those are empty if the whole slice is refused."""
+    """The verdicts on a slice and on its batches. The latter are empty if the whole slice is rejected."""
 
     error_code: int
     log_start_offset: int

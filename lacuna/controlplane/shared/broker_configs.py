@@ -1,6 +1,6 @@
-"""Configs that can be set for all brokers while they run: defaults of topic configs, and limits of connections.
+"""Configs that can be set for all brokers at run time: defaults of topic configs, and connection limits.
 
-They are kept under Kafka's names for broker configs, some of which differ from those of the topic configs.
+They are stored under Kafka's names for broker configs, some of which differ from those of the topic configs.
 """
 
 from collections.abc import Mapping

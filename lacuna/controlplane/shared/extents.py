@@ -103,15 +103,15 @@ class ExtentTable:
         return len(self.base_offsets)
 
     def append(self, extents: Extents) -> None:
-        """Add extents at the end. Raises InvariantBroken if they begin before the last one's next_offset."""
+        """Append extents. Raises InvariantBroken if they begin before the last one's next_offset."""
         self._check_end(extents.base_offsets[0] if len(extents.base_offsets) else None)
         for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
             column.extend(values)
 
     def append_row(self, row: Sequence[int]) -> None:
-        """Add one extent, with its values in the order of the columns.
+        """Append one extent, with its values in the order of the columns.
 
-        Raises InvariantBroken if it is empty, or as `append` does.
+        Raises InvariantBroken if it is empty or does not follow the last one.
         """
         (
             lease_id,

@@ -1,5 +1,7 @@
-"""What holds whatever clients ask, and is checked in production: going on otherwise would lose or invent records."""
+"""Invariants that hold for any request and are checked in production, because continuing would lose or invent
+records.
+"""
 
 
 class InvariantBroken(ValueError):
-    """The state contradicts itself, which is a fault of Lacuna. Nothing more may be decided from this state."""
+    """The state contradicts itself, which is a bug in Lacuna. No further decision may use this state."""

@@ -68,11 +68,12 @@ def first_offset(partition: Partition) -> int:
 
 
 def check_front(partition: Partition) -> None:
-    """Raise InvariantBroken if more is missing at the front than is known to have been removed."""
+    """Raise InvariantBroken if more records are missing at the front than are known to have been removed."""
     known_to = max(partition.log_start_offset, partition.vacated_to, partition.compacted_to)
     if first_offset(partition) > known_to:
         raise InvariantBroken(
-            f"the log begins at {first_offset(partition)}, and only what lies below {known_to} was removed"
+            f"the log begins at {first_offset(partition)}, but only records below {known_to} were "
+            "removed"
         )
 
 

@@ -134,11 +134,11 @@ class Partition:
             self.settled_ms = self.history.settled_ms
 
     def move_log_start(self, offset: int) -> None:
-        """Move the log start. Raises InvariantBroken if it would go back, or beyond the end of the log."""
+        """Move the log start. Raises InvariantBroken if it would go back, or past the end of the log."""
         if not self.log_start_offset <= offset <= self.high_watermark:
             raise InvariantBroken(
-                f"the log start would go from {self.log_start_offset} to {offset}, and the log ends at "
-                f"{self.high_watermark}"
+                f"the log start would move from {self.log_start_offset} to {offset}, but the log "
+                f"ends at {self.high_watermark}"
             )
         self.log_start_offset = offset
         self.history.drop_below(offset)
@@ -167,7 +167,7 @@ class Partition:
         )
 
     def snapshot_delta(self) -> PartitionDelta:
-        """Return a delta with the newest extents, which replaces everything that a watcher has."""
+        """Return a delta with the newest extents, which replaces a watcher's state."""
         delta = self._part(len(self.extents), sys.maxsize)
         delta.from_version = 0
         delta.is_snapshot = True
@@ -181,7 +181,7 @@ class Partition:
         return delta
 
     def _part(self, stop: int, below: int) -> PartitionDelta:
-        """Return a delta with SHOWN_EXTENTS extents at most, up to the index `stop`, and the dead ranges there."""
+        """Return a delta with at most SHOWN_EXTENTS extents, up to the index `stop`, and the dead ranges there."""
         start = max(0, stop - SHOWN_EXTENTS)
         delta = self.delta()
         if start:

@@ -237,7 +237,7 @@ class SegmentTable:
             columns, row = self._find(key)
             if count > columns.live[row]:
                 raise InvariantBroken(
-                    f"segment {key} would lose {count} extents and has {columns.live[row]}"
+                    f"segment {key} would lose {count} extents but has only {columns.live[row]}"
                 )
             columns.live[row] -= count
             if not columns.live[row]:

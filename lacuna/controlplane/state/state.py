@@ -189,12 +189,12 @@ class State:
         return self.transactional_ids.pop(transactional_id)
 
     def charge_partitions(self, found: TransactionalId, count: int) -> None:
-        """Note that so many partitions, or fewer, are in the open transaction of a transactional id."""
+        """Record that at most this many partitions are in the open transaction of a transactional id."""
         size = count * SIZE_OF_PARTITION_OF_TRANSACTION
         self.id_owners.charge(found.transactional_id, size)
 
     def has_room_for_ids(self, transactional_id: str, principal: str, more: int) -> bool:
-        """Whether `principal` can leave so many bytes more with a transactional id."""
+        """Return whether `principal` can store this many more bytes under a transactional id."""
         owners = self.id_owners
         if owners.size + more > MOST_TRANSACTIONAL_ID_BYTES:
             return False
@@ -203,9 +203,9 @@ class State:
         return owners.has_share(payer, more, share)
 
     def has_room_for_partitions(self, found: TransactionalId, more: int, others: int = 0) -> bool:
-        """Whether so many partitions more can join the transaction of a transactional id.
+        """Return whether this many more partitions can join the transaction of a transactional id.
 
-        `others` partitions are about to join other transactions, whoever is charged for them.
+        `others` partitions are about to join other transactions, independently of the charged principal.
         """
         size = (more + others) * SIZE_OF_PARTITION_OF_TRANSACTION
         return len(found.partitions) + more <= MOST_OF_TRANSACTION and self.has_room_for_ids(
@@ -213,7 +213,7 @@ class State:
         )
 
     def may_lack_room_for_partitions(self, more: int) -> bool:
-        """Whether there may be a transaction that so many partitions more cannot join, for its principal's bytes."""
+        """Return whether some transaction may reject this many more partitions because of its principal's bytes."""
         share = self.groups.settings.share_of(MOST_TRANSACTIONAL_ID_BYTES)
         return self.id_owners.size + more * SIZE_OF_PARTITION_OF_TRANSACTION > share
 

@@ -147,7 +147,7 @@ class _Target:
 @cython.final
 @cython.cclass
 class _Partitions:
-    """Finds the partitions that rows name. Neighbours are mostly of one topic."""
+    """Finds the partitions that rows name. Neighbouring rows mostly name the same topic."""
 
     topics: dict
     source: _Source
@@ -414,7 +414,7 @@ class _Draft:
         extents: cython.longlong,
         batches: cython.longlong,
     ) -> cython.int:
-        """Add the row by which the journal has the slice."""
+        """Add the journal's row for the slice."""
         rows = self.recorded
         if cython.compiled:
             rows.make_room(_RECORDED_SIZE)
@@ -546,7 +546,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def has_room(self, found: object, producer_id: cython.longlong) -> cython.bint:
-        """Whether the partition is in the producer's transaction or can join it, which is noted."""
+        """Return whether the partition is in the producer's transaction or can join it, and record that it joins."""
         key = self.partition.key
         added: dict = self.added.setdefault(producer_id, {})
         if key in found.partitions or key in added:
@@ -789,7 +789,7 @@ def decide_slices(
     source = _Source(slices)
     rows = _Source(batches)
     if source.size % _SLICE_SIZE or rows.size % _BATCH_SIZE:
-        raise MalformedCommand("the last row of a commit's slices or batches is cut short")
+        raise MalformedCommand("the last row of a commit's slices or batches is incomplete")
     partitions = _Partitions(state.topics, source)
     most_added = rows.size // _BATCH_SIZE
     draft = _Draft(state, lease_id, sequence, object_size, tuple(transactional_ids), most_added)
@@ -799,7 +799,7 @@ def decide_slices(
     while at < source.size:
         last = first + _count_at(source, at + _ID_SIZE + 4) * _BATCH_SIZE
         if last > rows.size:
-            raise MalformedCommand("the slices of a commit have more batches than it has rows")
+            raise MalformedCommand("the slices of a commit claim more batches than it has rows")
         partition = partitions.find(at)
         if partition is None:
             draft.put_verdict(_UNKNOWN_ID if partitions.found is None else _UNKNOWN, 0, 0)
@@ -813,7 +813,7 @@ def decide_slices(
         first = last
         at += _SLICE_SIZE
     if first < rows.size:
-        raise MalformedCommand("a commit has more batches than its slices")
+        raise MalformedCommand("a commit has more batches than its slices claim")
     return (
         draft.recorded.written(),
         draft.extent_rows.written(),
@@ -869,7 +869,7 @@ class _Replay:
     @cython.cfunc
     @cython.exceptval(-1)
     def end_at(self, partition: object, high_watermark: cython.longlong) -> cython.int:
-        """Move the high watermark, which ends with the last extent and never goes back."""
+        """Move the high watermark, which is the end of the last extent and never goes back."""
         ends = partition.extents.next_offsets
         before: cython.longlong = partition.high_watermark
         if (
@@ -1023,7 +1023,7 @@ def replay_slices(
     """Append the slices of a SegmentRecorded to their partitions, and remember their batches.
 
     Return the number of extents. Raises KeyError if a partition does not exist, ValueError if a row is missing, and
-    InvariantBroken if what is recorded cannot follow what a partition has.
+    InvariantBroken if a slice cannot follow its partition's log.
     """
     source, rows, remembered = _Source(slices), _Source(extents), _Source(batches)
     partitions = _Partitions(state.topics, source)
@@ -1034,12 +1034,12 @@ def replay_slices(
     batches_first: cython.Py_ssize_t = 0
     batches_last: cython.Py_ssize_t
     if source.size % _RECORDED_SIZE:
-        raise ValueError("the last row of the recorded slices is cut short")
+        raise ValueError("the last row of the recorded slices is incomplete")
     while at < source.size:
         last = first + _count_at(source, at + _ID_SIZE + 4) * _EXTENT_SIZE
         batches_last = batches_first + _count_at(source, at + _ID_SIZE + 8) * _REMEMBERED_SIZE
         if last > rows.size or batches_last > remembered.size:
-            raise ValueError("a recorded slice has more extents or batches than there are rows")
+            raise ValueError("a recorded slice claims more extents or batches than there are rows")
         partition = partitions.find(at)
         if partition is None:
             raise KeyError(slices[at : at + _ID_SIZE])
@@ -1052,7 +1052,7 @@ def replay_slices(
         first, batches_first = last, batches_last
         at += _RECORDED_SIZE
     if first < rows.size or batches_first < remembered.size:
-        raise ValueError("there are more rows than the recorded slices have")
+        raise ValueError("there are more rows than the recorded slices claim")
     return rows.size // _EXTENT_SIZE
 
 

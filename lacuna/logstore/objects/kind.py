@@ -1,6 +1,6 @@
-"""The row of a kind of object store. All that depends on where objects are is read from it.
+"""The row of a kind of object store. Everything that depends on the location of objects is in it.
 
-A new kind is a module with its store and its `StoreKind`, and its place in `KINDS` (url.py).
+A new kind needs a module with its store and its `StoreKind`, and an entry in `KINDS` (url.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ KEYS_OPTION: Final = "encryption_keys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherClients:
-    """How other libraries reach the stores of a kind; exported files are written through them.
+    """How other libraries access the stores of a kind, for writing exported files.
 
     `arrow` returns pyarrow's file system for the options of a URL. `catalog` has pyiceberg's name of each option that
     it needs.
@@ -34,8 +34,9 @@ class OtherClients:
 class StoreKind:
     """A kind of object store, by the scheme of its URLs.
 
-    `form` shows users how to write its URLs. `is_store` says whether a URL of the scheme names a store. `open` and
-    `open_for_journal` make a store from a URL and its options; they raise StoreMisconfiguredError, and send no request.
+    `form` shows users how to write its URLs. `is_store` returns whether a URL of the scheme names a store. `open` and
+    `open_for_journal` create a store from a URL and its options. They raise StoreMisconfiguredError and send no
+    request.
     """
 
     scheme: str
@@ -58,5 +59,5 @@ class StoreKind:
 
     @property
     def takes_exports(self) -> bool:
-        """Whether exported files can be written to a store of this kind."""
+        """Return whether exported files can be written to a store of this kind."""
         return self.folder is not None or self.others is not None

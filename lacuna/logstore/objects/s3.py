@@ -462,7 +462,7 @@ class S3Store:
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        """Turn boto3's errors into those of a store."""
+        """Convert boto3's errors to those of a store."""
         try:
             yield
         except ClientError as error:
@@ -548,7 +548,7 @@ def _close_afterwards(request: Any, **_: object) -> None:
 
 
 def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
-    """Whether a service does not know the request, or wants it otherwise than boto3 sends it."""
+    """Return whether a service does not support the request in the form that boto3 sends."""
     error = refusal.__cause__
     if not isinstance(error, ClientError):
         return False

@@ -1,7 +1,7 @@
-"""Makes boto3's clients for S3: their time-outs, their repetitions, and which headers they send.
+"""Creates boto3's clients for S3, with their time-outs, retries and headers.
 
-boto3's extra checksums are off: batches, blocks and footers carry CRC-32C already, and computing one more over every
-byte costs more CPU than the request.
+boto3's extra checksums are off. Batches, blocks and footers already carry CRC-32C, and another checksum over every byte
+costs more CPU than the request.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ def s3_clients(
     connections: int,
     is_impatient: bool,
 ) -> Callable[[], Any]:
-    """Return a function that makes clients. They share credentials, and each has connections of its own.
+    """Return a function that creates clients. They share credentials, and each has its own connections.
 
     `S3Store` describes the arguments. The function raises BotoCoreError and ValueError.
     """
@@ -56,7 +56,9 @@ def s3_clients(
 
 
 def _session() -> Any:
-    """Return a session that shares the description of S3 with all others: reading it takes a tenth of a second."""
+    """Return a session that shares the description of S3 with all others, because reading it takes a tenth of
+    a second.
+    """
     session = Session()
     made = boto3.Session(botocore_session=session)
     # boto3 adds its folder to the loader of each session, so the shared one is registered only afterwards.
@@ -83,7 +85,7 @@ def _config(connections: int, *, path_style: bool, is_impatient: bool) -> Config
 
 
 def _drop_expect(request: Any, **_: object) -> None:
-    """Remove `Expect: 100-continue`, with which every PUT would wait a round trip before it sends its body."""
+    """Remove `Expect: 100-continue`, which would make every PUT wait for a round trip before it sends its body."""
     del request.headers["Expect"]
 
 

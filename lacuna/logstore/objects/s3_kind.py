@@ -22,7 +22,7 @@ _ANY_REGION: Final = "us-east-1"
 
 
 def bucket_url(bucket: str, **options: str | None) -> str:
-    """Return the URL of BUCKET or BUCKET/PREFIX, with these options, but for those that are empty."""
+    """Return the URL of BUCKET or BUCKET/PREFIX with these options, omitting empty ones."""
     given = urlencode({name: value for name, value in options.items() if value}, safe=":/")
     return f"{_SCHEME}://{quote(bucket.removeprefix(f'{_SCHEME}://'))}" + f"?{given}" * bool(given)
 
@@ -51,7 +51,7 @@ def _open(parts: SplitResult, options: Options, *, is_impatient: bool = False) -
 
 
 def _open_for_journal(parts: SplitResult, options: Options) -> "S3Store":
-    """Open a bucket whose requests are sent once, and fail after seconds."""
+    """Open a bucket whose requests are sent only once and fail after seconds."""
     return _open(parts, options, is_impatient=True)
 
 
@@ -65,7 +65,7 @@ def _encryption(where: str, options: Options) -> "ServerSideEncryption | None":
         raise StoreMisconfiguredError(f"{where}: {_SSE} is {kind!r}: choose {', '.join(SSE_KINDS)}")
     if key_id and not kind.startswith("aws:kms"):
         raise StoreMisconfiguredError(
-            f"{where}: {_SSE_KEY} is for {_SSE}=aws:kms or aws:kms:dsse, and not for {kind}"
+            f"{where}: {_SSE_KEY} requires {_SSE}=aws:kms or aws:kms:dsse, but it is {kind}"
         )
     return ServerSideEncryption(kind, key_id)
 

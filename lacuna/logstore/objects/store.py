@@ -254,7 +254,7 @@ class StoreMetrics:
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
     def dollars(self) -> float:
-        """Return what the requests that were sent cost."""
+        """Return the cost of the requests sent."""
         sent = self.sent
         if sent.prices is None:
             return 0.0

@@ -41,12 +41,12 @@ EXPORT_FORMS: Final = _forms(lambda kind: kind.takes_exports)
 
 
 def kind_of(url: str) -> StoreKind:
-    """The kind of the store at `url`. Raises `StoreMisconfiguredError` unless the URL names a store."""
+    """Return the kind of the store at `url`. Raises `StoreMisconfiguredError` unless the URL names a store."""
     return _checked(url)[0]
 
 
 def holds_journals(url: str) -> bool:
-    """Whether a journal, or its snapshots, can be in the store at `url`, if that is the URL of a store."""
+    """Return whether a journal or its snapshots can be in the store at `url`, if that is the URL of a store."""
     kind = KINDS.get(url.partition(":")[0])
     return kind is not None and kind.open_for_journal is not None
 
@@ -72,13 +72,13 @@ def open_store(url: str) -> ObjectStore:
 def open_conditional_store(url: str) -> ConditionalStore:
     """Open the store at `url` for a journal.
 
-    Raises `StoreMisconfiguredError`, also for a store that several machines cannot write to under a condition.
+    Raises `StoreMisconfiguredError`, also for a store without conditional writes from several machines.
     """
     kind, parts = _checked(url)
     if kind.open_for_journal is None:
         raise StoreMisconfiguredError(
-            f"{url!r} is a store that several machines cannot write to under a condition: a journal in the bucket "
-            f"needs {JOURNAL_FORMS}"
+            f"{url!r} is a store without conditional writes from several machines: a journal in "
+            f"the bucket needs {JOURNAL_FORMS}"
         )
     options = _options(kind, parts)
     keys = _keys(options)
@@ -87,7 +87,7 @@ def open_conditional_store(url: str) -> ConditionalStore:
 
 
 def check_url(url: str) -> None:
-    """Raise `StoreMisconfiguredError` unless `url` names a store, with options that it has; open nothing."""
+    """Raise `StoreMisconfiguredError` unless `url` names a store and all its options are valid. Opens nothing."""
     _options(*_checked(url))
 
 

@@ -1,4 +1,4 @@
-"""Integers in buffers, as the kernel's modules call it where they are interpreted; they are big-endian or varints."""
+"""Integers in buffers for the interpreted form of the kernel's modules. They are big-endian or varints."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Destination(Protocol):
 
     @property
     def catalog(self) -> dict[str, str]:
-        """pyiceberg's properties of a catalog whose warehouse is the destination."""
+        """pyiceberg's properties for a catalog with the destination as its warehouse."""
         ...
 
     @property

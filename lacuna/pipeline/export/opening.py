@@ -30,8 +30,8 @@ def open_destination(url: str) -> Destination:
     encrypting = {*kind.encrypting, KEYS_OPTION} & dict(parse_qsl(parts.query)).keys()
     if encrypting:
         raise DestinationError(
-            f"{url}: exported files are for other programs, and are not encrypted here: leave "
-            f"{' and '.join(sorted(encrypting))} out, and set the default encryption of the bucket"
+            f"{url}: exported files are for other programs, so Lacuna does not encrypt them: omit "
+            f"{' and '.join(sorted(encrypting))}, and set the bucket's default encryption"
         )
     if kind.folder is not None:
         return _folder(kind.folder(parts))

@@ -160,7 +160,7 @@ def test_a_swap_that_takes_live_records_silently_breaks_an_invariant() -> None:
         segments=_without_old(cluster).segments,
         partitions=[PartitionSwap(partition=wanted.partition, swap=wanted.swap)],
     )
-    with pytest.raises(InvariantBroken, match="the log begins at 15, and only what lies below 0"):
+    with pytest.raises(InvariantBroken, match="the log begins at 15, but only records below 0"):
         machine.replay(cluster.state, JournalRecord(now_ms=cluster.now_ms, extents_replaced=record))
 
 

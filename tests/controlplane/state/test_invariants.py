@@ -44,7 +44,7 @@ def test_the_front_does_not_go_silently() -> None:
 def test_a_segment_does_not_lose_more_extents_than_it_has() -> None:
     table = SegmentTable()
     table.add((1, 1), 100, 1, 0)
-    with pytest.raises(InvariantBroken, match="would lose 2 extents and has 1"):
+    with pytest.raises(InvariantBroken, match="would lose 2 extents but has only 1"):
         table.release([References(array("q", (1, 1)), array("q", (1, 1)))], 0)
 
 

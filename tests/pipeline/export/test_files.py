@@ -211,5 +211,5 @@ def test_who_asks_for_the_files_of_all_runs_meets_the_end_of_one(tmp_path: Path)
     ],
 )
 def test_exported_files_are_not_encrypted_here(url: str, options: str) -> None:
-    with pytest.raises(DestinationError, match=f"are not encrypted here: leave {options} out"):
+    with pytest.raises(DestinationError, match=f"does not encrypt them: omit {options}"):
         open_destination(url)

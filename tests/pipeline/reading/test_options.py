@@ -37,10 +37,10 @@ _HOW = {**_WHERE, "subscribe": "a"}
         ({**_WHERE, "assign": "a-0"}, "option assign=a-0: it is not valid JSON"),
         ({**_WHERE, "assign": '{"a":["0"]}'}, 'write a value like {"topicA":\\[0,1\\]'),
         ({**_WHERE, "assign": "{}"}, 'write a value like {"topicA":\\[0,1\\]'),
-        ({"subscribe": "a"}, "no bucket was named[^.]*$"),
+        ({"subscribe": "a"}, "no bucket is named[^.]*$"),
         (
             {},
-            "no bucket was named.*In SQL, a table made with CREATE TABLE .* CREATE TEMPORARY VIEW",
+            "no bucket is named.*In SQL, a table made with CREATE TABLE .* CREATE TEMPORARY VIEW",
         ),
         (
             {**_HOW, "option.subscribe": "a", "owner": "me", "provider": "lacuna"},

@@ -1,6 +1,6 @@
-"""What a row says of a kind of journal.
+"""The description of a kind of journal.
 
-The modules of the journals take long to import, so the functions of a row import them.
+The functions of a row import the journals' modules, which are slow to import.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a journal at `place` is opened with.
+    """The arguments that open a journal at `place`.
 
-    `store` is the place's bucket, if it has one. `lease` is that of a leader, in seconds, and `address` is where agents
-    reach this control plane. A journal that begins asks `new_cluster_id`.
+    `store` is the place's bucket, if it has one. `lease` is a leader's lease in seconds, and `address` is the address
+    at which agents reach this control plane. A new journal calls `new_cluster_id`.
     """
 
     place: Place
@@ -57,11 +57,11 @@ class JournalKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedKind(JournalKind):
-    """A kind that several control planes can share.
+    """A kind of journal that several control planes can share.
 
-    - `shown` returns where a journal is, without a password.
-    - `journal` returns a journal, not open, and `reader` one that another process reads, with its snapshots.
-    - `wreck` returns a journal to go on without what it has lost.
+    - `shown` returns the location of a journal without a password.
+    - `journal` returns an unopened journal, and `reader` one that another process reads, with its snapshots.
+    - `wreck` returns a journal that can continue without its lost part.
     """
 
     shown: Callable[[Place], str]
@@ -73,7 +73,7 @@ class SharedKind(JournalKind):
 def leased(
     journal: Callable[[Setup], SharedJournal],
 ) -> Callable[[Setup], AbstractAsyncContextManager[Source]]:
-    """Return the `source` of a shared kind, which is opened by its `journal`."""
+    """Return the `source` of a shared kind, which opens its `journal`."""
 
     def source(setup: Setup) -> AbstractAsyncContextManager[Source]:
         from lacuna.controlplane.journal.moving.source import leased_source

@@ -1,4 +1,4 @@
-"""A journal in a database, which the extra `postgresql` brings. Its snapshots are in the bucket, if there is one."""
+"""A journal in a database, which needs the extra `postgresql`. Its snapshots are in the bucket, if there is one."""
 
 from __future__ import annotations
 

@@ -204,11 +204,11 @@ class LiveGroup:
         self.due_ms = min(deadlines, default=None)
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
-        """Whether a deadline may have passed, once they are settled."""
+        """Return whether a deadline may have passed, once all of them are settled."""
         return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
 
     def settle(self, moved_ms: int) -> None:
-        """Move all deadlines by what they have not been moved of `moved_ms` (`LiveGroups`)."""
+        """Move all deadlines by the part of `moved_ms` that has not been applied yet (see `LiveGroups`)."""
         if by_ms := moved_ms - self.moved_ms:
             self.moved_ms = moved_ms
             self._shift(by_ms)

@@ -180,7 +180,7 @@ def _sort_out(
 
 
 def _replaced(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> OffsetsOfGroup:
-    """Return the offsets among which those of the command are stored: what is staged stays apart until it commits."""
+    """Return the offsets to which the command's offsets belong. Staged offsets are separate until they commit."""
     offsets = turn.groups.offsets
     if isinstance(command, TxnOffsetCommit):
         return offsets.pending.get(command.producer_id, {}).get(command.group_id, {})
@@ -197,7 +197,7 @@ def _has_room(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> bool:
 
 
 def _growth(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> int:
-    """Return how many bytes the offsets take more than those that they replace."""
+    """Return the number of bytes by which the offsets exceed those that they replace."""
     kept = _replaced(turn, command)
     replaced = (kept.get(key_of(each.partition)) for each in command.offsets)
     before = sum(each.size for each in replaced if each is not None)
