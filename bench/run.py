@@ -141,7 +141,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--targets", type=_names(TARGETS), help="comma-separated")
     parser.add_argument("--bootstrap", help="measure this server beside the targets")
     parser.add_argument(
-        "--server-pid", type=int, default=0, help="the processes whose CPU is counted for it"
+        "--server-pid", type=int, default=0, help="the processes whose CPU time counts as its own"
     )
     parser.add_argument("--label", default="foreign", help="its name in the tables")
     parser.add_argument(

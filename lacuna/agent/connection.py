@@ -225,7 +225,7 @@ def _room(arrived: int, size: int) -> int:
 
 
 def _skip_tagged_fields(data: memoryview, position: int) -> int:
-    """Return the position after the tagged fields at `position`. No tagged field of a request header is known."""
+    """Return the position after the tagged fields at `position`. Lacuna knows no tagged field of a request header."""
     try:
         return kernel.after_tags(data, position)
     except MalformedMessage as error:

@@ -136,8 +136,8 @@ class AgentServer:
         while remaining := self._remaining(loop.time()):
             if loop.time() >= end:
                 log.warning(
-                    "connections are closed whose clients have not moved to other agents within "
-                    "%d ms: %d",
+                    "connections closed because their clients did not move to other agents "
+                    "within %d ms: %d",
                     most_ms,
                     remaining,
                 )

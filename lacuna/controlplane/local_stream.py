@@ -66,7 +66,7 @@ class _LocalStream:
         except ControlPlaneUnavailable as error:
             self._why_ended = str(error)
         finally:
-            self._why_ended = self._why_ended or "the stream was given up"
+            self._why_ended = self._why_ended or "the stream was abandoned"
             # A reader of a full queue is not waiting, and sees the reason once the queue is empty.
             if not self._responses.full():
                 self._responses.put_nowait(_END)

@@ -182,7 +182,7 @@ def replay(state: State, record: JournalRecord) -> None:
 def found(state: State, cluster_id: str, context: Context) -> Decision:
     """Decide the first record of a new journal, which gives the cluster its id."""
     if not cluster_id:
-        raise ValueError("a cluster needs an id; make one from 16 random bytes")
+        raise ValueError("a cluster needs an id; create one from 16 random bytes")
     turn = Turn(state, context)
     founded = ClusterFounded(cluster_id=cluster_id)
     turn.journal(JournalRecord(cluster_founded=founded))

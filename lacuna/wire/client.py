@@ -40,7 +40,7 @@ class SizeError(NoAnswerError):
     """The size of the answer is impossible, or larger than allowed. Servers of other protocols usually cause this."""
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"it answered {size} bytes, which is no answer")
+        super().__init__(f"its answer claims {size} bytes, which is not possible")
         self.size = size
 
 

@@ -26,7 +26,7 @@ class Restless(Bench):
 
 @dataclass
 class Work:
-    """Records the calls; `noise` has the load of other processes in turn, and none after the last."""
+    """Records the calls. `noise` lists the load of other processes at each call, and later calls have none."""
 
     noise: Iterator[float] = field(default_factory=lambda: iter(()))
     done: list[str] = field(default_factory=list)

@@ -48,7 +48,7 @@ def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -
     for line in (
         f"agent {bootstrap} (node 1) has joined",
         "created orders (1)",
-        "aborted the transaction of 'shop': its producer asked for it",
+        "aborted the transaction of 'shop': its producer requested it",
         f"agent {bootstrap} (node 1) has left: it was shut down",
     ):
         assert f"INFO lacuna.controlplane: {line}\n" in err

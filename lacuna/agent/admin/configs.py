@@ -115,8 +115,8 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
             "authorizer.class.name",
             ConfigType.STRING,
             context.access.settings.authorizer,
-            "What authorizes requests: ACLs, by the rules of Kafka's StandardAuthorizer, or "
-            "nothing.",
+            "How requests are authorized: by ACLs, with the rules of Kafka's StandardAuthorizer, "
+            "or not at all.",
         ),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),
         _static(

@@ -459,7 +459,7 @@ class _Read:
                 return spans, self._errors[run.pieces[index].place]
             stretch, first = found
             span = stretch.span(first, run.pieces, index)
-            assert span is not None, "what was read is not coalesced"
+            assert span is not None, "data that was just read is not coalesced"
             spans.append(span)
             index += span.piece_count
         return spans, None

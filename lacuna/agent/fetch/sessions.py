@@ -216,7 +216,7 @@ class Watch:
         return bool(self._futures)
 
     def wake(self) -> None:
-        """Wake all fetches that wait, so that they look again."""
+        """Wake all waiting fetches, so that they check again."""
         for future in self._futures:
             _end(future)
 

@@ -95,8 +95,8 @@ class Zone:
         except PeerError as error:
             if self._answers(agent):
                 log.warning(
-                    "a request for shared reads to agent %d at %s:%d failed because %s; it is "
-                    "not asked for %g s",
+                    "a request for shared reads to agent %d at %s:%d failed because %s; no "
+                    "further request goes to it for %g s",
                     agent.node_id,
                     agent.host,
                     agent.port,

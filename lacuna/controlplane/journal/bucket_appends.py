@@ -125,7 +125,7 @@ def decode_append(number: int, data: bytes) -> Append:
 
 def _damaged(number: int) -> JournalCorrupt:
     return JournalCorrupt(
-        f"the object {journal_append_key(number)} is not what was written: restore it from a backup"
+        f"the object {journal_append_key(number)} differs from what was written: restore it from a backup"
     )
 
 
@@ -194,8 +194,8 @@ class Appends:
             self._marks.clear()
             raise JournalReplaced(
                 f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was "
-                "read, as after a restore to an earlier time: the journal is read again from its "
-                "newest snapshot"
+                "read, as happens after a restore to an earlier time: the journal is read again "
+                "from its newest snapshot"
             )
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:

@@ -292,6 +292,6 @@ def _decode_seal(found: Any) -> Seal | None:
 
 def _damaged(name: JournalSnapshotName) -> JournalCorrupt:
     return JournalCorrupt(
-        f"the snapshot at position {name.position} is not what was written ({name.index_key()}): restore the objects "
-        "under journal/ from a backup"
+        f"the snapshot at position {name.position} differs from what was written "
+        f"({name.index_key()}): restore the objects under journal/ from a backup"
     )

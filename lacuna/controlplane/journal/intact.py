@@ -50,7 +50,10 @@ def replayed(
                 f"{name} has {error}, up to position {batch.position}"
             ) from error
         except (DecodeError, LookupError, ValueError, OverflowError) as error:
-            problems.append(f"a record up to position {batch.position} does not follow: {error!r}")
+            problems.append(
+                f"a record up to position {batch.position} does not follow the previous one: "
+                f"{error!r}"
+            )
             return replayed(name, snapshot, batches[:number], problems)
         position = batch.position
     return state, position

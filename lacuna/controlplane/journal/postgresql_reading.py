@@ -85,8 +85,8 @@ async def read_batches(
             if is_other:
                 raise JournalReplaced(
                     f"{name}: the append at position {position} is not the one that was read, as "
-                    "after a failover that lost it: the journal is read again from its newest "
-                    "snapshot"
+                    "happens after a failover that lost it: the journal is read again from its "
+                    "newest snapshot"
                 )
         if not rows:
             return

@@ -29,7 +29,9 @@ class Owners(Generic[Name]):
         return name in self._kept
 
     def own(self, name: Name, principal: str) -> None:
-        """Record the owner of a name, unless it is known; data is about to be left under it, or already was."""
+        """Record the owner of a name under which data is stored or about to be stored, unless the owner is already
+        known.
+        """
         if principal and name not in self.of:
             self.of[name] = principal
             self._hold(principal, self._kept.get(name, 0))

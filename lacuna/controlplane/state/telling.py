@@ -78,8 +78,8 @@ def _by_whom(command: Command | None) -> str:
     if command is None:
         return "it took longer than its timeout"
     if command.WhichOneof("verb") == "abort_txn":
-        return "an operator asked for it"
-    return "its producer asked for it"
+        return "an operator requested it"
+    return "its producer requested it"
 
 
 def _producer_initialized(

@@ -218,7 +218,7 @@ class DirectoryStore:
             is_there = self._folder.locks.are_there()
         if not is_there:
             raise StoreMisconfiguredError(
-                f"{self._root} was deleted, emptied or replaced while it was open, and no more "
+                f"{self._root} was deleted, emptied or replaced while it was open, so no more "
                 "objects are put there: stop everything that uses it, and restore the folder or "
                 "a backup before the next start"
             )

@@ -47,7 +47,7 @@ class FolderLocks:
         self._opening = threading.Lock()
 
     def wait_for(self, byte: int) -> None:
-        """Lock a byte, after waiting as long as another process has it."""
+        """Wait until no other process holds the lock on a byte, then lock it."""
         self._fs.lock_byte(self._file(), byte)
 
     def take(self, byte: int) -> bool:

@@ -250,10 +250,7 @@ class _Extent:
         if header.producer_id == NO_PRODUCER_ID:
             return ""
         if header.is_transactional != (self.producer_id != NO_PRODUCER_ID):
-            return (
-                f"the batch at {position} is transactional and the extent is not, or the other "
-                "way round"
-            )
+            return f"the batch at {position} is transactional but the extent is not, or vice versa"
         if header.is_transactional and (header.producer_id, header.producer_epoch) != (
             self.producer_id,
             self.producer_epoch,

@@ -63,7 +63,7 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose:
     without = sorted({each.topic for each in partitions} - set(topics))
     if without:
         return f"there is no topic {', '.join(without)}{whose}: check the name, or create it first"
-    return f"there is no partition {names_of(partitions)}: the topic has fewer"
+    return f"there is no partition {names_of(partitions)}: the topic has fewer partitions"
 
 
 def logs_of(metadata: MetadataSource, keys: Mapping[TopicPartition, PartitionKey]) -> Logs:

@@ -64,8 +64,8 @@ def test_who_aborted_a_transaction() -> None:
     begun = "topic a 1\n init x timeout=1000\n put a-0 x1 1/0@0 tv2\n"
     ends = {
         "end2 x 1/0 commit": [],
-        "end2 x 1/0 abort": ["its producer asked for it"],
-        "abort x": ["an operator asked for it"],
+        "end2 x 1/0 abort": ["its producer requested it"],
+        "abort x": ["an operator requested it"],
         "init x": ["a producer with the same transactional id has started"],
         "clock +20000": ["it took longer than its timeout"],
     }

@@ -78,7 +78,7 @@ class Producers:
         return set(self.cluster.do("add_partitions_to_txn", command).error_codes)
 
     def write(self, name: str, count: int) -> set[int]:
-        """Writes to partitions of the other topic, which join the transaction with that, in one segment."""
+        """Write to partitions of the other topic in one segment, which also adds them to the transaction."""
         given = []
         for number in range(count):
             each = self.cluster.slice(f"u-{number}")

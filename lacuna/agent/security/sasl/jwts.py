@@ -75,7 +75,9 @@ class Claims:
         if now < self._time(claims, "iat", is_required=self._requires_iat) - self._skew:
             raise TokenRefused("the token was issued in the future: compare the clocks")
         if self._issuer and claims.get("iss") != self._issuer:
-            raise TokenRefused("the token has another issuer than sasl.oauthbearer.expected.issuer")
+            raise TokenRefused(
+                "the issuer of the token differs from sasl.oauthbearer.expected.issuer"
+            )
         self._check_audience(claims.get("aud"))
         self._check_scope(claims.get(self._scope))
         name = claims.get(self._sub)
@@ -102,7 +104,7 @@ class Claims:
         if self._audiences:
             if not any(each in named for each in self._audiences):
                 raise TokenRefused(
-                    "the token is for another audience than sasl.oauthbearer.expected.audience"
+                    "the audience of the token differs from sasl.oauthbearer.expected.audience"
                 )
         elif given is not None:
             raise TokenRefused(

@@ -27,7 +27,7 @@ _MOST_REMEMBERED: Final = 1024
 class PlainPasswords:
     """Compares passwords in a separate thread, since that takes milliseconds. Remembers correct ones.
 
-    The memory holds a digest under a key of this process, beside the matching verifiers.
+    The cache holds a digest keyed with a secret of this process, and the matching verifiers.
     """
 
     def __init__(self, users: Users) -> None:

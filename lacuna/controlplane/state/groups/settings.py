@@ -20,13 +20,13 @@ class GroupSettings:
     group_min_session_timeout_ms: int = setting(
         "group.min.session.timeout.ms",
         6_000,
-        "The shortest session.timeout.ms that a member of a classic group may ask for.",
+        "The shortest session.timeout.ms that a member of a classic group may request.",
         most=LARGEST_INT,
     )
     group_max_session_timeout_ms: int = setting(
         "group.max.session.timeout.ms",
         30 * _MINUTE_MS,
-        "The longest session.timeout.ms that a member of a classic group may ask for.",
+        "The longest session.timeout.ms that a member of a classic group may request.",
         most=LARGEST_INT,
     )
     group_max_size: int = setting(
