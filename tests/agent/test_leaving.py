@@ -177,7 +177,7 @@ def test_who_does_not_go_is_cut_off_in_the_end(
         assert one.verdict(topic, batch([b"now"])) == "NOT_LEADER_OR_FOLLOWER"
         stage.advance(0.5)
     assert LONGEST <= leaving.seconds() < LONGEST + 1
-    assert "have not gone to other agents within 10000 ms: 1" in caplog.text
+    assert "did not move to other agents within 10000 ms: 1" in caplog.text
 
 
 def test_records_for_which_nobody_waits_are_kept(stage: Stage) -> None:

@@ -180,7 +180,7 @@ def test_a_jump_is_told_once(clock: ManualClock, caplog: pytest.LogCaptureFixtur
             clock.advance(1000)
             time.now_ms()
     assert caplog.messages == [
-        "the machine's clock was set forwards by 1200 s, which the control plane's time follows at twice the pace"
+        "the machine's clock was set forwards by 1200 s; the control plane's time follows it at twice the pace"
     ]
 
 

@@ -38,7 +38,7 @@ def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
         "position",
         "sha256",
     ]
-    assert "nothing is copied over it" in refused("controlplane", "copy", *ends)
+    assert "which a copy does not overwrite" in refused("controlplane", "copy", *ends)
 
     journal = ("--journal", database)
     with running("control plane: ", "controlplane", "--listen", "127.0.0.1:0", *journal) as control:

@@ -128,12 +128,12 @@ async def test_a_later_leader_ends_the_session_with_an_earlier_one(street: Stree
     one.leads(1)
     await street.until("a 1")
     other.leads(2)
-    await street.until("a 1", "a: the one at b leads now", "b 2")
+    await street.until("a 1", "a: the control plane at b leads now", "b 2")
     stale = await street.door("a")
     stale.leads(1)
     while not stale.is_closed:
         await asyncio.sleep(0.001)
-    await street.until("a 1", "a: the one at b leads now", "b 2")
+    await street.until("a 1", "a: the control plane at b leads now", "b 2")
 
 
 async def test_a_leader_that_only_a_standby_knows_is_asked(street: Street) -> None:
@@ -160,7 +160,10 @@ async def test_where_a_name_points_to_is_looked_up_again() -> None:
     async with running(street):
         while not street.failures:
             await asyncio.sleep(0.001)
-        assert "the address of the control plane name is not known: no such name" in street.failures
+        assert (
+            "the address of the control plane name cannot be resolved: no such name"
+            in street.failures
+        )
         street.places["name"] = ("old",)
         (await street.door("old")).dies()
         street.places["name"] = ("new",)

@@ -634,7 +634,7 @@ async def test_an_append_in_the_place_of_another(bucket: FaultyBucket) -> None:
     bucket.create(journal_append_key(5), other)
     journal = journal_of(bucket)
     await journal.open(None)
-    with pytest.raises(JournalCorrupt, match="journal/appends/000000000005 is not what was"):
+    with pytest.raises(JournalCorrupt, match="journal/appends/000000000005 differs from what was"):
         await batches(journal)
 
 

@@ -127,7 +127,9 @@ async def test_a_second_process_is_told_who_is_there(path: str) -> None:
 async def test_a_strangers_database_is_refused_and_left_alone(path: str) -> None:
     change(path, "CREATE TABLE theirs (a)")
     before = Path(path).read_bytes()
-    with pytest.raises(JournalForeign, match="not a Lacuna journal: the database is another"):
+    with pytest.raises(
+        JournalForeign, match="not a Lacuna journal: the database belongs to another"
+    ):
         await SqliteJournal(path, lambda: "made").open(None)
     assert Path(path).read_bytes() == before
 

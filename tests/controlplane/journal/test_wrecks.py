@@ -188,7 +188,7 @@ async def test_where_there_is_no_journal_there_is_no_loss(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     place = make_place(kind, request)
-    with pytest.raises(JournalError, match="there is no journal, and so no loss"):
+    with pytest.raises(JournalError, match="there is no journal here, so nothing was lost"):
         await accepted(place)
 
 
@@ -226,7 +226,7 @@ async def test_a_leader_is_not_taken_over(place: Place) -> None:
     opened = await journal.open(None)
 
     renewer = journal.renewer(opened.fencing_token)  # type: ignore[attr-defined]
-    with pytest.raises(JournalInUse, match="is at work on this journal: stop it"):
+    with pytest.raises(JournalInUse, match="uses this journal: stop it"):
         async with renewing(renewer, LEASE, place.clock):
             await accepted(place)
     assert await journal.append([RECORD], opened.fencing_token) == 23

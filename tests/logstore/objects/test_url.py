@@ -150,7 +150,7 @@ def test_without_cryptography_the_extra_is_named(
     ("options", "message"),
     [
         ("sse=aes256", "sse is 'aes256': choose AES256, aws:kms, aws:kms:dsse"),
-        ("sse=AES256&sse_kms_key_id=k", "is for sse=aws:kms or aws:kms:dsse, and not for AES256"),
+        ("sse=AES256&sse_kms_key_id=k", "requires sse=aws:kms or aws:kms:dsse, but it is AES256"),
         ("sse_kms_key_id=k", "sse is '': choose"),
         ("sse=", "the option sse is empty"),
     ],

@@ -78,7 +78,7 @@ _HOW = {**_WHERE, "subscribe": "a"}
         ({**_HOW, "metadata": "elsewhere"}, "choose one of control, bucket"),
         ({**_HOW, "view": "holes"}, "choose one of records, plan"),
         ({**_HOW, "asOf": "yesterday"}, "option asOf=yesterday: write a time such as 2026-"),
-        ({**_HOW, "asOf": "2999-01-01"}, "option asOf=2999-01-01: that is in the future"),
+        ({**_HOW, "asOf": "2999-01-01"}, "option asOf=2999-01-01: that time is in the future"),
         (
             {**_HOW, "subscribed": "b"},
             "option subscribed: there is no such option; the options are",
@@ -140,17 +140,17 @@ def test_wrong_options(
         (True, {"endingTimestamp": "1"}, "option endingTimestamp: a stream has no end"),
         (True, {"endingOffsetsByTimestamp": "{}"}, "write a value like|a stream has no end"),
         (True, {"view": "plan"}, "only a batch has a plan"),
-        (True, {"asOf": "-1h"}, "option asOf: a stream shows what comes"),
+        (True, {"asOf": "-1h"}, "option asOf: a stream shows new records"),
         (
             False,
             {"asOf": "-1h", "endingOffsets": "latest"},
-            "options asOf and endingOffsets: both say where to end",
+            "options asOf and endingOffsets: both set the end",
         ),
         (False, {"asOf": "-1h", "endingTimestamp": "7"}, "options asOf and endingTimestamp"),
         (
             False,
             {"asOf": "-1h", "isolation": "read_uncommitted"},
-            "option asOf: it shows what a read_committed consumer could see",
+            "option asOf: it always shows what a read_committed consumer could see",
         ),
         (
             True,
