@@ -83,12 +83,12 @@ class AnyApi(Protocol):
 
     @property
     def handle(self) -> Callable[[Call, Any], Awaitable[Any]]:
-        """Return what answers a request."""
+        """Return the function that answers a request."""
         ...
 
     @property
     def refuse(self) -> Callable[[Call, Any, int], Any]:
-        """Return what refuses a request with an error."""
+        """Return the function that rejects a request with an error."""
         ...
 
 

@@ -38,7 +38,7 @@ class ByteBudget:
             self._waiting.popleft()()
 
     def when_free(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when bytes are given back and there is room."""
+        """Call `callback` once, when bytes are released and there is room."""
         self._waiting.append(callback)
 
     def forget(self, callback: Callable[[], None]) -> None:

@@ -116,7 +116,7 @@ class AgentLease:
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
     async def leave(self, seconds: float) -> bool:
-        """Have clients sent to other agents. Return whether they are, which takes `seconds` at most.
+        """Ask the control plane to send clients to other agents. Wait up to `seconds`, and return whether it does.
 
         The lease is still renewed, so that requests already read can be answered. Call `stop_renewing` after that.
         """
@@ -136,7 +136,7 @@ class AgentLease:
             self._control.cluster.remove_listener(self._on_cluster)
 
     async def release(self, seconds: float) -> None:
-        """Give the lease back after the last commit under it, so that Metadata stops listing the agent at once.
+        """Release the lease after the last commit under it, so that Metadata stops listing the agent at once.
 
         Without a reply in `seconds`, the lease is left to expire.
         """

@@ -22,7 +22,7 @@ def place(key: bytes, node_ids: tuple[int, ...]) -> int:
 
 
 def place_once(key: bytes, node_ids: Sequence[int]) -> int:
-    """As `place`, but without caching, for a key that is seldom used again."""
+    """Like `place`, but without caching, for a key that is seldom used again."""
     return node_ids[0] if len(node_ids) == 1 else _place(key, node_ids)
 
 

@@ -184,7 +184,7 @@ class Witnesses:
         return not self._heard
 
     def hear(self, witness: int | str, ahead_ms: float, passed_ms: float) -> None:
-        """Remember a clock, and compare all of them at the next question."""
+        """Remember a clock, and compare all clocks at the next query."""
         self._heard.pop(witness, None)
         self._heard[witness] = (ahead_ms, passed_ms)
         if len(self._heard) > _MOST_WITNESSES:

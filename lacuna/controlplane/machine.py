@@ -127,7 +127,7 @@ def needs_proof(command: Command, decision: Decision) -> bool:
 
 
 def tick(state: State, context: Context) -> Decision:
-    """End what is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
+    """Expire everything that is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
     turn = Turn(state, context)
     state.rewriting.begin(turn.now_ms)
     agents.tick_leases(turn)
@@ -146,7 +146,7 @@ def tick(state: State, context: Context) -> Decision:
 
 
 def pause(state: State, context: Context, by_ms: int) -> Decision:
-    """Extend what ends by silence after the process was stopped for `by_ms`, during which it heard nothing.
+    """Extend all timeouts after the process was suspended for `by_ms`, because it received nothing in that time.
 
     Leases and sessions last longer by that time only, so those of dead owners still end.
     """

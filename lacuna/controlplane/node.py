@@ -96,7 +96,7 @@ class Node:
         make_journal: Callable[[str], SharedJournal],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """Provide what is known once the process listens.
+        """Set the information that is known once the process listens.
 
         Clients reach it at `address`. `make_journal` returns the journal, not open, for the control plane at an
         address. `on_change` is called whenever it starts or stops leading.

@@ -73,7 +73,7 @@ def _rule(verb: str | None) -> Rule | None:
 
 
 def _names_no_transaction(command: CommitSegment) -> bool:
-    """Return whether a batch of a transaction does not say which one: it would need a right on no id at all."""
+    """Return whether a batch of a transaction names no transactional id, so that no right would apply to it."""
     if len(command.batches) % COMMITTED_BATCH.size:
         return False  # it is malformed, and refused as such
     return any(

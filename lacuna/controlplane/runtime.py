@@ -372,7 +372,7 @@ class Runtime:
         self._show()
 
     def _show(self) -> None:
-        """Show sessions the partitions that they wait for, as long as there is time."""
+        """Send sessions the partitions that they wait for, while time remains."""
         while self._unshown and self._has_time():
             session, key = self._unshown.popleft()
             delta = self._next_shown(session, key)
@@ -439,7 +439,7 @@ class Runtime:
         self._take(session, commands)
 
     def _wait(self, session: PlaneSession, commands: Iterable[Command]) -> None:
-        """Let commands be decided after those that already wait."""
+        """Queue commands behind those that already wait."""
         self._backlog.extend((session, command) for command in commands)
         if self._backlog:
             self._room.clear()
@@ -498,7 +498,7 @@ class Runtime:
             self._drain_backlog()
 
     def tick(self) -> None:
-        """End what is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
+        """Expire everything that is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
         self._check_running()
         self._step("a tick", machine.tick)
 

@@ -61,7 +61,7 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 
 async def _in_steps(described: Iterable[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
-    """Return the topics. Yields to other requests meanwhile, since topics may have many partitions."""
+    """Return the topics. Yields to other requests in between, since topics may have many partitions."""
     topics, count = [], 0
     for topic in described:
         topics.append(topic)

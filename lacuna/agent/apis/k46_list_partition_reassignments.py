@@ -15,7 +15,7 @@ from lacuna.wire.messages.list_partition_reassignments import (
 async def handle(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Answer with no topics, whatever the request names."""
+    """Answer with no topics, regardless of the request."""
     return refuse(call, request, ErrorCode.NONE)
 
 

@@ -32,7 +32,7 @@ class Departures(Generic[T]):
         self._gone: deque[weakref.ref[object]] = deque()
 
     def watch(self, thing: object, note: T) -> None:
-        """Have `gone` yield `note` once nothing refers to `thing` any more."""
+        """Make `gone` yield `note` once nothing refers to `thing` any more."""
         reference = weakref.ref(thing, self._gone.append)
         self._watched[id(reference)] = reference, note
 

@@ -144,7 +144,7 @@ class ExtentCache:
         return span
 
     def find_coalesced(self, plan: FetchPlan, index: int) -> Span | None:
-        """As `find` for the plan's pieces among coalesced batches; None if these hold nothing from the asked offset on.
+        """Like `find`, but among coalesced batches. Returns None if these hold nothing from the asked offset on.
 
         Batches coalesced for one isolation level also serve the other, provided that every extent in the returned span
         is live for both. A span is not returned if its first batch holds records of earlier extents that the plan may

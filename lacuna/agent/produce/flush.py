@@ -395,7 +395,7 @@ class Flusher:
         return written
 
     async def _commit(self, flight: _Flight, written: WrittenSegment) -> Verdict | None:
-        """Commit the batches that have not failed meanwhile, and settle them; return a Verdict if all failed."""
+        """Commit the batches that have not failed in the meantime, and settle them; return a Verdict if all failed."""
         placed = _place(flight, written)
         self._moves.mark(batch for batch, _ in placed)
         command, batches = _commit_command(written, placed)

@@ -78,7 +78,7 @@ class Bucket:
         return self._used_at < now - _IDLE_SECONDS and self._level >= self.rate * self.share
 
     def reported(self) -> None:
-        """Start counting use and waits anew."""
+        """Restart counting use and waits."""
         self.used = 0.0
         self.was_short = False
 

@@ -26,8 +26,8 @@ class AsOf:
 
 
 async def read_as_of(control: ControlClient, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-    """Return the partitions at the last time up to `at_ms` that is known for all of them. Raises as `control.call`
-    does.
+    """Return the partitions at the last time up to `at_ms` that is known for all of them. Raises the errors of
+    `control.call`.
     """
     wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
     command = Command(read_as_of=ReadAsOf(partitions=wanted, at_ms=at_ms))
@@ -37,7 +37,7 @@ async def read_as_of(control: ControlClient, keys: Sequence[PartitionKey], at_ms
 
 
 def not_known(what: str, known_from_ms: int) -> str:
-    """Return the error for a time before the first that is known of a topic, or of several."""
+    """Return the error for a time before the first known time of one or several topics."""
     since = show_time(known_from_ms)
     return (
         f"the visible part of {what} at that time is not known, only from {since} on: give a "

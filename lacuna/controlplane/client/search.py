@@ -106,7 +106,7 @@ class LeaderSearch:
                 )
 
     def _keep_lines(self) -> None:
-        """Keep a line with each known control plane, and with the one that serves."""
+        """Keep a connection to each known control plane, and to the one that serves."""
         wanted = dict.fromkeys(place for places in self._places.values() for place in places)
         # During a session, the leader's place is known, by whatever name.
         wanted |= dict.fromkeys(filter(is_address, (self._address or self._named,)))

@@ -103,7 +103,9 @@ class Subscriptions:
             view.fail(error)
 
     def restore(self) -> None:
-        """Let callers wait for views again, since there is a session, before which no view is as it was left."""
+        """Let callers wait for views again now that there is a session. Every view is stale until the session updates
+        it.
+        """
         self._failure = None
         for view in self._subscribed.values():
             view.is_as_left = False

@@ -171,7 +171,7 @@ class PartitionView:
 
     @property
     def has_been_current(self) -> bool:
-        """Whether it shows the partition at some version, since which it is subscribed."""
+        """Whether the view has a version of the partition and has been subscribed since then."""
         return self.version >= 0 and not self._older_below
 
     @property

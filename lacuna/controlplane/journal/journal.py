@@ -70,7 +70,7 @@ class JournalFenced(JournalError):
 
 
 class JournalUnreachable(JournalError):
-    """The journal's database does not answer, or is not ready. It may be later."""
+    """The journal's database does not answer or is not ready, but may recover."""
 
 
 class JournalRefused(JournalError):

@@ -20,11 +20,11 @@ class LeaderWatch:
         self.silent = 0.0
 
     def now_ms(self) -> float:
-        """Return the time of a look, for `see`."""
+        """Return the current time, to pass to `see` later."""
         return self._clock.passed_ms()
 
     def see(self, mark: Hashable, asked_ms: float) -> None:
-        """Record `mark`, which each renewal changes, as the answer to a question asked at `asked_ms`."""
+        """Record `mark`, which each renewal changes, as the answer to a query sent at `asked_ms`."""
         if mark != self._seen:
             # A new mark may have been written at any time up to now.
             self._seen, self._since_ms = mark, self._clock.passed_ms()

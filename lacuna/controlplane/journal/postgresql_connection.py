@@ -234,7 +234,7 @@ def meaning_of(error: Exception, name: str) -> JournalError:
 
 
 def is_from_living_server(error: Exception) -> bool:
-    """Whether the server rejected a statement and stayed up, so that nothing of the statement was done."""
+    """Whether the server rejected a statement and stayed up, so that the statement had no effect."""
     return isinstance(error, asyncpg.PostgresError) and error.severity_en == "ERROR"
 
 

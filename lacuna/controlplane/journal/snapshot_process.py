@@ -12,7 +12,7 @@ _SHOWN_BYTES: Final = 2000
 
 
 class Trimmed(Protocol):
-    """A journal of which another process can make snapshots."""
+    """A journal whose snapshots another process can create."""
 
     @property
     def place(self) -> str:

@@ -1,4 +1,4 @@
-"""The partitions that agents are merging now, so that no two merge the same. Volatile, since the swap is
+"""The partitions that agents are merging now, so that no two agents merge the same one. Volatile, since the swap is
 fenced anyway.
 """
 

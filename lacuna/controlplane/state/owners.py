@@ -59,7 +59,7 @@ class Owners(Generic[Name]):
             self.held.pop(principal, None)
 
     def payer(self, name: Name, principal: str) -> str:
-        """Return the principal that is charged for what `principal` leaves under a name."""
+        """Return the principal that is charged for `principal`'s data under a name."""
         owner = self.of.get(name)
         if owner is not None:
             return owner
@@ -73,7 +73,9 @@ class Owners(Generic[Name]):
         return is_alone or self.charged_to(payer) + more <= share
 
     def charged_to(self, principal: str) -> int:
-        """Return the bytes charged to a principal; to the anonymous one, also those without an owner."""
+        """Return the bytes charged to a principal. The anonymous principal is also charged for bytes without
+        an owner.
+        """
         if principal == NOBODY:
             return self.size - self._owned
         return self.held.get(principal, 0)

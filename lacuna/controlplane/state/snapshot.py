@@ -195,7 +195,7 @@ def _read_lease(message: LeaseSnapshot) -> Lease:
 
 
 def _topic(topic: TopicState, principal: str) -> Iterator[TopicSnapshot]:
-    """Yield entries of a topic. If it has many rows, there are several, of which the later ones have only its id."""
+    """Yield entries of a topic. A topic with many rows has several entries, and the later ones have only its id."""
     entry = TopicSnapshot(topic=topic.message(), principal=principal)
     rows = 0
     for partition in topic.partitions:
@@ -214,7 +214,7 @@ def _count_rows(piece: PartitionSnapshot) -> int:
 
 
 def _partition(partition: Partition) -> Iterator[PartitionSnapshot]:
-    """Yield a partition in entries of at most PIECE_ROWS rows of a kind; the later ones have nothing else."""
+    """Yield a partition in entries of at most PIECE_ROWS rows of a kind. The later entries have only rows."""
     windows = sorted(partition.producers.items())
     counts = (len(partition.extents), len(partition.dead), len(windows))
     for start in range(0, max(*counts, 1), PIECE_ROWS):

@@ -278,7 +278,7 @@ class State:
         return delta
 
     def put_agents(self, delta: ClusterDelta) -> None:
-        """Put the agents that clients are sent to into a delta, and those that they are not sent to."""
+        """Add the visible and the hidden agents to a delta."""
         live = self.live_agents()
         delta.has_agents = True
         delta.agents.extend(live)
@@ -287,7 +287,7 @@ class State:
         delta.leaving_node_ids.extend(each.node_id for each in self.leaving_agents())
 
     def live_agents(self) -> list[Agent]:
-        """Return the nodes that clients are sent to, which have a lease that is not hidden, ordered by node id."""
+        """Return the visible nodes, whose leases are live and not hidden, ordered by node id."""
         leases = self.leases.values()
         return self._nodes({each.node_id for each in leases if not self.is_hidden(each)})
 
@@ -307,7 +307,7 @@ class State:
         return self._nodes(leased.union(self.missed))
 
     def is_hidden(self, lease: Lease) -> bool:
-        """Whether clients are not sent to the lease's agent, because it has no session."""
+        """Whether the lease's agent is hidden from clients because it has no session."""
         return lease.lease_id in self.hidden_leases
 
     def _nodes(self, node_ids: set[int]) -> list[Agent]:

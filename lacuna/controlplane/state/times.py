@@ -17,7 +17,7 @@ def leap(state: State, by_ms: int) -> None:
 
 
 def pause(state: State, by_ms: int) -> None:
-    """Extend what ends by silence by a time in which nothing could be heard. Changes nothing durable."""
+    """Extend all timeouts by a time in which nothing could be received. Changes nothing durable."""
     for deadlines in (state.lease_deadlines, state.absences, state.transaction_deadlines):
         deadlines.shift(by_ms)
     state.groups.live.moved_ms += by_ms

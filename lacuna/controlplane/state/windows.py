@@ -37,7 +37,8 @@ class ProducerSettings:
 
 
 class Windows:
-    """All idempotence windows of existing partitions. Derived from these, and changed only by replays.
+    """All idempotence windows of existing partitions. They are derived from the partitions, and only replays change
+    them.
 
     Those of deleted partitions are released a few at a time; until then, `oldest` still has them.
     """

@@ -267,7 +267,7 @@ def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
 
 
 def prolong_pins(turn: Turn, by_ms: int) -> None:
-    """Extend the pins that end first by a time in which nothing could be heard."""
+    """Extend the pins that end first by a time in which nothing could be received."""
     pins = turn.state.segments.pins
     for pin_id in nsmallest(MAX_PER_TICK, pins, key=lambda each: pins[each].ends_ms):
         record = PinProlonged(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)

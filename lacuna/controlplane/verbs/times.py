@@ -17,7 +17,7 @@ def set_time(now_ms: int) -> Decision:
 
 
 def pause(turn: Turn, by_ms: int) -> None:
-    """Extend leases, sessions, transactions and pins by a time in which nothing could be heard."""
+    """Extend leases, sessions, transactions and pins by a time in which nothing could be received."""
     times.pause(turn.state, by_ms)
     prolong_pins(turn, by_ms)
 

@@ -40,7 +40,7 @@ def slices(request: pytest.FixtureRequest) -> ModuleType:
 
 
 class Producers:
-    """Transactional producers, each with its principal, in a cluster that keeps little of them."""
+    """Transactional producers, each with its principal, in a cluster with low bounds on their state."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()

@@ -121,7 +121,9 @@ def test_keys_that_a_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     keys = write_keys(tmp_path / "keys", ["k1"])
     url = f"file://{tmp_path}/objects?encryption_keys=command"
     monkeypatch.delenv("LACUNA_ENCRYPTION_KEY_COMMAND", raising=False)
-    with pytest.raises(StoreMisconfiguredError, match="name it with LACUNA_ENCRYPTION_KEY_COMMAND"):
+    with pytest.raises(
+        StoreMisconfiguredError, match="name the command with LACUNA_ENCRYPTION_KEY_COMMAND"
+    ):
         open_store(url)
     monkeypatch.setenv("LACUNA_ENCRYPTION_KEY_COMMAND", f"cat {keys}")
     assert isinstance(open_store(url), EncryptedStore)

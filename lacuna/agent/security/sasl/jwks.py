@@ -1,4 +1,4 @@
-"""The public keys of an issuer of JWTs: a JWK set (RFC 7517) in a file or behind a URL, read again now and then.
+"""The public keys of an issuer of JWTs: a JWK set (RFC 7517) in a file or behind a URL, which is re-read periodically.
 
 An unknown key id makes the agent read the set again, since the issuer may have begun to use a new key. This happens at
 most every ten seconds, so that clients with invented key ids cannot overload the issuer. A changed file, or a set that
