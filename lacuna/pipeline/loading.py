@@ -109,7 +109,7 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
 
 
 def load_block(store: ObjectStore, cluster_id: str, pieces: Sequence[Piece]) -> Block:
-    """Reads the pieces, checks their batches and writes true offsets into them. Raises as `load_blocks` does."""
+    """Reads the pieces, checks their batches and writes true offsets into them. Raises the errors of `load_blocks`."""
     columns = Pieces.of(pieces)
     starts = array("q", accumulate(columns.sizes, initial=0))
     data = bytearray()

@@ -258,7 +258,7 @@ class Codec:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def buffers(self, message: object, version: cython.int) -> tuple:
-        """As `write`, but return a tuple of buffers. Buffers held by the message are not copied."""
+        """Like `write`, but return a tuple of buffers. Buffers held by the message are not copied."""
         return _written(self, message, version)
 
     def add_elements(

@@ -15,7 +15,7 @@ _Call = Callable[[Command], Awaitable[Reply]]
 
 
 async def call_in_parts(call: _Call, command: Command) -> Reply:
-    """Return the whole reply to a command of any length. Raises what `call` raises."""
+    """Return the whole reply to a command of any length. Raises the errors of `call`."""
     verb = command.WhichOneof("verb")
     if verb in LISTS:
         return await _list(call, command, verb)

@@ -110,7 +110,7 @@ def _checked(fields: dict[str, Any]) -> Manifest:
 
 
 async def load_manifest(bucket: Bucket) -> Manifest | None:
-    """Return the manifest, or None if it does not exist. Raises what `decode_manifest` does."""
+    """Return the manifest, or None if it does not exist. Raises the errors of `decode_manifest`."""
     found = await bucket.load(JOURNAL_MANIFEST_KEY)
     return None if found is None else decode_manifest(found.data)
 

@@ -277,7 +277,7 @@ class SharedJournal(Journal, Protocol):
     async def confirm(self, fencing_token: int) -> None:
         """Return once it is certain that no other writer had taken over when this was called.
 
-        It costs less than an append, and leaves nothing in the journal. Raises what `Renewer.renew` raises.
+        It costs less than an append, and leaves nothing in the journal. Raises the errors of `Renewer.renew`.
         """
         ...
 

@@ -137,8 +137,8 @@ class Partition:
         """Move the log start. Raises InvariantBroken if it would go back, or past the end of the log."""
         if not self.log_start_offset <= offset <= self.high_watermark:
             raise InvariantBroken(
-                f"the log start would move from {self.log_start_offset} to {offset}, but the log "
-                f"ends at {self.high_watermark}"
+                f"the log start would move from {self.log_start_offset} to {offset}, which is "
+                f"outside the log (it ends at {self.high_watermark})"
             )
         self.log_start_offset = offset
         self.history.drop_below(offset)

@@ -115,7 +115,7 @@ def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytea
 
 
 def unseal_all(key: str, stored: Part, find_key: FindKey) -> bytearray:
-    """Decrypt a whole object. Raises as `unseal` does."""
+    """Decrypt a whole object. Raises the errors of `unseal`."""
     data, is_whole = unseal(key, 0, stored, find_key)
     if not is_whole:
         raise DamagedObjectError(

@@ -92,7 +92,7 @@ def check_url(url: str) -> None:
 
 
 def with_options(url: str, **options: str) -> str:
-    """The URL with these options, but for those that are empty. Raises `StoreMisconfiguredError`."""
+    """The URL with these options, omitting empty ones. Raises `StoreMisconfiguredError`."""
     _, parts = _checked(url)
     given = {name: value for name, value in options.items() if value}
     if not given:

@@ -111,7 +111,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The compression codec. Raises UnsupportedCodecError for 5 to 7, which are no codecs."""
+        """The compression codec. Raises UnsupportedCodecError for 5 to 7, which are not codecs."""
         return codec_of(self.attributes & CODEC_MASK)
 
     @property
@@ -178,7 +178,7 @@ class RecordBatch:
             raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
 
     def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-        """Return the records section, decompressed. Raises what `compression.decompress` raises.
+        """Return the records section, decompressed. Raises the errors of `compression.decompress`.
 
         `max_bytes` does not limit an uncompressed section, which is already in memory.
         """
@@ -197,7 +197,7 @@ class RecordBatch:
     ) -> Iterator[list[Record]]:
         """Yield the records in lists of at most `most`, which bounds the Python objects in memory.
 
-        As an object, a record of 7 bytes takes hundreds. Raises as `records`, at the first bad record.
+        As an object, a record of 7 bytes takes hundreds. Raises the errors of `records`, at the first bad record.
         """
         section = self.section(max_bytes)
         start, first, last_delta = 0, 0, -1

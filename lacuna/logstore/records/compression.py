@@ -87,7 +87,7 @@ class Compression:
 
 
 def codec_of(number: int) -> Codec:
-    """Return the codec of attribute bits `number`. Raises UnsupportedCodecError for 5 to 7, which are no codecs."""
+    """Return the codec of attribute bits `number`. Raises UnsupportedCodecError for 5 to 7, which are not codecs."""
     try:
         return Codec(number)
     except ValueError:

@@ -381,7 +381,7 @@ def walk_stored(buffer: object, base_offset: cython.longlong, verify: bool = Tru
     """Check contiguous batches that have their own offsets, with or without holes.
 
     They must start at or after `base_offset` and increase strictly. Only partition_leader_epoch is patched, to 0.
-    Returns and raises as `walk_and_patch`.
+    Returns and raises the errors of `walk_and_patch`.
     """
     return _walk(buffer, base_offset, False, verify)
 

@@ -493,7 +493,7 @@ def coalesce(
 def has_tombstones(
     batch: object, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> bool:
-    """Return whether a record of `batch`, one whole batch, has a null value; raises as `Rewriter.add`."""
+    """Return whether a record of `batch`, one whole batch, has a null value; raises the errors of `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
     size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
     section: _Section = _Section()

@@ -91,7 +91,7 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        """What an operator should do about it."""
+        """The advice for an operator."""
         return _ADVICE[self.kind]
 
     def with_hits(self, hits: Iterable[Hit]) -> "Finding":

@@ -12,7 +12,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 
 class Cell(StrEnum):
-    """What one place in the line shows. The letter is printed if there are no colours."""
+    """The content of one place in the line. The letter is printed if there are no colours."""
 
     COMMITTED = "C"
     ABORTED = "A"

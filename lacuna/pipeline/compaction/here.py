@@ -31,7 +31,7 @@ class LocalRunner:
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
         """Runs the units one after another, and yields each with its outcome.
 
-        If a unit's task fails, the unit fails. Raises as `commit` does.
+        If a unit's task fails, the unit fails. Raises the errors of `commit`.
         """
         for unit in units:
             self._hold.check()  # segments that tasks write under a lost lease cannot be swapped in

@@ -84,7 +84,7 @@ class Compaction:
         check_store(store_url, control.cluster_id)
 
     def plan(self, topics: Sequence[str] = ()) -> list[RewritePlan]:
-        """The plans that a run would start with. Changes nothing. Raises as `run` does."""
+        """The plans that a run would start with. Changes nothing. Raises the errors of `run`."""
         found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:

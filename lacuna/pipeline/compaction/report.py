@@ -44,7 +44,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the tasks did, in requests to the store and bytes as stored.
+    """The work of the tasks, in requests to the store and in stored bytes.
 
     `bytes_between` is the part of `bytes_read` between live extents: mostly aborted records, which are read too if that
     costs less than another request. `aborted_bytes_not_read` is a lower bound for the remaining aborted bytes.

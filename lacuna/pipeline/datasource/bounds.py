@@ -56,7 +56,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps:
-    """As AtTimestamp, but with a time for each partition. It must name all partitions that are read."""
+    """Like AtTimestamp, but with a time for each partition. It must name all partitions that are read."""
 
     timestamps: Mapping[TopicPartition, int]
     is_latest_without: bool

@@ -80,7 +80,7 @@ def selected_logs(
 ) -> Logs:
     """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
 
-    A topic that is deleted in the meantime counts as deleted before. Raises as `selected` does.
+    A topic that is deleted in the meantime counts as deleted before. Raises the errors of `selected`.
     """
     keys = _among(selected(metadata, selection, may_miss=may_miss), among)
     while True:

@@ -138,7 +138,7 @@ def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -
 
 
 def _not_confirmed(has_report: bool) -> str:
-    """What to do about damage that is not in the report, or if no report was given."""
+    """The advice for damage that is not in the report, or if no report was given."""
     start = (
         "the given report does not have this damage: run"
         if has_report

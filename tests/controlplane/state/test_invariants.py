@@ -29,7 +29,7 @@ def _move(cluster: Cluster, offset: int) -> None:
 def test_a_log_start_does_not_go_back_or_beyond_the_end(offset: int) -> None:
     cluster = _written()
     _move(cluster, 5)
-    with pytest.raises(InvariantBroken, match="the log start would go from 5"):
+    with pytest.raises(InvariantBroken, match="the log start would move from 5"):
         _move(cluster, offset)
 
 

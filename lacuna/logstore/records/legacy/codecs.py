@@ -42,7 +42,7 @@ def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
 
 
 def decompress_set(codec: Codec, value: Buffer, magic: int, max_bytes: int) -> bytes:
-    """Return the message set in a wrapper's `value`, at most `max_bytes` long; raises as `decompress`."""
+    """Return the message set in a wrapper's `value`, at most `max_bytes` long; raises the errors of `decompress`."""
     if codec is Codec.LZ4 and magic == MAGIC_0:
         value = with_right_checksum(value)
     return decompress(legacy_codec(codec), value, max_bytes)

@@ -148,7 +148,7 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
 def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -> Iterator[Message]:
     """Yield the records of `message_set` in order, including those in wrappers, with absolute offsets.
 
-    All wrappers together may decompress to `max_bytes`; one at a time is in memory. Raises as `read_entries`;
+    All wrappers together may decompress to `max_bytes`; only one is in memory. Raises the errors of `read_entries`;
     DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a wrapper;
     InvalidRecordError for a wrapper that has no value, has no whole message, is inside another wrapper, or holds
     messages of another magic; UnsupportedCodecError.
@@ -166,7 +166,7 @@ def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -
 def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
     """Return the inner message set of `wrapper`, with its offsets as written.
 
-    It may have `left` bytes, the rest of `max_bytes`, which the error names. Raises as `read_messages`.
+    It may have `left` bytes, the rest of `max_bytes`, which the error names. Raises the errors of `read_messages`.
     """
     _, value = wrapper.key_and_value()
     if value is None:

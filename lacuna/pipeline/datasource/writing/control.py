@@ -36,7 +36,7 @@ class RetryingControlPlane(ControlPlane):
     ) -> list[Reply]:
         """Sends commands together, which are executed in their order, and returns their replies.
 
-        If one reply is lost, all are sent again, for `retry_seconds`. Raises as `ask` does.
+        If one reply is lost, all are sent again, for `retry_seconds`. Raises the errors of `ask`.
         """
         deadline = time.monotonic() + retry_seconds
         pause = _FIRST_PAUSE

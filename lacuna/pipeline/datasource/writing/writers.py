@@ -59,7 +59,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @one_message
     def abort(self, messages: Messages) -> None:
-        """Gives up the write on the driver, after a task or the commit has failed."""
+        """Abandons the write on the driver, after a task or the commit has failed."""
         abort(self._options, tasks_of(messages))
 
 
@@ -94,7 +94,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @one_message
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """Gives up the micro-batch on the driver, after a task or the commit has failed."""
+        """Abandons the micro-batch on the driver, after a task or the commit has failed."""
         abort(self._options, tasks_of(messages))
 
 
@@ -124,7 +124,7 @@ def commit(
     tasks: Sequence[TaskMessage],
     progress: QueryProgress | None,
 ) -> None:
-    """Commits the work of the tasks and releases their leases. Raises as `commit_write` does."""
+    """Commits the work of the tasks and releases their leases. Raises the errors of `commit_write`."""
     if not any(task.segments for task in tasks):
         return
     with RetryingControlPlane(options.location.require_control()) as control:
