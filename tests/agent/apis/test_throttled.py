@@ -19,7 +19,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_client_quotas import EntryData, OpData
 from lacuna.wire.peers import READ_CHUNK_KEY
 from tests.agent.apis.clusters import UNKNOWN_TOPIC, Setup, topic
-from tests.agent.apis.test_k48_k49_client_quotas import EVERY_USER, alter
+from tests.agent.apis.test_client_quotas import EVERY_USER, alter
 from tests.agent.harness import RawClient, encode_request
 from tests.clients.batch import batch
 from tests.messages import encode_body, nested, request

@@ -48,7 +48,7 @@ from lacuna.wire.records import consumer_group_target_assignment_metadata as tar
 from lacuna.wire.records import group_metadata as generation
 from lacuna.wire.records import offset_commit, transaction_log
 from tests.agent.apis.offsets import call_of, end_offset
-from tests.agent.apis.test_k02_list_offsets import asked_of
+from tests.agent.apis.test_list_offsets import asked_of
 from tests.agent.fetch.log import (
     Log,
     batches_of,

@@ -1,9 +1,12 @@
-"""Fetch's answers at every version that its batches have."""
+"""The answers of Produce and Fetch at every version of their batches."""
 
 import pytest
 
+from lacuna.agent.apis import k00_produce as produce
 from lacuna.agent.apis import k01_fetch as fetch
-from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, failed, no_aborted
+from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, no_aborted
+from lacuna.agent.fetch.answers import failed as failed_partition
+from lacuna.agent.produce.check import failed
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import (
     FETCH_RESPONSE,
@@ -14,11 +17,48 @@ from lacuna.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from lacuna.wire.messages.produce import (
+    PRODUCE_RESPONSE,
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from tests.agent.fetch.log import call_of
 from tests.messages import read_exactly
 
-VERSIONS = range(4, fetch.API.max_version + 1)
+VERSIONS = range(3, produce.API.max_version + 1)
 TOPIC_ID = bytes(range(16))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_reads_what_produce_writes(version: int) -> None:
+    partitions = [
+        PartitionProduceResponse(3, 0, 77, 1_700_000_000_000, 5),
+        failed(4, 87, "bad", [BatchIndexAndErrorMessage(2, "no key")]),
+    ]
+    response = ProduceResponse([TopicProduceResponse("orders", TOPIC_ID, partitions)])
+    body = b"".join(produce.API.write(response, version))
+    read = read_exactly(PRODUCE_RESPONSE, body, version)
+    (topic,) = read.responses
+    assert (topic.topic_id if version >= 13 else topic.name) == (
+        TOPIC_ID if version >= 13 else "orders"
+    )
+    first, second = topic.partition_responses
+    assert (first.index_, first.error_code, first.base_offset) == (3, ErrorCode.NONE, 77)
+    assert first.log_append_time_ms == 1_700_000_000_000
+    assert second.error_code == ErrorCode.INVALID_RECORD
+    assert (second.base_offset, second.log_append_time_ms) == (-1, -1)
+    if version >= 5:
+        assert (first.log_start_offset, second.log_start_offset) == (5, -1)
+    if version >= 8:
+        assert (first.record_errors, first.error_message) == ((), None)
+        (record_error,) = second.record_errors
+        assert (record_error.batch_index, record_error.batch_index_error_message) == (2, "no key")
+        assert second.error_message == "bad"
+
+
+FETCH_VERSIONS = range(4, fetch.API.max_version + 1)
 
 
 def answer(isolation_level: int) -> FetchResponse:
@@ -27,7 +67,7 @@ def answer(isolation_level: int) -> FetchResponse:
     partitions = [
         PartitionData(0, 0, 100, 90, 10, aborted_transactions=aborted, records=payload),
         PartitionData(1, 0, 5, 5, 0, aborted_transactions=aborted),
-        failed(2, 3, isolation_level),
+        failed_partition(2, 3, isolation_level),
     ]
     return FetchResponse(
         session_id=99, responses=[FetchableTopicResponse("orders", TOPIC_ID, partitions)]
@@ -35,8 +75,8 @@ def answer(isolation_level: int) -> FetchResponse:
 
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
-@pytest.mark.parametrize("version", VERSIONS)
-def test_encode_writes_what_a_client_reads(version: int, isolation_level: int) -> None:
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_a_client_reads_what_fetch_writes(version: int, isolation_level: int) -> None:
     """S13: nothing is zero bytes, not null. S14: aborted_transactions is empty."""
     body = b"".join(fetch.API.write(answer(isolation_level), version))
     read = read_exactly(FETCH_RESPONSE, body, version)
@@ -68,7 +108,7 @@ def test_payload_goes_through_untouched() -> None:
     assert views[1] is payload[1]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_clients_before_kip_112_are_not_told_of_a_storage_error(version: int) -> None:
     """As in Kafka, since a client that does not know the error would not retry."""
     request = FetchRequest(topics=[FetchTopic("t", TOPIC_ID, [FetchPartition()])])

@@ -1,4 +1,4 @@
-"""ListTransactions over the wire: every version, and errors."""
+"""DescribeProducers, DescribeTransactions and ListTransactions at every version, and their errors."""
 
 import asyncio
 import threading
@@ -7,22 +7,128 @@ from typing import Any
 import pytest
 
 from lacuna.agent.api import Call
+from lacuna.agent.apis import k65_describe_transactions as describe_transactions
 from lacuna.agent.apis import k66_list_transactions as list_transactions
 from lacuna.agent.apis.k66_list_transactions import compile_pattern
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.transactions_pb2 import (
+    TransactionDescription,
     TransactionListing,
+    TransactionsDescribed,
     TransactionsListed,
 )
-from lacuna.wire.messages.list_transactions import ListTransactionsRequest
-from tests.agent.apis.scripted import Setup
-from tests.agent.harness import (
-    RawClient,
-    anybody,
-    serving,
-    snapshot,
+from lacuna.wire.messages.describe_producers import (
+    DESCRIBE_PRODUCERS_REQUEST,
+    DESCRIBE_PRODUCERS_RESPONSE,
+    DescribeProducersRequest,
+    TopicRequest,
 )
+from lacuna.wire.messages.describe_transactions import DescribeTransactionsRequest
+from lacuna.wire.messages.init_producer_id import (
+    INIT_PRODUCER_ID_REQUEST,
+    INIT_PRODUCER_ID_RESPONSE,
+    InitProducerIdRequest,
+)
+from lacuna.wire.messages.list_transactions import ListTransactionsRequest
+from lacuna.wire.messages.produce import (
+    PRODUCE_REQUEST,
+    PRODUCE_RESPONSE,
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.agent.apis.clusters import Setup
+from tests.agent.apis.scripted import Setup as ScriptedSetup
+from tests.agent.fetch.log import TIME, make_batch
+from tests.agent.harness import TOPIC_ID, RawClient, anybody, serving, snapshot
+
+
+async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
+    """The answer has its sequence and the start of its transaction; a missing partition has an error."""
+    await setup.create("t", 2)
+    producer = await setup.client.call(
+        INIT_PRODUCER_ID_REQUEST,
+        INIT_PRODUCER_ID_RESPONSE,
+        4,
+        InitProducerIdRequest("x", 60_000),
+    )
+    plain = make_batch(b"0")
+    batch = make_batch(
+        b"1", b"2", producer=(producer.producer_id, producer.producer_epoch), transactional=True
+    )
+    for transactional_id, records in ((None, plain), ("x", batch)):
+        answer = await setup.client.call(
+            PRODUCE_REQUEST,
+            PRODUCE_RESPONSE,
+            12,
+            ProduceRequest(
+                transactional_id,
+                -1,
+                1000,
+                [
+                    TopicProduceData(
+                        "t", partition_data=[PartitionProduceData(0, memoryview(records))]
+                    )
+                ],
+            ),
+        )
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    described = await setup.client.call(
+        DESCRIBE_PRODUCERS_REQUEST,
+        DESCRIBE_PRODUCERS_RESPONSE,
+        0,
+        DescribeProducersRequest([TopicRequest("t", [0, 1, 2])]),
+    )
+    first, second, third = described.topics[0].partitions
+    (state,) = first.active_producers
+    assert (state.producer_id, state.producer_epoch) == (
+        producer.producer_id,
+        producer.producer_epoch,
+    )
+    assert (state.last_sequence, state.last_timestamp) == (1, TIME + 1)
+    assert (state.current_txn_start_offset, state.coordinator_epoch) == (1, -1)
+    assert (second.error_code, second.active_producers) == (ErrorCode.NONE, ())
+    assert third.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_describe_transactions() -> None:
+    """S21."""
+    ongoing = TransactionDescription(
+        transactional_id="x",
+        state="Ongoing",
+        transaction_timeout_ms=60_000,
+        start_time_ms=1_700_000_000_000,
+        producer_id=5,
+        producer_epoch=3,
+        offsets_partitions=[3, 7],
+    )
+    ongoing.partitions.add(topic_id=TOPIC_ID, partition=1)
+    ongoing.partitions.add(topic_id=TOPIC_ID, partition=0)
+    ongoing.partitions.add(topic_id=b"deleted".ljust(16), partition=0)
+    missing = TransactionDescription(error_code=105)
+    reply = TransactionsDescribed(transactions=[ongoing, missing, missing])
+    setup = ScriptedSetup(describe_transactions=Reply(transactions_described=reply))
+    answer = await setup.ask(65, 0, transactional_ids=("x", "y", ""))
+    first, second, third = answer.transaction_states
+    assert (first.transaction_state, first.producer_id, first.producer_epoch) == ("Ongoing", 5, 3)
+    assert [(topic.topic, topic.partitions) for topic in first.topics] == [
+        ("__consumer_offsets", (3, 7)),
+        ("t", (0, 1)),
+    ]
+    assert first.transaction_start_time_ms == 1_700_000_000_000
+    assert (second.error_code, third.error_code) == (105, 42)
+
+
+async def test_a_start_time_of_none_is_minus_1_on_the_wire() -> None:
+    description = TransactionDescription(state="Empty", start_time_ms=-1, producer_id=5)
+    reply = TransactionsDescribed(transactions=[description])
+    setup = ScriptedSetup(describe_transactions=Reply(transactions_described=reply))
+    call = Call(setup.context, anybody(), 0)
+    response = await describe_transactions.handle(call, DescribeTransactionsRequest(["x"]))
+    (body,) = describe_transactions.API.write(response, 0)
+    assert bytes(body).count(b"\xff" * 8) == 1
 
 
 async def test_transactions_are_listed_by_one_agent_each() -> None:
@@ -35,7 +141,7 @@ async def test_transactions_are_listed_by_one_agent_each() -> None:
     agents = tuple(Agent(node_id=i, host="h", port=1, zone="ab"[i % 2]) for i in (1, 2, 3))
     found: list[str] = []
     for agent in agents:
-        setup = Setup(list_transactions=Reply(transactions_listed=listed))
+        setup = ScriptedSetup(list_transactions=Reply(transactions_listed=listed))
         setup.control.cluster.apply(snapshot(agents=agents))
         setup.context.lease.node_id = agent.node_id
         answer = await setup.ask(66, 0, state_filters=("Nonsense",), producer_id_filters=())
@@ -49,7 +155,7 @@ async def test_transactions_are_listed_by_pattern() -> None:
     listed = TransactionsListed(
         transactions=[TransactionListing(transactional_id=name) for name in ("ab", "ac", "xab")]
     )
-    setup = Setup(list_transactions=Reply(transactions_listed=listed))
+    setup = ScriptedSetup(list_transactions=Reply(transactions_listed=listed))
     setup.context.lease.node_id = 1
     fields: dict[str, Any] = {
         "state_filters": (),
@@ -84,7 +190,7 @@ def many_listed(count: int) -> Reply:
 async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = HeldPattern()
     monkeypatch.setattr(list_transactions, "compile_pattern", lambda _: pattern)
-    setup = Setup(list_transactions=many_listed(2))
+    setup = ScriptedSetup(list_transactions=many_listed(2))
     setup.context.lease.node_id = 1
     listing = asyncio.ensure_future(
         setup.ask(
@@ -112,7 +218,7 @@ async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_a_long_listing_is_whole_and_lets_others_in(version: int) -> None:
-    setup = Setup(list_transactions=many_listed(2001))
+    setup = ScriptedSetup(list_transactions=many_listed(2001))
     setup.context.lease.node_id = 1
     fields: dict[str, Any] = {"state_filters": (), "producer_id_filters": ()}
     if version >= 1:

@@ -1,4 +1,4 @@
-"""ListOffsets by timestamp and isolation level (S21)."""
+"""ListOffsets and OffsetForLeaderEpoch over the wire."""
 
 import threading
 from types import SimpleNamespace
@@ -312,3 +312,14 @@ async def test_without_a_control_plane_the_answer_is_an_error_that_all_clients_t
         answer = LIST_OFFSETS_RESPONSE.read(answered, version)
         assert [each.error_code for each in answer.topics[0].partitions] == [5]
         await client.close()
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+async def test_s21_the_one_leader_epoch_ends_at_the_high_watermark(version: int) -> None:
+    async with open_log() as log:
+        await fill(log)
+        assert await end_offset(log, 0, version=version) == (0, 0, 5)
+        assert await end_offset(log, 3, version=version) == (0, -1, -1)
+        assert await end_offset(log, -1, version=version) == (0, -1, -1)
+        assert await end_offset(log, 0, version=version, current=1) == (75, -1, -1)
+        assert await end_offset(log, 0, version=version, partition=9) == (3, -1, -1)

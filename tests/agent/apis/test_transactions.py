@@ -1,0 +1,249 @@
+"""The APIs of transactional producers at every version, and their errors.
+
+These are InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers and TxnOffsetCommit.
+"""
+
+from typing import Any
+
+import pytest
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionsRead
+from lacuna.controlplane.v1.transactions_pb2 import (
+    OffsetsAddedToTxn,
+    PartitionsAddedToTxn,
+    ProducerIdInitialized,
+    TxnAborted,
+    TxnEnded,
+)
+from tests.agent.apis.groups import TXN_COMMIT, running
+from tests.agent.apis.scripted import TRANSACTION, Setup, fences
+from tests.agent.harness import TOPIC_ID, snapshot
+from tests.messages import nested
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_init_producer_id(version: int) -> None:
+    """S8: a producer can pass its id and epoch from v3 on (KIP-360)."""
+    initialized = ProducerIdInitialized(producer_id=5, producer_epoch=4)
+    setup = Setup(init_producer_id=Reply(producer_id_initialized=initialized))
+    fields: dict[str, Any] = {
+        "transactional_id": "x",
+        "transaction_timeout_ms": 9000,
+    }
+    if version >= 3:
+        fields |= {"producer_id": 5, "producer_epoch": 3}
+    answer = await setup.ask(22, version, **fields)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 5, 4)
+    (command,) = setup.commands("init_producer_id")
+    assert (command.producer_id, command.producer_epoch) == ((5, 3) if version >= 3 else (-1, -1))
+    assert command.transaction_timeout_ms == 9000
+    assert command.has_transactional_id
+    code = int(ErrorCode.PRODUCER_FENCED)
+    failed = Setup(
+        init_producer_id=Reply(producer_id_initialized=ProducerIdInitialized(error_code=code))
+    )
+    answer = await failed.ask(22, version, **fields)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
+        fences(4, version),
+        -1,
+        -1,
+    )
+
+
+def codes_of(topics: Any) -> list[tuple[str, int, int]]:
+    return [
+        (topic.name, each.partition_index, each.partition_error_code)
+        for topic in topics
+        for each in topic.results_by_partition
+    ]
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_add_partitions_to_txn(version: int) -> None:
+    code = int(ErrorCode.PRODUCER_FENCED)
+    setup = Setup(
+        add_partitions_to_txn=Reply(partitions_added_to_txn=PartitionsAddedToTxn(error_code=code))
+    )
+
+    def fields(*topics: tuple[str, tuple[int, ...]]) -> dict[str, Any]:
+        return {
+            "v3_and_below_transactional_id": "x",
+            "v3_and_below_producer_id": 5,
+            "v3_and_below_producer_epoch": 3,
+            "v3_and_below_topics": tuple(
+                nested(24, version, "AddPartitionsToTxnTopic", name=name, partitions=partitions)
+                for name, partitions in topics
+            ),
+        }
+
+    answer = await setup.ask(24, version, **fields(("t", (0, 1))))
+    fenced = fences(2, version)
+    assert codes_of(answer.results_by_topic_v3_and_below) == [("t", 0, fenced), ("t", 1, fenced)]
+    (command,) = setup.commands("add_partitions_to_txn")
+    assert [(each.topic_id, each.partition) for each in command.partitions] == [
+        (TOPIC_ID, 0),
+        (TOPIC_ID, 1),
+    ]
+    answer = await setup.ask(24, version, **fields(("t", (0, 9)), ("nope", (0,))))
+    assert codes_of(answer.results_by_topic_v3_and_below) == [
+        ("t", 0, 55),
+        ("t", 9, 3),
+        ("nope", 0, 3),
+    ]
+    assert len(setup.commands("add_partitions_to_txn")) == 1
+
+
+async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
+    """librdkafka gives up a transaction if one of its new partitions is unknown."""
+    setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=PartitionsAddedToTxn()))
+
+    def come(_: Command) -> Reply:
+        topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=3)
+        setup.control.cluster.apply(snapshot(topic))
+        return Reply(partitions_read=PartitionsRead())
+
+    setup.control.answers["read_partitions"] = come
+    topic = nested(24, 3, "AddPartitionsToTxnTopic", name="t", partitions=(0, 2))
+    for _ in range(2):
+        answer = await setup.ask(
+            24,
+            3,
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=5,
+            v3_and_below_producer_epoch=3,
+            v3_and_below_topics=(topic,),
+        )
+        assert codes_of(answer.results_by_topic_v3_and_below) == [("t", 0, 0), ("t", 2, 0)]
+    assert len(setup.commands("read_partitions")) == 1
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_add_partitions_to_txn_in_batches(version: int) -> None:
+    """Each transaction fails independently."""
+
+    def decide(command: Command) -> Reply:
+        asked = command.add_partitions_to_txn
+        codes = [120 if asked.verify_only else 0] * len(asked.partitions)
+        return Reply(partitions_added_to_txn=PartitionsAddedToTxn(error_codes=codes))
+
+    setup = Setup(add_partitions_to_txn=decide)
+    topics = (nested(24, version, "AddPartitionsToTxnTopic", name="t", partitions=(1,)),)
+    transactions = tuple(
+        nested(
+            24,
+            version,
+            "AddPartitionsToTxnTransaction",
+            transactional_id=name,
+            producer_id=5,
+            producer_epoch=0,
+            verify_only=name == "v",
+            topics=topics,
+        )
+        for name in ("a", "v")
+    )
+    answer = await setup.ask(24, version, transactions=transactions)
+    found = {
+        each.transactional_id: codes_of(each.topic_results)
+        for each in answer.results_by_transaction
+    }
+    assert found == {"a": [("t", 1, 0)], "v": [("t", 1, 120)]}
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_add_offsets_to_txn(version: int) -> None:
+    code = int(ErrorCode.PRODUCER_FENCED)
+    setup = Setup(add_offsets_to_txn=Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=code)))
+    answer = await setup.ask(25, version, **TRANSACTION, group_id="g")
+    assert answer.error_code == fences(2, version)
+    assert setup.commands("add_offsets_to_txn")[0].group_id == "g"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+@pytest.mark.parametrize("version", range(6))
+async def test_end_txn(version: int, code: int) -> None:
+    """S9: v5 bumps the epoch and returns the new one, or -1 and -1 with an error."""
+    ended = TxnEnded(producer_id=5, producer_epoch=4)
+    setup = Setup(end_txn=Reply(txn_ended=ended))
+    answer = await setup.ask(26, version, **TRANSACTION, committed=True)
+    (command,) = setup.commands("end_txn")
+    assert command.committed
+    assert command.bumps_epoch == (version >= 5)
+    assert answer.error_code == 0
+    if version >= 5:
+        assert (answer.producer_id, answer.producer_epoch) == (5, 4)
+    failed = Setup(end_txn=Reply(txn_ended=TxnEnded(error_code=code, producer_id=5)))
+    answer = await failed.ask(26, version, **TRANSACTION, committed=False)
+    assert answer.error_code == fences(2, version)
+    if version >= 5:
+        assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+async def test_markers_from_outside_abort_and_never_commit() -> None:
+    """S21."""
+    setup = Setup(abort_txn=Reply(txn_aborted=TxnAborted()))
+
+    async def mark(commit: bool, name: str = "t") -> int:
+        topic = nested(27, 1, "WritableTxnMarkerTopic", name=name, partition_indexes=(0,))
+        marker = nested(
+            27,
+            1,
+            "WritableTxnMarker",
+            producer_id=5,
+            producer_epoch=3,
+            transaction_result=commit,
+            topics=(topic,),
+            coordinator_epoch=0,
+        )
+        answer = await setup.ask(27, 1, markers=(marker,))
+        return int(answer.markers[0].topics[0].partitions[0].error_code)
+
+    assert await mark(commit=True) == 52
+    assert await mark(commit=False, name="nope") == 3
+    assert setup.commands("abort_txn") == []
+    assert await mark(commit=False) == 0
+    (command,) = setup.commands("abort_txn")
+    assert (command.producer_id, command.producer_epoch) == (5, 3)
+
+
+INIT_PRODUCER_ID, ADD_OFFSETS, END_TXN = 22, 25, 26
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_transactional_commits_at_every_version(version: int) -> None:
+    """Offsets are pending until the end. If the group is not in the transaction, the error depends on the version."""
+    async with running() as run:
+        wire = await run.connect()
+        producer = await wire.ask(
+            INIT_PRODUCER_ID,
+            2,
+            transactional_id="x",
+            transaction_timeout_ms=60_000,
+        )
+        assert producer.error_code == 0
+        who = {
+            "transactional_id": "x",
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+        }
+        refusal = {4: ErrorCode.TRANSACTION_ABORTABLE, 5: 0}.get(
+            version, ErrorCode.INVALID_TXN_STATE
+        )
+        assert await wire.commit(version, "t", 5, TXN_COMMIT, **who) == [refusal, 3]
+        if version < 5:
+            assert (await wire.ask(ADD_OFFSETS, 3, **who, group_id="g")).error_code == 0
+            assert await wire.commit(version, "t", 5, TXN_COMMIT, **who) == [0, 3]
+        assert await wire.commit(version, "u", 5, TXN_COMMIT, **who) == [3, 3]
+        nameless = await wire.commit(version, "t", 5, TXN_COMMIT, **who, group_id="")
+        assert nameless == [ErrorCode.INVALID_GROUP_ID, 3]
+        (found,) = await wire.fetch(7, "t", require_stable=True)
+        assert found.partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+        stale = who | {"producer_epoch": producer.producer_epoch - 1}
+        if producer.producer_epoch > 0:
+            fenced = await wire.commit(version, "t", 5, TXN_COMMIT, **stale)
+            assert fenced == [ErrorCode.INVALID_PRODUCER_EPOCH, 3]
+        assert (await wire.ask(END_TXN, 3, **who, committed=True)).error_code == 0
+        (found,) = await wire.fetch(7, "t", require_stable=True)
+        assert found.partitions[0].committed_offset == 5
