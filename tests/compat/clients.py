@@ -1,4 +1,4 @@
-"""Reads the rows of the client matrix from the client.toml in every folder."""
+"""Reads the rows of the client matrix from clients.toml."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ from tests.compat.workload import CODECS
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 OUT = HERE / "out"
-#: The Kafkas to compare with: the name in client.toml, and the version that Maven fetches.
+#: The Kafkas to compare with: the name in clients.toml, and the version that Maven fetches.
 KAFKAS = {"4.1": "4.1.0", "3.9": "3.9.1"}
 _SECONDS = 600
 _KINDS = ("client", "tool", "framework")
 _CLIENT_KEYS = frozenset(
-    {"name", "language", "kind", "needs", "versions", "notes", "advice", "also", "by_hand"}
+    {
+        "folder",
+        "name",
+        "language",
+        "kind",
+        "needs",
+        "versions",
+        "notes",
+        "advice",
+        "also",
+        "by_hand",
+    }
 )
 _VERSION_KEYS = frozenset(
     {
@@ -31,12 +42,12 @@ _VERSION_KEYS = frozenset(
 
 
 class ClientFileError(Exception):
-    """A client.toml is invalid. The message names the file and the error."""
+    """clients.toml is invalid. The message names the client and the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One version of one client, as its client.toml describes it."""
+    """One version of one client, as clients.toml describes it."""
 
     folder: Path
     name: str
@@ -78,7 +89,7 @@ class Row:
         return any("{libs}" in word for words in (*self.build, self.run) for word in words)
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return a command of client.toml with its {names} replaced by their values."""
+        """Return a command of clients.toml with its {names} replaced by their values."""
         values = {
             "out": str(self.out),
             "version": self.version,
@@ -99,14 +110,13 @@ def jars(kafka: str) -> Path:
     return ROOT / "bench" / "out" / f"kafka-{KAFKAS[kafka]}"
 
 
-def rows(folder: Path = HERE) -> list[Row]:
-    """Return all rows, in the order of the folders and of each client.toml. Raises ClientFileError."""
-    found: list[Row] = []
-    for path in sorted(folder.glob("*/client.toml")):
-        found += _rows_of(path)
+def rows(path: Path = HERE / "clients.toml") -> list[Row]:
+    """Return all rows in their order. Raises ClientFileError."""
+    clients = tomllib.loads(path.read_text())["clients"]
+    found = [row for client in clients for row in _rows_of(path.parent, client)]
     titles = [row.title for row in found]
     if twice := {title for title in titles if titles.count(title) > 1}:
-        raise ClientFileError(f"{', '.join(sorted(twice))}: two folders have this row")
+        raise ClientFileError(f"{', '.join(sorted(twice))}: two clients have this row")
     return found
 
 
@@ -129,15 +139,13 @@ def chosen(names: Sequence[str], among: Sequence[Row] | None = None) -> list[Row
     return found
 
 
-def _rows_of(path: Path) -> list[Row]:
-    where = f"{path.parent.name}/{path.name}"
-    with path.open("rb") as file:
-        client = tomllib.load(file)
+def _rows_of(parent: Path, client: dict[str, Any]) -> list[Row]:
+    where = client["folder"]
     if unknown := set(client) - _CLIENT_KEYS:
         raise ClientFileError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
     if client.get("kind", "client") not in _KINDS:
         raise ClientFileError(f"{where}: kind is one of {', '.join(_KINDS)}")
-    return [_row(path.parent, where, client, version) for version in client["versions"]]
+    return [_row(parent / where, where, client, version) for version in client["versions"]]
 
 
 def _row(folder: Path, where: str, client: dict[str, Any], version: dict[str, Any]) -> Row:

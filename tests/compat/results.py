@@ -45,7 +45,7 @@ def is_expected(line: Line) -> bool:
 
 
 def keep(results: Iterable[Result], known: Iterable[Row], shape: str) -> None:
-    """Merge results into clients.json and rewrite the page. Drops rows that no client.toml contains.
+    """Merge results into clients.json and rewrite the page. Drops rows that clients.toml does not contain.
 
     A row that cannot run here because of a missing program keeps its earlier result. Two runs may call this
     concurrently.

@@ -171,17 +171,16 @@ def test_long_records_are_told_by_their_digest() -> None:
 
 
 def test_a_client_file_that_breaks_the_contract(tmp_path: Path) -> None:
-    folder = tmp_path / "one"
-    folder.mkdir()
+    path = tmp_path / "clients.toml"
     for text, said in (
         ('kind = "kind"', "kind is one of"),
         ('colour = "red"', "unknown keys colour"),
         ("", "needs either run or not_run"),
     ):
-        head = f'name = "one"\nlanguage = "C"\n{text}\n[[versions]]\nversion = "1"\n'
-        (folder / "client.toml").write_text(head)
+        client = f'[[clients]]\nfolder = "one"\nname = "one"\nlanguage = "C"\n{text}\n'
+        path.write_text(f'{client}[[clients.versions]]\nversion = "1"\n')
         with pytest.raises(ClientFileError, match=said):
-            rows(tmp_path)
+            rows(path)
 
 
 def test_rows_by_name_and_by_version() -> None:

@@ -1,4 +1,4 @@
-"""Compiles the program and downloads every kafka-clients version of client.toml in one run of Maven.
+"""Compiles the program and downloads every kafka-clients version of clients.toml in one run of Maven.
 
 Writes `target/classes` and, for each version, `target/versions/VERSION/target/libs`. Does nothing if they are newer
 than their sources. Rows may call it concurrently, because a lock serializes the builds.
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
+CLIENTS = HERE.parent / "clients.toml"
 VERSIONS = HERE / "target" / "versions"
 DONE = VERSIONS / "done"
 AGGREGATE = """\
@@ -29,14 +30,15 @@ AGGREGATE = """\
 
 
 def versions() -> list[str]:
-    """Return each kafka-clients version of client.toml once. A row's version is "VERSION" or "VERSION (how)"."""
-    rows = tomllib.loads((HERE / "client.toml").read_text())["versions"]
+    """Return each kafka-clients version of clients.toml once. A row's version is "VERSION" or "VERSION (how)"."""
+    clients = tomllib.loads(CLIENTS.read_text())["clients"]
+    (rows,) = (client["versions"] for client in clients if client["folder"] == HERE.name)
     return list(dict.fromkeys(row["version"].split()[0] for row in rows))
 
 
 def is_fresh() -> bool:
     """Return whether the sources are unchanged since the last run."""
-    sources = [HERE / "pom.xml", HERE / "client.toml", *(HERE / "src").rglob("*.java")]
+    sources = [HERE / "pom.xml", CLIENTS, *(HERE / "src").rglob("*.java")]
     return DONE.exists() and all(path.stat().st_mtime < DONE.stat().st_mtime for path in sources)
 
 
