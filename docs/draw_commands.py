@@ -1,6 +1,6 @@
 """Writes docs/commands.md and docs/commands/ from the commands themselves: `python docs/draw_commands.py`.
 
-docs/commands/ has one page for each command of `lacuna`. In docs/commands.md, the list between `<!-- generated:
+docs/commands/ has one page for each group of PAGES. In docs/commands.md, the list between `<!-- generated:
 commands -->` and `<!-- end -->` is generated; the rest is written by hand. A test checks that all pages are up to date.
 """
 
@@ -17,6 +17,17 @@ from lacuna.cli.lazy import LazyGroup
 
 PAGE: Final = Path(__file__).with_name("commands.md")
 FOLDER: Final = Path(__file__).with_name("commands")
+#: The pages of docs/commands/: the title of each, and its commands.
+PAGES: Final = {
+    "servers": ("Servers", ("up", "controlplane", "agent", "console")),
+    "administration": (
+        "Administration",
+        ("status", "topics", "groups", "transactions", "acls", "users"),
+    ),
+    "records": ("Records", ("produce", "consume", "time-travel", "explain")),
+    "jobs": ("Jobs", ("compact", "export", "verify", "metadata")),
+    "help": ("First steps and help", ("demo", "doctor", "config", "completion")),
+}
 _SECTION: Final = re.compile(r"(<!-- generated: commands -->\n).*?(<!-- end -->)", re.DOTALL)
 _HELP: Final = "--help"  # every command has it, which the page says once
 
@@ -25,19 +36,26 @@ def pages() -> dict[Path, str]:
     """Every page, with its text drawn anew."""
     root = click.Context(app, info_name="lacuna")
     drawn = {PAGE: _list(root)}
-    for name, command in _commands_of(app, root):
-        context = click.Context(command, parent=root, info_name=name)
-        lines = [*_command(command, context, 1), *_below(command, context, 2)]
-        drawn[FOLDER / f"{name}.md"] = "\n".join(lines)
+    commands = dict(_commands_of(app, root))
+    for page, (title, names) in PAGES.items():
+        lines = [f"# {title}", ""]
+        for name in names:
+            command = commands.pop(name)
+            context = click.Context(command, parent=root, info_name=name)
+            lines += [*_command(command, context, 2), *_below(command, context, 3)]
+        drawn[FOLDER / f"{page}.md"] = "\n".join(lines)
+    assert not commands, f"{', '.join(commands)}: PAGES lists no page"
     return drawn
 
 
 def _list(root: click.Context) -> str:
     rows = ["| command | |", "|---|---|"]
+    page_of = {name: page for page, (_, names) in PAGES.items() for name in names}
     for name, command in _commands_of(app, root):
         first = inspect.cleandoc(command.help or "").split("\n\n")[0]
         rows.append(
-            f"| [`lacuna {name}`](commands/{name}.md) | {_plain(' '.join(first.split()))} |"
+            f"| [`lacuna {name}`](commands/{page_of[name]}.md#lacuna-{name}) "
+            f"| {_plain(' '.join(first.split()))} |"
         )
     return _SECTION.sub(
         lambda found: "\n".join([f"{found[1]}{rows[0]}", *rows[1:], found[2]]),
