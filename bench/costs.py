@@ -58,7 +58,7 @@ AMOUNTS = {
 def load_prices() -> Prices:
     """The built-in prices, or those of the file that BENCH_PRICES names."""
     path = os.environ.get(PRICES_VARIABLE)
-    return Prices.load(Path(path) if path else None)
+    return Prices.load(Path(path) if path else None, None)
 
 
 def work_of(interval_ms: int, agents: int, rate: int) -> str:

@@ -230,7 +230,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if passed > seconds and arrived < _SLOWEST * passed and self._flow.is_stalled:
             self.close_malformed(
                 FrameError(
-                    f"{arrived} bytes of a frame came in {passed:.0f} s, and other clients wait "
+                    f"{arrived} bytes of a frame arrived in {passed:.0f} s, and other clients wait "
                     "for the memory"
                 )
             )

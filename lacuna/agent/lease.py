@@ -153,7 +153,7 @@ class AgentLease:
                 seconds,
             )
         except (ControlPlaneUnavailable, CommandRefused) as error:
-            log.info("the lease could not be given back, so it will expire by itself: %s", error)
+            log.info("the lease could not be released, so it will expire by itself: %s", error)
 
     async def _register(self) -> None:
         began = asyncio.get_running_loop().time()

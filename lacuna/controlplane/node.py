@@ -313,7 +313,7 @@ class Node:
         self._refused_since = None
         self.epoch = plane.epoch
         try:
-            # The renewals end first, so that a lease that was given back is not renewed.
+            # The renewals end first, so that a released lease is not renewed.
             async with self._renewing(journal, tenure, fail):
                 self._leader = self._told = None
                 self._standbys.clear()

@@ -65,7 +65,7 @@ def test_keys_are_rotated_and_what_was_written_stays(
     assert {"encryption/first", "encryption/second"} < objects.keys()
     write_keys(keys, ["second"])
     with ForkedCluster(data, [f"--encryption-keys={keys}"]) as up:
-        assert "with key 'first', and" in refused(
+        assert "with key 'first', but" in refused(
             "verify", "--no-spark", "--data", str(data), code=2
         )
         write_keys(keys, ["second", "first"])

@@ -481,7 +481,7 @@ class BucketJournal:
         try:
             await held.change(partial(_left, self._last))
         except JournalError as error:
-            _log.info("%s: the leadership could not be given back: %s", self.name, error)
+            _log.info("%s: the leadership could not be released: %s", self.name, error)
 
     def abandon(self) -> None:
         """Let `close` leave the manifest unchanged."""

@@ -394,7 +394,7 @@ class PostgresqlJournal:
         try:
             await connection.execute(_RELEASE, self._epoch, timeout=self._answer_timeout)
         except DATABASE_ERRORS as error:
-            _log.info("%s: the leadership could not be given back: %s", self.name, error)
+            _log.info("%s: the leadership could not be released: %s", self.name, error)
             connection.terminate()
 
     @asynccontextmanager

@@ -763,7 +763,7 @@ async def test_a_bucket_that_cannot_be_reached(
         await journal.close()
         with pytest.raises(JournalUnreachable):
             await journal.open(None)
-    assert "the leadership could not be given back" in caplog.text
+    assert "the leadership could not be released" in caplog.text
 
 
 # Snapshots

@@ -59,7 +59,7 @@ class JobLease:
             self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
         except (ControlPlaneUnavailable, CommandRefused) as error:
             log.warning(
-                "lease %d could not be given back, so it will expire by itself: %s",
+                "lease %d could not be released, so it will expire by itself: %s",
                 self.lease_id,
                 error,
             )

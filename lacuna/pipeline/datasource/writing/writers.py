@@ -145,7 +145,7 @@ def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
             release(control, tasks)
     except ControlPlaneUnavailable as error:
         log.warning(
-            "the leases of %d tasks could not be given back, so they will expire by themselves: %s",
+            "the leases of %d tasks could not be released, so they will expire by themselves: %s",
             len(tasks),
             error,
         )
@@ -162,7 +162,7 @@ def release(control: RetryingControlPlane, tasks: Sequence[TaskMessage]) -> None
         control.ask_all(commands, retry_seconds=0)
     except (ControlPlaneUnavailable, CommandRefused) as error:
         log.warning(
-            "the leases of %d tasks could not be given back, so they will expire by themselves: %s",
+            "the leases of %d tasks could not be released, so they will expire by themselves: %s",
             len(commands),
             error,
         )
