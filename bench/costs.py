@@ -20,7 +20,7 @@ from bench.reading import TUNED, consume
 from bench.rounds import Bench
 from bench.scale import Agents
 from bench.topics import PARTITIONS, Topics
-from lacuna.logstore.objects.prices import Prices
+from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 
 PRICES_VARIABLE = "BENCH_PRICES"
 CREDENTIALS = {
@@ -58,7 +58,7 @@ AMOUNTS = {
 def load_prices() -> Prices:
     """The built-in prices, or those of the file that BENCH_PRICES names."""
     path = os.environ.get(PRICES_VARIABLE)
-    return Prices.load(Path(path) if path else None, None)
+    return Prices.load(Path(path), AMAZON_S3) if path else AMAZON_S3
 
 
 def work_of(interval_ms: int, agents: int, rate: int) -> str:

@@ -37,7 +37,7 @@ _landlord = cache(Landlord)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tells one of pytest-xdist's workers where to ask for the server that it shares with the others."""
+    """Sends pytest-xdist's workers the address of the server that they share."""
     node.workerinput["moto"] = _landlord().address
 
 

@@ -48,7 +48,7 @@ def _forks() -> socket.socket:
 
 
 def start_process(command: Sequence[str], **options: Any) -> Started:
-    """Starts a process as `subprocess.Popen` does, and `python -m lacuna` in a fork of one that has imported it.
+    """Start a process as `subprocess.Popen` does, and `python -m lacuna` in a fork of one that has imported it.
 
     The imports took 0.4 seconds of CPU each time.
     """
@@ -59,7 +59,7 @@ def start_process(command: Sequence[str], **options: Any) -> Started:
 
 
 class Forked:
-    """A fork, with those options and methods of `subprocess.Popen` that tests use."""
+    """A fork, with the options and methods of `subprocess.Popen` that tests use."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Forked:
         return code
 
     def communicate(self, given: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
-        """Writes `given`, and returns what is printed until the end. May be called again after TimeoutExpired."""
+        """Write `given`, and return the output until the end. May be called again after TimeoutExpired."""
         self._readings = self._readings or [_Reading(self.stdout), _Reading(self.stderr)]
         if self.stdin is not None and not self.stdin.closed:
             with suppress(BrokenPipeError):  # it need not read all, or has ended
@@ -150,7 +150,7 @@ class Forked:
 def _end(
     passed: ExitStack, asked: int | IO[Any] | None, number: int, mode: str, errors: str | None
 ) -> tuple[IO[Any] | None, int]:
-    """Our end of a pipe if one is asked for, and the file that the fork gets, which `passed` closes if it is new."""
+    """Return our end of a pipe, if one is requested, and the file for the fork, which `passed` closes if it is new."""
     if asked is None:
         return None, number
     if asked == PIPE:
@@ -162,7 +162,7 @@ def _end(
 
 
 class _Reading(threading.Thread):
-    """Reads a file to its end."""
+    """Read a file to its end."""
 
     def __init__(self, file: IO[Any] | None) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Waits for nothing but the event loop."""
+"""Waits only for the event loop."""
 
 import asyncio
 

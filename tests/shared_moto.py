@@ -1,6 +1,7 @@
-"""One S3 server of moto for all processes of a test run, which starts when a test first asks for it.
+"""One S3 server of moto for all processes of a test run, started by the first test that uses it.
 
-Each server takes a second of CPU to start, and each of pytest-xdist's workers had one for each folder with a conftest.
+Each server takes a second of CPU to start, and each of pytest-xdist's workers used to start one for each folder with a
+conftest.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ _numbers = itertools.count(1)
 
 
 class Landlord:
-    """Tells each process that connects to `address` the URL of the one server.
+    """Sends the URL of the one server to each process that connects to `address`.
 
-    Thread and server end with the process that made this, which is the one that started pytest-xdist's workers.
+    Thread and server end with the process that created this object, which is the one that started pytest-xdist's
+    workers.
     """
 
     def __init__(self) -> None:
@@ -55,7 +57,7 @@ def moto_endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def moto_url(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty bucket on that server, whose credentials this process and its children have from now on."""
+    """The URL of an empty bucket on that server. This process and its children have its credentials from now on."""
     from lacuna.logstore.objects import bucket_url
     from lacuna.operating.moto import CREDENTIALS
     from lacuna.operating.stores import open_checked

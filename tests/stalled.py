@@ -1,7 +1,8 @@
-"""Ends a run that stands still, and shows where it does.
+"""Ends a run that hangs, and shows where it hangs.
 
-pytest-timeout fails a test from within Python, and once: a call that never returns to Python outlasts it, and so does
-what a test that has failed leaves to its fixtures' ends. Nor does it watch the process that deals the tests out.
+pytest-timeout fails a test from within Python, and only once. A call that never returns to Python outlasts it, and so
+does the code that a failed test leaves to its fixtures' ends. It does not watch the process that distributes the tests
+either.
 """
 
 import faulthandler
@@ -14,7 +15,7 @@ import pytest
 class Watch:
     """A plugin. Every test has `grace` seconds beyond its time limit, and as long again for its fixtures' ends.
 
-    The process that deals tests out hears of one within `silence` seconds.
+    The process that distributes tests learns of a hang within `silence` seconds.
     """
 
     def __init__(self, config: pytest.Config, *, grace: float = 60, silence: float = 2_400) -> None:
@@ -40,7 +41,7 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """As faulthandler's own limit, which is the same for all tests."""
+        """Use faulthandler's own limit, which is the same for all tests."""
         self._watch_test(item)
         try:
             return (yield)
@@ -49,7 +50,7 @@ class Watch:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Again, since pytest ends the watch where a test fails."""
+        """Start the watch again, since pytest ends it when a test fails."""
         self._watch_test(item)
 
     def pytest_runtest_logreport(self) -> None:

@@ -69,8 +69,9 @@ async def change(setup: Setup, added: bool, acl: AclEntry = READ_T) -> None:
 
 
 def test_no_api_is_open_by_mistake() -> None:
-    """Open are those that clients begin with, those about tokens that an owner or renewer has, telemetry, of which
-    nothing is stored, and the one by which agents share reads."""
+    """The open APIs are those that clients begin with, those for tokens of an owner or renewer, telemetry, which stores
+    nothing, and shared reads between agents.
+    """
     unguarded = {api.name for api in discover().apis() if api.guard is None}
     assert unguarded == {
         *("ApiVersions", "SaslHandshake", "SaslAuthenticate"),

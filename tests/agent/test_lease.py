@@ -144,7 +144,7 @@ async def test_each_new_session_is_renewed_over_at_once() -> None:
 
 @on_virtual_time
 async def test_who_comes_back_without_its_lease_drops_what_clients_asked_before() -> None:
-    """The agent was cut off for longer than its lease, so a commit of offsets could replace later ones by now."""
+    """The agent was cut off for longer than its lease, so a late commit of offsets could overwrite later ones."""
     made = Setup(lease_duration_ms=3_600_000)
     dropped = []
     made.lease.on_lost = lambda: dropped.append(made.control.given_up)

@@ -482,7 +482,7 @@ def _assignment(data: bytes) -> list[int]:
 
 
 def _join_classic(m: ClassicMember, metadata: bytes) -> list[Any]:
-    """Join, again if a member id is required; returns parts of the answer that are the same in every run.
+    """Join, and join again if a member id is required. Return the parts of the answer that are the same in every run.
 
     These are: the error, the generation, whether this member leads, whether there is no leader, the protocol, and the
     number of members listed.

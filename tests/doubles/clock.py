@@ -55,10 +55,10 @@ class ManualClock:
 
 
 class LeaseClock:
-    """Time passes by sleeping, and stands still while a lease is renewed: no slow machine ends a lease.
+    """Time passes by sleeping, and stops while a lease is renewed, so no slow machine ends a lease.
 
-    Several threads share it. A sleep takes `moment` seconds, and longer where a renewal (`renewing.beside_the_loop`) is
-    due before. None ends beyond `end_ms`.
+    Several threads share the clock. A sleep takes `moment` seconds, or longer if a renewal (`renewing.beside_the_loop`)
+    is due earlier. No sleep ends beyond `end_ms`.
     """
 
     def __init__(self, moment: float = 0.002) -> None:
@@ -70,20 +70,20 @@ class LeaseClock:
         self.end_ms = inf
 
     def now_ms(self) -> int:
-        """The time of a clock that nobody sets."""
+        """Return the time of a clock that cannot be set."""
         return 1_700_000_000_000 + int(self._passed_ms)
 
     def passed_ms(self) -> float:
-        """The time that was slept."""
+        """Return the time that was slept."""
         return self._passed_ms
 
     def advance(self, duration_ms: int) -> None:
-        """Lets time pass, whatever is due."""
+        """Let time pass, regardless of what is due."""
         with self._lock:
             self._passed_ms += duration_ms
 
     async def sleep(self, duration_ms: int) -> None:
-        """Waits until this much has passed."""
+        """Wait until this much time has passed."""
         sleep = object()
         with self._lock:
             self._due[sleep] = self._passed_ms + duration_ms, threading.current_thread()
@@ -96,7 +96,9 @@ class LeaseClock:
                 del self._due[sleep]
 
     def _ends(self, sleep: object) -> bool:
-        """Whether a sleep is over. Lets time pass until it is due if every thread that renews sleeps as long."""
+        """Return whether a sleep is over. Lets time pass until it is due if every renewing thread sleeps at least as
+        long.
+        """
         renewing = {each for each in threading.enumerate() if each.name == "lease"}
         with self._lock:
             due_ms, _ = self._due[sleep]

@@ -56,7 +56,7 @@ def test_reads_what_the_old_client_reads() -> None:
 
 
 def test_writes_what_the_old_client_writes() -> None:
-    """S22: wrapper, inner offsets, attributes and timestamps to the byte, but for the compression."""
+    """S22: wrapper, inner offsets, attributes and timestamps match to the byte, except for the compression."""
     for case in SETS:
         if case["client"] != "0.9.0.1":
             _check_written(case)

@@ -404,7 +404,7 @@ def test_no_key_begins_another() -> None:
 
 
 def test_every_setting_of_a_command_is_in_the_table() -> None:
-    """A process that is started by another one must not read these variables a second time."""
+    """A process that another one starts must not read these variables again."""
     for name, entry in ENTRIES.items():
         command = entry.load(name)
         for each in (command, *getattr(command, "commands", {}).values()):

@@ -1,4 +1,4 @@
-"""A connection of the commands to an agent."""
+"""Tests the connection of the commands to an agent."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE
 
 async def test_a_late_answer_is_not_taken_for_the_next_one() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the first request once the second has come."""
+        """Answer the first request once the second has arrived."""
         await reader.readuntil(b"second")
         writer.write(b"\0\0\0\x06\0\0\0\x01\0\0")
         await reader.read()

@@ -130,7 +130,7 @@ class Arbitrary:
         return command
 
     def _fill_slices(self, commit: CommitSegment) -> None:
-        """Slices of partitions that mostly exist."""
+        """Return slices of partitions, most of which exist."""
         slices = [SegmentSlice(key, self._batches()) for key in self._keys()]
         filled = commit_of(commit.segment, commit.object_size, slices)
         commit.slices, commit.batches = filled.slices, filled.batches

@@ -115,7 +115,7 @@ def _closed_with(connection: Connection, caplog: pytest.LogCaptureFixture) -> li
 def test_a_truncated_frame_closes_its_connection_with_one_line(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, key: int
 ) -> None:
-    """The frame says that it is whole; its body ends early. Of the oldest version, and of the newest."""
+    """The frame claims to be complete, but its body ends early. The test uses the oldest and the newest version."""
     for version in RANGES[key]:
         body = _well_formed(cluster, key, version)
         for cut in {0, 1, len(body) // 2, len(body) - 1}:

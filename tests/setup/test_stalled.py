@@ -1,4 +1,4 @@
-"""A run that stands still ends, and shows where."""
+"""A run that hangs ends, and shows where it hangs."""
 
 import pytest
 

@@ -121,7 +121,7 @@ def run(chunks: Iterator[range], form: Form, jobs: int) -> int:
 
 
 def remove_safeguards(only: str | None, most: int, jobs: int) -> dict[str, int]:
-    """Prints how many seeds it takes to find that each safeguard is missing; returns them, 0 if it is not found."""
+    """Print how many seeds it takes to detect that each safeguard is missing. Return the numbers, 0 if undetected."""
     names = [only] if only else [*ALL]
     seeds = {}
     with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
@@ -135,7 +135,7 @@ def remove_safeguards(only: str | None, most: int, jobs: int) -> dict[str, int]:
 
 
 def draw_table(seeds: Mapping[str, int]) -> None:
-    """Puts the seeds of safeguards that whole histories find into their table, and leaves the rows of the others."""
+    """Put the seeds of safeguards that whole histories detect into their table, and keep the rows of the others."""
     before, after = PAGE.read_text().split(TABLE)
     rows, rest = after.split("\n\n", 1)
     cells = [each.strip() for row in rows.splitlines() for each in row.strip("| ").split("|")]

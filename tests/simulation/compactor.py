@@ -201,7 +201,7 @@ class Job:
         await asyncio.sleep(self.random.choice(seconds) * self.random.random())
 
     async def gone(self, what: str) -> None:
-        """An object is gone: that is wrong if a pin should have kept it, unless a fault has taken it away."""
+        """An object is missing, which is a violation if a pin should have kept it, unless a fault has removed it."""
         is_by_fault = any(key in what for key in self.host.around.bucket.damaged)
         if await self.is_held() and not is_by_fault:
             self.history.wrong(f"{self.host.name} holds a pin, and {what}")

@@ -95,7 +95,7 @@ def _pause_at_put(world: World, fault: Fault) -> None:
 
 
 def _damage(world: World, fault: Fault) -> None:
-    """Has a fifth of the segments be missing or have a wrong byte, until an operator has brought them back."""
+    """Make a fifth of the segments be missing or contain a wrong byte, until an operator has restored them."""
     bucket = world.around.bucket
     randomness = world.around.randomness(f"damage {fault.number}")
     segments = [info.key for info in bucket.objects.list() if info.key.endswith(".seg")]
@@ -213,7 +213,7 @@ def _clock(world: World, fault: Fault) -> None:
 
 
 def _leap(world: World, fault: Fault) -> None:
-    """Sets the clock of a control plane forwards by weeks, and some time later back to the true time."""
+    """Set the clock of a control plane forwards by weeks, and some time later back to the true time."""
     host = world.host(fault.target)
     host.jump_clock(int(LEAP_MS * (0.1 + fault.rate)))
     # Another fault may have set it meanwhile.

@@ -1,7 +1,7 @@
 """Members of consumer groups with the classic and the KIP-848 protocol, modelled on Java's client and librdkafka.
 
 A member's `ready` corresponds to a consumer's poll: it joins, or revokes partitions. Between two calls it keeps its
-partitions, whatever its heartbeats learn.
+partitions, regardless of what its heartbeats learn.
 """
 
 from __future__ import annotations

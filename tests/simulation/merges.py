@@ -1,4 +1,4 @@
-"""Looks at merging: an object that is missing or damaged costs only what has to read it, and once in a while."""
+"""Checks merging: a missing or damaged object affects only the work that has to read it, and only occasionally."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_ONE_OBJECT: Final = (
 
 @contextmanager
 def watched(loop: SimulatedLoop, history: History) -> Iterator[None]:
-    """Looks at every merge of the agents."""
+    """Checks every merge of the agents."""
     run_once, note = Merger.run_once, Merger._note
     failed: dict[tuple[Merger, SegmentKey], float] = {}
 

@@ -438,7 +438,7 @@ def _believed_at_once() -> AbstractContextManager[Any]:
 
 
 def _whole_plans() -> AbstractContextManager[Any]:
-    """A merge is given up for one object that cannot be read."""
+    """A merge is abandoned because of one object that cannot be read."""
     merge = Merger._merge
 
     def whole(self: Merger, partitions: Any) -> Any:

@@ -182,7 +182,7 @@ class SimulatedStore:
         """Do nothing: there are no connections to close."""
 
     def _ask(self, key: str, late: Callable[[], object] | None = None) -> None:
-        """Asks for the object. `late` is what a request does that arrives and is not answered."""
+        """Request the object. `late` is what a request does that arrives and is not answered."""
         bucket = self._bucket
         weather, draw = bucket.weather, bucket.random.random
         if self._process.name in bucket.unreachable:
@@ -216,7 +216,7 @@ class SimulatedStore:
 
 
 def _hold(bucket: Bucket, seconds: float) -> NoReturn:
-    """Has the work of the thread wait, begin anew then, and perhaps wait again: it must be such that it can."""
+    """Make the work of the thread wait, start over, and possibly wait again. The work must allow this."""
     held = Held()
     bucket.loop.call_in(bucket.loop.world, seconds, lambda: held.released())
     raise held

@@ -438,7 +438,7 @@ class World:
 
 @contextmanager
 def _short_times() -> Iterator[None]:
-    """Shortens what the product waits for or does at once, so that a short history has all of it."""
+    """Shorten the product's timeouts and batch sizes, so that a short history covers all of them."""
     with (
         mock.patch.object(housekeeping, "COLLECTION_GRACE_MS", GRACE_MS),
         mock.patch.object(partitions, "SHOWN_EXTENTS", 10),

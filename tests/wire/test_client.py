@@ -1,4 +1,4 @@
-"""The client's side of a connection: frames in and out, and what SASL's answers mean."""
+"""Tests the client's side of a connection: frames in and out, and the meaning of SASL's answers."""
 
 import struct
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ def test_the_late_answer_of_an_earlier_request_is_not_taken_for_this_one() -> No
 
 
 class Server:
-    """Gives these answers, one after the other, and keeps the requests."""
+    """Gives these answers one by one, and keeps the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)

@@ -81,7 +81,7 @@ def _check_elements_written_beforehand(
 
 
 def _outcome(message: Message[Any], body: bytes, version: int) -> str:
-    """What becomes of any bytes."""
+    """Return the result for arbitrary bytes."""
     try:
         return repr(message.read(memoryview(body), version))
     except MalformedMessage as error:

@@ -218,14 +218,17 @@ class Security:
         )
         for held, new, most, what in bounds:
             if new and held + len(new) > most:
-                return f"A cluster keeps at most {most} {what}, and has {held}: remove some first."
+                return (
+                    f"A cluster keeps at most {most} {what}, and already has {held}: remove some "
+                    "first."
+                )
         owners = Counter(each.owner for each in changes.tokens if each.token_id not in self.tokens)
         held_by = Counter(each.owner for each in self.tokens.values()) if owners else owners
         for owner, new_of_one in owners.items():
             if held_by[owner] + new_of_one > MOST_TOKENS_OF_ONE:
                 return (
-                    f"A cluster keeps at most {MOST_TOKENS_OF_ONE} delegation tokens of one owner, and has "
-                    f"{held_by[owner]} of {shorten(owner)}: expire some first, or use one token for several jobs."
+                    f"A cluster keeps at most {MOST_TOKENS_OF_ONE} delegation tokens of one owner, and already "
+                    f"has {held_by[owner]} of {shorten(owner)}: expire some first, or use one token for several jobs."
                 )
         return ""
 

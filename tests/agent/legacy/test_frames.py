@@ -1,4 +1,4 @@
-"""Odd frames of the oldest versions of Produce and Fetch, as kafka-python writes them, and cut or made up."""
+"""Odd frames of the oldest versions of Produce and Fetch: as kafka-python writes them, truncated, and invented."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ REQUESTS: list[Any] = [
 
 
 async def test_an_odd_frame_ends_its_connection_alone() -> None:
-    """Other APIs are sent such frames at each version in tests/agent/test_every_api.py."""
+    """tests/agent/test_every_api.py sends such frames to the other APIs at each version."""
     async with cluster() as running:
         for request in REQUESTS:
             body = body_of(request)

@@ -40,7 +40,7 @@ def stored(sent: bytes, **configs: str) -> RecordBatch:
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_codec_becomes_the_topics(name: str, codec: Codec) -> None:
-    """S23: and a batch of the right codec keeps its bytes."""
+    """S23: a batch of the right codec keeps its bytes."""
     sent = make_batch(*VALUES, codec=codec, producer=(7, 3), base_sequence=40, transactional=True)
     batch = stored(sent, compression_type=name)
     (before,) = read_batches(sent)

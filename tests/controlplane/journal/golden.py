@@ -61,7 +61,7 @@ class Place:
     url: str = ""
 
     async def cannot_be_led(self) -> None:
-        """A control plane that stands by for several leases hears of who is at work on the journal all the time."""
+        """A control plane that stands by for several leases continuously learns which process uses the journal."""
         standby = self.patient()
         for _ in range(3):
             with pytest.raises(JournalInUse):

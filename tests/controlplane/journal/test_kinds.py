@@ -1,4 +1,4 @@
-"""Each kind of journal is one row, and no other code asks which kind a journal is."""
+"""Each kind of journal is one row, and no other code checks the kind of a journal."""
 
 import ast
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def test_an_error_says_how_addresses_are_written() -> None:
 
 
 def decisions(tree: ast.AST) -> Iterator[int]:
-    """The lines at which code compares something with the address of a kind."""
+    """Return the lines at which code compares something with the address of a kind."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             compared = [node.left, *node.comparators]

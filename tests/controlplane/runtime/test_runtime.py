@@ -345,7 +345,7 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
 async def test_a_large_partition_is_shown_in_parts_that_leave_time_for_others(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each look at the clock finds 60 ms passed, so an iteration of the event loop shows one part."""
+    """Each reading of the clock advances it by 60 ms, so an iteration of the event loop shows one part."""
     monkeypatch.setattr(partitions, "SHOWN_EXTENTS", 2)
     client = rig.client()
     topic_id = await created(client)

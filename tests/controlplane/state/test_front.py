@@ -153,7 +153,7 @@ def test_aborted_records_go_from_the_front_and_the_log_start_stays() -> None:
 
 
 def test_a_swap_that_takes_live_records_silently_breaks_an_invariant() -> None:
-    """No command can: this is the journal record of one."""
+    """No command can do this, so the test uses the journal record of one."""
     cluster = _old_and_fresh()
     (wanted,) = _without_old(cluster).partitions
     record = ExtentsReplaced(

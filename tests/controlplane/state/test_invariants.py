@@ -1,4 +1,6 @@
-"""Each check of an invariant finds the state that breaks it. No command leads there, so the tests change the state."""
+"""Each check of an invariant detects a state that violates it. No command leads to such a state, so the tests change
+the state.
+"""
 
 from array import array
 

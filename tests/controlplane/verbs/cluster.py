@@ -29,7 +29,7 @@ LOG_APPEND_TIME, FOLLOWS, TRANSACTIONAL, ADDS_PARTITION = 1, 2, 4, 8
 
 
 class Committed(NamedTuple):
-    """The answer to a commit; `message` says why it was refused as a whole."""
+    """Return the answer to a commit. `message` gives the reason if the whole commit was rejected."""
 
     error_code: int
     slices: list[SliceVerdict]
@@ -124,7 +124,7 @@ class Cluster:
         return Committed(answer.error_code, verdicts_of(answer))
 
     def slice(self, text: str) -> SegmentSlice:
-        """A slice of a partition, without batches so far."""
+        """Return a slice of a partition, without batches so far."""
         return SegmentSlice(key_of(self.partition(text)))
 
     def put(

@@ -1,4 +1,6 @@
-"""What clients can leave in open transactions is bounded (docs/limits.md): partitions, groups and staged offsets."""
+"""Tests that the state of clients in open transactions is bounded (docs/limits.md): partitions, groups and staged
+offsets.
+"""
 
 from types import ModuleType
 from typing import Any
@@ -67,7 +69,7 @@ class Producers:
         return (1 << 40, 0) if found is None else (found.producer_id, found.producer_epoch)
 
     def add(self, name: str, count: int) -> set[int]:
-        """Names partitions of one topic."""
+        """Return names of partitions of one topic."""
         producer_id, epoch = self.producer(name)
         command = AddPartitionsToTxn(
             transactional_id=name,
@@ -88,7 +90,7 @@ class Producers:
         return {each.error_codes[0] for each in self.cluster.commit(*given).slices}
 
     def stage(self, name: str, count: int) -> set[int]:
-        """Stages offsets in a group that all producers share."""
+        """Stage offsets in a group that all producers share."""
         producer_id, epoch = self.producer(name)
         command = TxnOffsetCommit(
             transactional_id=name,
@@ -169,7 +171,9 @@ def test_partitions_beyond_the_share_are_refused_and_others_go_on(
 
 
 def test_staged_offsets_count_beside_the_committed_ones() -> None:
-    """They took no room as long as they would replace others, whatever number of transactions staged them."""
+    """Staged offsets that would replace others used to take no room, regardless of the number of transactions that
+    staged them.
+    """
     producers = Producers()
     with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", MOST):
         assert producers.stage("a", 40) == {0}

@@ -200,8 +200,8 @@ def test_one_owner_cannot_use_up_all_tokens(monkeypatch: pytest.MonkeyPatch) -> 
     refused = made("User:alice", "c")
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
     assert refused.error_message == (
-        "A cluster keeps at most 2 delegation tokens of one owner, and has 2 of User:alice: expire some first, or use "
-        "one token for several jobs."
+        "A cluster keeps at most 2 delegation tokens of one owner, and already has 2 of User:alice: expire some first, or "
+        "use one token for several jobs."
     )
     assert made("User:bob", "d", "e").error_code == ErrorCode.NONE
     assert made("User:carol", "f", "g", "h").error_code == ErrorCode.POLICY_VIOLATION

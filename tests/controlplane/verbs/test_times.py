@@ -240,7 +240,7 @@ def join_both(cluster: Cluster, number: int) -> None:
 
 @contextmanager
 def counted() -> Iterator[list[object]]:
-    """The groups whose deadlines are moved meanwhile."""
+    """Yields the groups whose deadlines are moved in the meantime."""
     moved: list[object] = []
     with ExitStack() as stack:
         for kind in (LiveGroup, LiveConsumerGroup):

@@ -179,7 +179,7 @@ def test_s14_a_replica_follows_a_merge_and_a_log_start_inside_an_extent() -> Non
 
 
 class Unwanted:
-    """The feed of a view whose deltas a test brings."""
+    """The feed of a view whose deltas come from the test."""
 
     def want(self, view: PartitionView) -> None: ...
 
@@ -199,7 +199,7 @@ class Unwanted:
 def test_s3_a_view_is_shown_many_extents_in_parts(
     before: list[str], meanwhile: list[str], most: int
 ) -> None:
-    """Whatever changes between the parts: each has few extents, and all together are the partition."""
+    """Any change may happen between the parts: each part has few extents, and together they are the partition."""
     cluster = run("topic a 1\ninit x\ninit y")
     for step in before:
         _change(cluster, step)
@@ -222,14 +222,14 @@ def test_s3_a_view_is_shown_many_extents_in_parts(
 
 
 def _show(view: PartitionView, part: PartitionDelta, most: int) -> int:
-    """Applies a part; returns where the next one begins."""
+    """Apply a part. Return the offset at which the next one begins."""
     assert len(ExtentTable.from_columns(part.extents)) <= most
     assert view.apply(part)
     return part.older_below
 
 
 def _change(cluster: Cluster, step: str) -> None:
-    """Changes the partition, if that is possible now."""
+    """Change the partition, if that is possible now."""
     found = cluster.found("a-0")
     x = cluster.state.transactional_ids["x"]
     match step:

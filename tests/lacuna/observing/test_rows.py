@@ -1,4 +1,4 @@
-"""The rows of metrics, and what names metrics elsewhere: the page, the alerts, the dashboard."""
+"""Tests the rows of metrics, and other places that name metrics: the page, the alerts, the dashboard."""
 
 import re
 import runpy
@@ -34,14 +34,14 @@ def test_each_metric_has_one_row() -> None:
 
 
 def expressions() -> dict[str, list[str]]:
-    """What deploy/ asks Prometheus, by file."""
+    """Return what deploy/ queries from Prometheus, by file."""
     alerts = re.findall(r"expr: (.*)", ALERTS.read_text(encoding="utf-8"))
     return {ALERTS.name: alerts, "lacuna.json": runpy.run_path(str(DASHBOARD))["queries"]()}
 
 
 @pytest.mark.parametrize("file", [ALERTS.name, "lacuna.json"])
 def test_what_is_asked_for_has_a_row(file: str) -> None:
-    """Metrics and labels: a panel or an alert with another name would stay empty for ever."""
+    """Metrics and labels must exist, because a panel or an alert with a wrong name would stay empty."""
     rows = {each.shown_name: each for each in METRICS}
     rows |= {f"{name}_bucket": each for name, each in rows.items() if each.type == "histogram"}
     found = expressions()[file]

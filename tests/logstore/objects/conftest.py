@@ -52,7 +52,7 @@ KINDS = ["memory", "directory", "directory-packs", "s3"]
 
 @pytest.fixture(params=[*KINDS, "encrypted memory", "encrypted s3 with plaintext"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
-    """Encryption asks of what is below it no more than what each kind does alike."""
+    """Encryption requires only what every kind of store provides."""
     kind = request.param.removeprefix("encrypted ")
     opened: ObjectStore
     if kind == "memory":

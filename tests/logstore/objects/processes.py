@@ -63,7 +63,7 @@ def found(store: DirectoryStore) -> dict[str, bytes]:
 
 
 def payload(key: str, size: int) -> bytes:
-    """Return bytes that no other key has."""
+    """Return bytes that are unique to the key."""
     return (key.encode() + b"|") * (size // (len(key) + 1) + 1)
 
 

@@ -1,4 +1,4 @@
-"""Each kind of object store is one row, and no other code asks which kind a store is."""
+"""Each kind of object store is one row, and no other code checks the kind of a store."""
 
 import ast
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ client("s3")
 
 
 def decisions(tree: ast.AST) -> Iterator[int]:
-    """The lines at which code depends on the kind of a store: by its scheme, by a URL, or by its class."""
+    """Return the lines at which code depends on the kind of a store: on its scheme, a URL, or its class."""
     schemes = {kind.scheme for kind in KINDS.values()}
     prefixes = tuple(f"{scheme}:" for scheme in schemes)
     documented = {

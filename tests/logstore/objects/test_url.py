@@ -31,7 +31,7 @@ def test_a_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["up", "agent", "controlplane"])
 def test_a_directory_needs_no_boto3(tmp_path: Path, command: str) -> None:
-    """boto3 takes a third of a second to import, which a command over a folder does not wait for."""
+    """boto3 takes a third of a second to import, and a command on a folder does not wait for it."""
     script = (
         "import sys\n"
         f"import lacuna.cli.{command}\n"

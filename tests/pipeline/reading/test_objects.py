@@ -220,7 +220,7 @@ def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
 def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
     tmp_path: Path, transact: Any, bounds: dict[str, str]
 ) -> None:
-    """Of three batches in one extent, the one in the middle is damaged."""
+    """Of three batches in one extent, the middle one is damaged."""
     with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("damaged-partly")
         values = [b"before" * 20_000, b"damage" * 20_000, b"after" * 20_000]
