@@ -161,7 +161,7 @@ class Server:
         return self._apis[api_key]
 
     def logs(self, request: fetch.FetchRequest) -> list[tuple[fetch.FetchPartition, Log]]:
-        """The logs that a Fetch is about."""
+        """The logs that a Fetch names."""
         return [
             (asked, self.topics[topic.topic][asked.partition])
             for topic in request.topics

@@ -342,7 +342,7 @@ def main() -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="the path for the figures as JSON; bench/out/cluster-SIZE.json if not given",
+        help="the path for the figures as JSON (default: bench/out/cluster-SIZE.json)",
     )
     arguments = parser.parse_args()
     amount = AMOUNTS[arguments.size]
