@@ -67,7 +67,7 @@ _PACKAGES: Final = ("pyspark", "py4j", "pyarrow", "pandas", "numpy")
 
 @contextmanager
 def job_errors() -> Iterator[None]:
-    """Replaces errors of Spark jobs in the block by ones that say in one line what to do.
+    """Replaces errors of Spark jobs in the block with ones that say in one line what to do.
 
     They become a PipelineError, of the same class if a task raised one; Ctrl-C becomes JobInterrupted. An error without
     an explanation is raised unchanged. Put imports that need PySpark in the block, since a missing package is explained

@@ -46,7 +46,7 @@ def test_the_rate_of_a_client_that_never_waits_is_that_of_its_busiest_thread() -
 
 
 def test_the_client_counts_at_its_best_beside_any_server() -> None:
-    """While it waits for a slow server, it wastes CPU: 95 % for 19 MB/s, but 50 % for 200 beside `bare`."""
+    """A client that waits for a slow server wastes CPU: 95 % at 19 MB/s, but 50 % at 200 MB/s with `bare`."""
     end = the_end(
         results(
             (PRODUCED, LACUNA, THROUGHPUT, 19.0),

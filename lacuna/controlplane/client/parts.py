@@ -75,7 +75,7 @@ def _pieces(item: Any) -> Iterator[Any]:
 
 
 def _put_together(told: Any, asked: Sequence[OffsetFetchGroup]) -> None:
-    """Replace the answers to the pieces of groups by one answer for each group. An error applies to the whole group."""
+    """Replace the answers to the pieces of groups with one answer per group. An error applies to the whole group."""
     answers = iter(list(told))
     del told[:]
     for group in asked:

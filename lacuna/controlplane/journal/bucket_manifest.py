@@ -133,7 +133,7 @@ class HeldManifest:
         return self._known[0]
 
     async def change(self, change: Callable[[Manifest], Manifest]) -> None:
-        """Replace the manifest by the result of `change`, which may be called again.
+        """Replace the manifest with the result of `change`, which may be called again.
 
         Raises JournalFenced if another writer has taken the journal over, and JournalUnreachable. After the latter, it
         is unknown whether the manifest was changed, and the next call finds out.

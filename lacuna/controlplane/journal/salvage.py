@@ -69,7 +69,7 @@ def salvage(path: str) -> Salvage:
 
 
 def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
-    """Replace the journal by a new one made from `found`, and return the folder with copies of the old files.
+    """Replace the journal with a new one made from `found`, and return the folder with copies of the old files.
 
     `lost_lease_ids` are leases assigned in the lost part of the journal. The caller holds the lock.
     """

@@ -229,7 +229,7 @@ def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop
 
 
 def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) -> None:
-    """Replace extents by merged or compacted ones, which are in new objects."""
+    """Replace extents with merged or compacted ones, which are in new objects."""
     live: Counter[SegmentKey] = Counter()
     for each in record.partitions:
         extents = each.swap.extents

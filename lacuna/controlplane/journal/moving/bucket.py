@@ -128,7 +128,7 @@ class BucketTarget:
         return Beginning(self._manifest.cluster_id, header.epoch, snapshot)
 
     async def finish(self) -> None:
-        """Replace the manifest by one that control planes accept."""
+        """Replace the manifest with one that control planes accept."""
         data = encode_manifest(replace(self._manifest, changes=2))
         if await self._bucket.replace(JOURNAL_MANIFEST_KEY, data, self._etag) is None:
             # Possibly an earlier attempt whose answer was lost, since no other writer writes these bytes.

@@ -82,7 +82,7 @@ class Decoder:
     def _each(
         self, values: list[Any], failures: list[Undecodable]
     ) -> tuple[pa.Array, list[Undecodable]]:
-        """Converts values one by one, and replaces those that Arrow does not accept by null."""
+        """Converts values one by one, and replaces those that Arrow does not accept with null."""
         for row, value in enumerate(values):
             try:
                 pa.array([value], self.type)
