@@ -106,23 +106,23 @@ RECORD_MESSAGES: Final = Path(__file__).parent / "records"
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-#: The Python type for each of Kafka's, and the default if the definition has none.
-_TYPES: Final = {
-    "bool": ("bool", "False"),
-    "int8": ("int", "0"),
-    "int16": ("int", "0"),
-    "uint16": ("int", "0"),
-    "int32": ("int", "0"),
-    "uint32": ("int", "0"),
-    "int64": ("int", "0"),
-    "float64": ("float", "0.0"),
-    "uuid": ("bytes", "ZERO_UUID"),
-    "string": ("str", '""'),
-    "bytes": ("bytes", 'b""'),
-    "records": ("memoryview", "None"),
-    "buffers": ("Sequence[Buffer]", "()"),
+#: The default of each of Kafka's types, if the definition has none. Their names in lacuna.wire.layout have a capital.
+_DEFAULTS: Final = {
+    "bool": "False",
+    "int8": "0",
+    "int16": "0",
+    "uint16": "0",
+    "int32": "0",
+    "uint32": "0",
+    "int64": "0",
+    "float64": "0.0",
+    "uuid": "ZERO_UUID",
+    "string": '""',
+    "bytes": 'b""',
+    "records": "None",
+    "buffers": "()",
 }
-_INTEGERS: Final = {name for name, (kind, _) in _TYPES.items() if kind == "int"}
+_INTEGERS: Final = {name for name, value in _DEFAULTS.items() if value == "0"}
 
 Definition = dict[str, Any]
 
@@ -152,11 +152,6 @@ class Part:
     name: str
     fields: Sequence[Definition]
     structs: Mapping[str, str]
-
-    @property
-    def layout(self) -> str:
-        """The name of the constant that holds its layout."""
-        return f"_{snake(self.name).upper()}"
 
 
 @dataclass(slots=True)
@@ -207,7 +202,7 @@ def element(kind: str) -> str:
 
 def is_struct(kind: str) -> bool:
     """Whether a type, or the type of an array's elements, is a struct."""
-    return element(kind) not in _TYPES
+    return element(kind) not in _DEFAULTS
 
 
 def bring_jar(version: str, folder: Path, name: str = "kafka-clients") -> Path:
@@ -286,29 +281,22 @@ def module_text(api: str, request: Definition, response: Definition) -> str:
     for message in (request, response):
         commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
         module.add(message["name"], message["fields"], commons, message["name"])
-    classes = "\n\n".join("\n".join(class_lines(part)) for part in module.parts)
-    layouts = "\n".join(
-        "\n".join(message_lines(part, each))
-        for part in module.parts
-        for each in [next((m for m in (request, response) if m["name"] == part.name), None)]
-    )
-    body = f"{classes}\n\n{layouts}\n"
-    return f'"""{api}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}'
+    texts = ["\n".join(class_lines(part)) for part in module.parts]
+    texts += map(message_text, (request, response))
+    body = "\n\n".join(texts)
+    return f'"""{api}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
 
 
 def imports(body: str) -> str:
     """Return the import lines that a module with this body needs."""
-    names = ("Buffer", "Field", "Message", "Struct", "ZERO_UUID")
-    kinds = sorted({kind.upper() for kind in _TYPES if f"({kind.upper()}" in body})
+    names = ("In", "Message", "ZERO_UUID", *map(str.capitalize, _DEFAULTS))
+    typing = "Annotated, Final, NamedTuple" if "Annotated[" in body else "Final, NamedTuple"
     layout = ", ".join(name for name in names if re.search(rf"\b{name}\b", body))
-    lines = ["from typing import Final, NamedTuple"]
-    if "Sequence[" in body:
-        lines.insert(0, "from collections.abc import Sequence")
     return "\n".join(
         [
-            *lines,
+            *(["from collections.abc import Sequence"] if "Sequence[" in body else []),
+            f"from typing import {typing}",
             "",
-            f"from lacuna.wire.kernel import {', '.join(kinds)}",
             f"from lacuna.wire.layout import {layout}",
             "",
         ]
@@ -325,10 +313,13 @@ def class_lines(part: Part) -> Iterator[str]:
 def annotation(part: Part, each: Definition) -> str:
     """Return the type annotation of a field."""
     kind = element(each["type"])
-    plain = part.structs[each["name"]] if is_struct(kind) else _TYPES[kind][0]
+    shape = part.structs[each["name"]] if is_struct(kind) else kind.capitalize()
     if kind != each["type"]:
-        plain = f"Sequence[{plain}]"
-    return f"{plain} | None" if "nullableVersions" in each else plain
+        shape = f"Sequence[{shape}]"
+    if "nullableVersions" in each:
+        shape = f"{shape} | None"
+    limits = ", ".join(arguments(part, each))
+    return f"Annotated[{shape}, In({limits})]" if limits else shape
 
 
 def default(part: Part, each: Definition) -> str:
@@ -341,34 +332,26 @@ def default(part: Part, each: Definition) -> str:
     if is_struct(kind):
         return f"{part.structs[each['name']]}()"
     if given == "":
-        return _TYPES[kind][1]
+        return _DEFAULTS[kind]
     if kind in _INTEGERS:
         return str(int(str(given), 0))
     return {"true": "True", "false": "False"}.get(str(given).lower(), repr(given))
 
 
-def message_lines(part: Part, message: Definition | None) -> Iterator[str]:
-    """Yield the lines of a part's layout, and those of `message` if the part is the whole message."""
-    yield f"{part.layout}: Final = Struct({part.name},"
-    for each in part.fields:
-        yield f"    {attribute(each)}=Field({', '.join(arguments(part, each))}),"
-    yield ")"
-    if message is not None:
-        valid = Versions.of(message["validVersions"])
-        flexible = message["flexibleVersions"]
-        first = None if flexible == "none" else Versions.of(flexible).first
-        yield f"{part.layout[1:]}: Final[Message[{part.name}]] = Message({part.layout},"
-        yield f"    api_key={message['apiKey']}, versions=({valid.first}, {valid.last}),"
-        exact = ", is_exact=True" if message["name"] in EXACT else ""
-        yield f"    first_flexible={first}{exact})"
+def message_text(message: Definition) -> str:
+    """Return the statement that makes a message of its class."""
+    name, valid = message["name"], Versions.of(message["validVersions"])
+    flexible = message["flexibleVersions"]
+    first = None if flexible == "none" else Versions.of(flexible).first
+    exact = ", is_exact=True" if name in EXACT else ""
+    return (
+        f"{snake(name).upper()}: Final = Message({name}, api_key={message['apiKey']}, "
+        f"versions=({valid.first}, {valid.last}), first_flexible={first}{exact})"
+    )
 
 
 def arguments(part: Part, each: Definition) -> Iterator[str]:
-    """Yield the arguments of the Field for `each`. Raises ValueError if it may be null only up to some version."""
-    kind = element(each["type"])
-    yield f"_{snake(part.structs[each['name']]).upper()}" if is_struct(kind) else kind.upper()
-    if kind != each["type"]:
-        yield "is_array=True"
+    """Yield the arguments of `In` for a field. Raises ValueError if it may be null only up to some version."""
     versions = Versions.of(each.get("versions", "0+"))
     if versions.first:
         yield f"since={versions.first}"
@@ -380,7 +363,8 @@ def arguments(part: Part, each: Definition) -> Iterator[str]:
             raise ValueError(
                 f"{part.name}.{each['name']} may no longer be null after v{nullable.last}"
             )
-        yield f"null_since={nullable.first}"
+        if nullable.first > versions.first:
+            yield f"null_since={nullable.first}"
     if "tag" in each:
         yield f"tag={each['tag']}"
 

@@ -1,31 +1,55 @@
 """Layouts of messages on the wire, as the modules of `lacuna.wire.messages` declare them.
 
+    class HeartbeatRequest(NamedTuple):
+        group_id: String = ""
+        generation_id: Int32 = 0
+        member_id: String = ""
+        group_instance_id: Annotated[String | None, In(since=3)] = None
+
     HEARTBEAT_REQUEST: Final = Message(
-        api_key=12,
-        versions=(0, 4),
-        first_flexible=4,
-        body=Struct(
-            HeartbeatRequest,
-            group_id=Field(STRING),
-            generation_id=Field(INT32),
-            member_id=Field(STRING),
-            group_instance_id=Field(STRING, since=3, null_since=3),
-        ),
+        HeartbeatRequest, api_key=12, versions=(0, 4), first_flexible=4
     )
 
-A struct names the fields of its named tuple in the order of the wire. A field that a version lacks is read as the
-tuple's default and not written. A plan for lacuna.wire.kernel is made once for each version that is used.
+The annotations of a named tuple are its layout: its fields in the order of the wire, each with its kind and the
+versions that have it. Type checkers see only the Python type. A field that a version lacks is read as the tuple's
+default and not written. A plan for lacuna.wire.kernel is made once for each version that is used.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 from lacuna.wire import kernel
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+# The types of fields, with the kernel's kinds.
+Bool: TypeAlias = Annotated[bool, kernel.BOOL]
+Int8: TypeAlias = Annotated[int, kernel.INT8]
+Int16: TypeAlias = Annotated[int, kernel.INT16]
+Uint16: TypeAlias = Annotated[int, kernel.UINT16]
+Int32: TypeAlias = Annotated[int, kernel.INT32]
+Uint32: TypeAlias = Annotated[int, kernel.UINT32]
+Int64: TypeAlias = Annotated[int, kernel.INT64]
+Float64: TypeAlias = Annotated[float, kernel.FLOAT64]
+Uuid: TypeAlias = Annotated[bytes, kernel.UUID]
+String: TypeAlias = Annotated[str, kernel.STRING]
+Bytes: TypeAlias = Annotated[bytes, kernel.BYTES]
+Records: TypeAlias = Annotated[memoryview, kernel.RECORDS]
+Buffers: TypeAlias = Annotated[Sequence[Buffer], kernel.BUFFERS]
 
 #: The value of an id field when there is no id.
 ZERO_UUID: Final = bytes(16)
@@ -35,11 +59,24 @@ _ARRAY_LENGTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
+class In:
+    """The versions that have a field: `since` to `until`, including both; None means no end.
+
+    If the field may be null, it may be so from version `null_since` on, by default in all that have it. With a `tag`,
+    it is a tagged field (KIP-482).
+    """
+
+    since: int = 0
+    until: int | None = None
+    null_since: int | None = None
+    tag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """One field of a struct. `kind` is one of the kernel's kinds, or the Struct that the field holds.
 
-    Versions `since` to `until` have the field, including both; None means no end. `null_since` is the first version
-    that allows null. With a `tag`, it is a tagged field (KIP-482).
+    The rest is as in `In`, but `null_since` is None if no version allows null.
     """
 
     kind: "int | Struct"
@@ -48,6 +85,32 @@ class Field:
     until: int | None = None
     null_since: int | None = None
     tag: int | None = None
+
+    @classmethod
+    def of(cls, hint: Any) -> "Field":
+        """Return the field that has the annotation `hint`."""
+        kind: int | Struct | None = None
+        limits, is_array, may_be_null = In(), False, False
+        while kind is None:
+            inner, *rest = get_args(hint) or (hint,)
+            if inner is hint:
+                kind = struct_of(hint)
+            elif get_origin(hint) is not Annotated:
+                may_be_null, is_array = may_be_null or bool(rest), is_array or not rest
+            elif isinstance(rest[-1], In):
+                limits, kind = rest[-1], rest[0] if rest[1:] else None
+            else:
+                kind = rest[0]
+            hint = inner
+        null_since = limits.since if limits.null_since is None else limits.null_since
+        return cls(
+            kind,
+            is_array,
+            limits.since,
+            limits.until,
+            null_since if may_be_null else None,
+            limits.tag,
+        )
 
     def is_in(self, version: int) -> bool:
         """Whether `version` has the field."""
@@ -64,17 +127,14 @@ class Field:
 
 
 class Struct:
-    """The layout of a named tuple, with a Field for each of its fields; see the module's docstring."""
+    """The layout of a named tuple."""
 
     __slots__ = ("defaults", "fields", "make")
 
-    def __init__(self, make: Any, /, **fields: Field) -> None:
-        """Raises TypeError if the names are not those of the named tuple `make`, in its order."""
-        if tuple(fields) != getattr(make, "_fields", None):
-            raise TypeError(f"{make.__name__} does not have the fields {', '.join(fields)}")
+    def __init__(self, make: Any) -> None:
         self.make = make
-        self.fields = tuple(fields.values())
-        self.defaults = tuple(make._field_defaults[name] for name in fields)
+        self.fields = tuple(map(Field.of, make.__annotations__.values()))
+        self.defaults = tuple(make._field_defaults.values())
         kernel.hasten(make, self.defaults)
 
     def plan(self, version: int, is_flexible: bool) -> kernel.Plan:
@@ -108,6 +168,10 @@ class Struct:
             if field.is_in(version) and field.tag is None
         )
         return fields + is_flexible
+
+
+#: The layout of a named tuple, made once.
+struct_of: Final[Callable[[Any], Struct]] = cache(Struct)
 
 
 def _least(field: Field, version: int, is_flexible: bool) -> int:
@@ -161,7 +225,7 @@ class Message(Generic[M]):
 
     def __init__(
         self,
-        body: Struct,
+        make: type[M],
         *,
         api_key: int,
         versions: tuple[int, int],
@@ -172,7 +236,7 @@ class Message(Generic[M]):
         #: Its `errors` has the error codes of the message last written.
         self.codec = codec = kernel.Codec(self._plan, versions[1], is_exact)
         self.is_exact = is_exact
-        self.body = body
+        self.body = struct_of(make)
         self.api_key = api_key
         self.versions = versions
         self.first_flexible = first_flexible

@@ -1,10 +1,8 @@
 """Messages that agents send to each other, in the protocol of Kafka's messages. Clients do not know them."""
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import BUFFERS, BYTES, INT16, INT32, INT64, STRING
-from lacuna.wire.layout import Buffer, Field, Message, Struct
+from lacuna.wire.layout import Buffers, Bytes, Int16, Int32, Int64, Message, String
 
 #: Far from Kafka's keys: the letters "La".
 READ_CHUNK_KEY: Final = 0x4C61
@@ -16,12 +14,12 @@ class ReadChunkRequest(NamedTuple):
     `peer_secret` is the secret that the control plane has sent to its agents.
     """
 
-    peer_secret: bytes = b""
-    cluster_id: str = ""
-    lease_id: int = 0
-    sequence: int = 0
-    position: int = 0
-    size: int = 0
+    peer_secret: Bytes = b""
+    cluster_id: String = ""
+    lease_id: Int64 = 0
+    sequence: Int64 = 0
+    position: Int64 = 0
+    size: Int32 = 0
 
     def __repr__(self) -> str:
         """Return a representation without the secret, so that no log contains it."""
@@ -31,31 +29,13 @@ class ReadChunkRequest(NamedTuple):
 class ReadChunkResponse(NamedTuple):
     """The bytes, or an error and no bytes."""
 
-    error_code: int = 0
-    data: Sequence[Buffer] | None = None
+    error_code: Int16 = 0
+    data: Buffers | None = None
 
 
-READ_CHUNK_REQUEST: Final[Message[ReadChunkRequest]] = Message(
-    Struct(
-        ReadChunkRequest,
-        peer_secret=Field(BYTES),
-        cluster_id=Field(STRING),
-        lease_id=Field(INT64),
-        sequence=Field(INT64),
-        position=Field(INT64),
-        size=Field(INT32),
-    ),
-    api_key=READ_CHUNK_KEY,
-    versions=(0, 0),
-    first_flexible=None,
+READ_CHUNK_REQUEST: Final = Message(
+    ReadChunkRequest, api_key=READ_CHUNK_KEY, versions=(0, 0), first_flexible=None
 )
-READ_CHUNK_RESPONSE: Final[Message[ReadChunkResponse]] = Message(
-    Struct(
-        ReadChunkResponse,
-        error_code=Field(INT16),
-        data=Field(BUFFERS, null_since=0),
-    ),
-    api_key=READ_CHUNK_KEY,
-    versions=(0, 0),
-    first_flexible=None,
+READ_CHUNK_RESPONSE: Final = Message(
+    ReadChunkResponse, api_key=READ_CHUNK_KEY, versions=(0, 0), first_flexible=None
 )

@@ -39,7 +39,7 @@ def _on(kernel: ModuleType, message: Message[Any]) -> Message[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout, "kernel", kernel)
         made: Message[Any] = Message(
-            message.body,
+            message.body.make,
             api_key=message.api_key,
             versions=message.versions,
             first_flexible=message.first_flexible,

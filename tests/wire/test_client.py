@@ -118,7 +118,7 @@ async def test_tokens_are_exchanged_until_the_mechanism_ends() -> None:
             scram("SCRAM-SHA-256", "u", "p"),
             [SaslHandshakeResponse(), SaslAuthenticateResponse(auth_bytes=b"r=x")],
             SaslError,
-            "cannot be read",
+            "is not valid",
         ),
     ],
 )  # fmt: skip

@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import BOOL, FLOAT64, INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Bool, Float64, Int16, Int32, Message, String
 
 
 class EntityData(NamedTuple):
-    entity_type: str = ""
-    entity_name: str | None = ""
+    entity_type: String = ""
+    entity_name: String | None = ""
 
 
 class OpData(NamedTuple):
-    key: str = ""
-    value: float = 0.0
-    remove: bool = False
+    key: String = ""
+    value: Float64 = 0.0
+    remove: Bool = False
 
 
 class EntryData(NamedTuple):
@@ -25,55 +24,24 @@ class EntryData(NamedTuple):
 
 class AlterClientQuotasRequest(NamedTuple):
     entries: Sequence[EntryData] = ()
-    validate_only: bool = False
+    validate_only: Bool = False
 
 
 class AlterClientQuotasResponseEntryData(NamedTuple):
-    error_code: int = 0
-    error_message: str | None = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
     entity: Sequence[EntityData] = ()
 
 
 class AlterClientQuotasResponse(NamedTuple):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     entries: Sequence[AlterClientQuotasResponseEntryData] = ()
 
 
-_ENTITY_DATA: Final = Struct(
-    EntityData,
-    entity_type=Field(STRING),
-    entity_name=Field(STRING, null_since=0),
+ALTER_CLIENT_QUOTAS_REQUEST: Final = Message(
+    AlterClientQuotasRequest, api_key=49, versions=(0, 1), first_flexible=1
 )
-_OP_DATA: Final = Struct(
-    OpData,
-    key=Field(STRING),
-    value=Field(FLOAT64),
-    remove=Field(BOOL),
-)
-_ENTRY_DATA: Final = Struct(
-    EntryData,
-    entity=Field(_ENTITY_DATA, is_array=True),
-    ops=Field(_OP_DATA, is_array=True),
-)
-_ALTER_CLIENT_QUOTAS_REQUEST: Final = Struct(
-    AlterClientQuotasRequest,
-    entries=Field(_ENTRY_DATA, is_array=True),
-    validate_only=Field(BOOL),
-)
-ALTER_CLIENT_QUOTAS_REQUEST: Final[Message[AlterClientQuotasRequest]] = Message(
-    _ALTER_CLIENT_QUOTAS_REQUEST, api_key=49, versions=(0, 1), first_flexible=1
-)
-_ALTER_CLIENT_QUOTAS_RESPONSE_ENTRY_DATA: Final = Struct(
-    AlterClientQuotasResponseEntryData,
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    entity=Field(_ENTITY_DATA, is_array=True),
-)
-_ALTER_CLIENT_QUOTAS_RESPONSE: Final = Struct(
-    AlterClientQuotasResponse,
-    throttle_time_ms=Field(INT32),
-    entries=Field(_ALTER_CLIENT_QUOTAS_RESPONSE_ENTRY_DATA, is_array=True),
-)
-ALTER_CLIENT_QUOTAS_RESPONSE: Final[Message[AlterClientQuotasResponse]] = Message(
-    _ALTER_CLIENT_QUOTAS_RESPONSE, api_key=49, versions=(0, 1), first_flexible=1
+
+ALTER_CLIENT_QUOTAS_RESPONSE: Final = Message(
+    AlterClientQuotasResponse, api_key=49, versions=(0, 1), first_flexible=1
 )

@@ -3,69 +3,41 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import BOOL, INT8, INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Bool, Int8, Int16, Int32, Message, String
 
 
 class AlterableConfig(NamedTuple):
-    name: str = ""
-    value: str | None = ""
+    name: String = ""
+    value: String | None = ""
 
 
 class AlterConfigsResource(NamedTuple):
-    resource_type: int = 0
-    resource_name: str = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
     configs: Sequence[AlterableConfig] = ()
 
 
 class AlterConfigsRequest(NamedTuple):
     resources: Sequence[AlterConfigsResource] = ()
-    validate_only: bool = False
+    validate_only: Bool = False
 
 
 class AlterConfigsResourceResponse(NamedTuple):
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
 
 
 class AlterConfigsResponse(NamedTuple):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     responses: Sequence[AlterConfigsResourceResponse] = ()
 
 
-_ALTERABLE_CONFIG: Final = Struct(
-    AlterableConfig,
-    name=Field(STRING),
-    value=Field(STRING, null_since=0),
+ALTER_CONFIGS_REQUEST: Final = Message(
+    AlterConfigsRequest, api_key=33, versions=(0, 2), first_flexible=2
 )
-_ALTER_CONFIGS_RESOURCE: Final = Struct(
-    AlterConfigsResource,
-    resource_type=Field(INT8),
-    resource_name=Field(STRING),
-    configs=Field(_ALTERABLE_CONFIG, is_array=True),
-)
-_ALTER_CONFIGS_REQUEST: Final = Struct(
-    AlterConfigsRequest,
-    resources=Field(_ALTER_CONFIGS_RESOURCE, is_array=True),
-    validate_only=Field(BOOL),
-)
-ALTER_CONFIGS_REQUEST: Final[Message[AlterConfigsRequest]] = Message(
-    _ALTER_CONFIGS_REQUEST, api_key=33, versions=(0, 2), first_flexible=2
-)
-_ALTER_CONFIGS_RESOURCE_RESPONSE: Final = Struct(
-    AlterConfigsResourceResponse,
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    resource_type=Field(INT8),
-    resource_name=Field(STRING),
-)
-_ALTER_CONFIGS_RESPONSE: Final = Struct(
-    AlterConfigsResponse,
-    throttle_time_ms=Field(INT32),
-    responses=Field(_ALTER_CONFIGS_RESOURCE_RESPONSE, is_array=True),
-)
-ALTER_CONFIGS_RESPONSE: Final[Message[AlterConfigsResponse]] = Message(
-    _ALTER_CONFIGS_RESPONSE, api_key=33, versions=(0, 2), first_flexible=2
+
+ALTER_CONFIGS_RESPONSE: Final = Message(
+    AlterConfigsResponse, api_key=33, versions=(0, 2), first_flexible=2
 )

@@ -1,85 +1,50 @@
 """AlterPartitionReassignments. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import BOOL, INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Bool, In, Int16, Int32, Message, String
 
 
 class ReassignablePartition(NamedTuple):
-    partition_index: int = 0
-    replicas: Sequence[int] | None = None
+    partition_index: Int32 = 0
+    replicas: Sequence[Int32] | None = None
 
 
 class ReassignableTopic(NamedTuple):
-    name: str = ""
+    name: String = ""
     partitions: Sequence[ReassignablePartition] = ()
 
 
 class AlterPartitionReassignmentsRequest(NamedTuple):
-    timeout_ms: int = 60000
-    allow_replication_factor_change: bool = True
+    timeout_ms: Int32 = 60000
+    allow_replication_factor_change: Annotated[Bool, In(since=1)] = True
     topics: Sequence[ReassignableTopic] = ()
 
 
 class ReassignablePartitionResponse(NamedTuple):
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
 
 
 class ReassignableTopicResponse(NamedTuple):
-    name: str = ""
+    name: String = ""
     partitions: Sequence[ReassignablePartitionResponse] = ()
 
 
 class AlterPartitionReassignmentsResponse(NamedTuple):
-    throttle_time_ms: int = 0
-    allow_replication_factor_change: bool = True
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: Int32 = 0
+    allow_replication_factor_change: Annotated[Bool, In(since=1)] = True
+    error_code: Int16 = 0
+    error_message: String | None = ""
     responses: Sequence[ReassignableTopicResponse] = ()
 
 
-_REASSIGNABLE_PARTITION: Final = Struct(
-    ReassignablePartition,
-    partition_index=Field(INT32),
-    replicas=Field(INT32, is_array=True, null_since=0),
+ALTER_PARTITION_REASSIGNMENTS_REQUEST: Final = Message(
+    AlterPartitionReassignmentsRequest, api_key=45, versions=(0, 1), first_flexible=0
 )
-_REASSIGNABLE_TOPIC: Final = Struct(
-    ReassignableTopic,
-    name=Field(STRING),
-    partitions=Field(_REASSIGNABLE_PARTITION, is_array=True),
-)
-_ALTER_PARTITION_REASSIGNMENTS_REQUEST: Final = Struct(
-    AlterPartitionReassignmentsRequest,
-    timeout_ms=Field(INT32),
-    allow_replication_factor_change=Field(BOOL, since=1),
-    topics=Field(_REASSIGNABLE_TOPIC, is_array=True),
-)
-ALTER_PARTITION_REASSIGNMENTS_REQUEST: Final[Message[AlterPartitionReassignmentsRequest]] = Message(
-    _ALTER_PARTITION_REASSIGNMENTS_REQUEST, api_key=45, versions=(0, 1), first_flexible=0
-)
-_REASSIGNABLE_PARTITION_RESPONSE: Final = Struct(
-    ReassignablePartitionResponse,
-    partition_index=Field(INT32),
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-)
-_REASSIGNABLE_TOPIC_RESPONSE: Final = Struct(
-    ReassignableTopicResponse,
-    name=Field(STRING),
-    partitions=Field(_REASSIGNABLE_PARTITION_RESPONSE, is_array=True),
-)
-_ALTER_PARTITION_REASSIGNMENTS_RESPONSE: Final = Struct(
-    AlterPartitionReassignmentsResponse,
-    throttle_time_ms=Field(INT32),
-    allow_replication_factor_change=Field(BOOL, since=1),
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    responses=Field(_REASSIGNABLE_TOPIC_RESPONSE, is_array=True),
-)
-ALTER_PARTITION_REASSIGNMENTS_RESPONSE: Final[Message[AlterPartitionReassignmentsResponse]] = (
-    Message(_ALTER_PARTITION_REASSIGNMENTS_RESPONSE, api_key=45, versions=(0, 1), first_flexible=0)
+
+ALTER_PARTITION_REASSIGNMENTS_RESPONSE: Final = Message(
+    AlterPartitionReassignmentsResponse, api_key=45, versions=(0, 1), first_flexible=0
 )

@@ -1,27 +1,26 @@
 """ConsumerGroupHeartbeat. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import INT16, INT32, STRING, UUID
-from lacuna.wire.layout import ZERO_UUID, Field, Message, Struct
+from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Message, String, Uuid
 
 
 class TopicPartitions(NamedTuple):
-    topic_id: bytes = ZERO_UUID
-    partitions: Sequence[int] = ()
+    topic_id: Uuid = ZERO_UUID
+    partitions: Sequence[Int32] = ()
 
 
 class ConsumerGroupHeartbeatRequest(NamedTuple):
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    subscribed_topic_names: Sequence[str] | None = None
-    subscribed_topic_regex: str | None = None
-    server_assignor: str | None = None
+    group_id: String = ""
+    member_id: String = ""
+    member_epoch: Int32 = 0
+    instance_id: String | None = None
+    rack_id: String | None = None
+    rebalance_timeout_ms: Int32 = -1
+    subscribed_topic_names: Sequence[String] | None = None
+    subscribed_topic_regex: Annotated[String | None, In(since=1)] = None
+    server_assignor: String | None = None
     topic_partitions: Sequence[TopicPartitions] | None = None
 
 
@@ -30,50 +29,19 @@ class Assignment(NamedTuple):
 
 
 class ConsumerGroupHeartbeatResponse(NamedTuple):
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = None
+    member_id: String | None = None
+    member_epoch: Int32 = 0
+    heartbeat_interval_ms: Int32 = 0
     assignment: Assignment | None = None
 
 
-_TOPIC_PARTITIONS: Final = Struct(
-    TopicPartitions,
-    topic_id=Field(UUID),
-    partitions=Field(INT32, is_array=True),
+CONSUMER_GROUP_HEARTBEAT_REQUEST: Final = Message(
+    ConsumerGroupHeartbeatRequest, api_key=68, versions=(0, 1), first_flexible=0
 )
-_CONSUMER_GROUP_HEARTBEAT_REQUEST: Final = Struct(
-    ConsumerGroupHeartbeatRequest,
-    group_id=Field(STRING),
-    member_id=Field(STRING),
-    member_epoch=Field(INT32),
-    instance_id=Field(STRING, null_since=0),
-    rack_id=Field(STRING, null_since=0),
-    rebalance_timeout_ms=Field(INT32),
-    subscribed_topic_names=Field(STRING, is_array=True, null_since=0),
-    subscribed_topic_regex=Field(STRING, since=1, null_since=1),
-    server_assignor=Field(STRING, null_since=0),
-    topic_partitions=Field(_TOPIC_PARTITIONS, is_array=True, null_since=0),
-)
-CONSUMER_GROUP_HEARTBEAT_REQUEST: Final[Message[ConsumerGroupHeartbeatRequest]] = Message(
-    _CONSUMER_GROUP_HEARTBEAT_REQUEST, api_key=68, versions=(0, 1), first_flexible=0
-)
-_ASSIGNMENT: Final = Struct(
-    Assignment,
-    topic_partitions=Field(_TOPIC_PARTITIONS, is_array=True),
-)
-_CONSUMER_GROUP_HEARTBEAT_RESPONSE: Final = Struct(
-    ConsumerGroupHeartbeatResponse,
-    throttle_time_ms=Field(INT32),
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    member_id=Field(STRING, null_since=0),
-    member_epoch=Field(INT32),
-    heartbeat_interval_ms=Field(INT32),
-    assignment=Field(_ASSIGNMENT, null_since=0),
-)
-CONSUMER_GROUP_HEARTBEAT_RESPONSE: Final[Message[ConsumerGroupHeartbeatResponse]] = Message(
-    _CONSUMER_GROUP_HEARTBEAT_RESPONSE, api_key=68, versions=(0, 1), first_flexible=0
+
+CONSUMER_GROUP_HEARTBEAT_RESPONSE: Final = Message(
+    ConsumerGroupHeartbeatResponse, api_key=68, versions=(0, 1), first_flexible=0
 )

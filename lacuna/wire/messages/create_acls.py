@@ -1,20 +1,19 @@
 """CreateAcls. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import INT8, INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import In, Int8, Int16, Int32, Message, String
 
 
 class AclCreation(NamedTuple):
-    resource_type: int = 0
-    resource_name: str = ""
-    resource_pattern_type: int = 3
-    principal: str = ""
-    host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    resource_pattern_type: Annotated[Int8, In(since=1)] = 3
+    principal: String = ""
+    host: String = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
 
 
 class CreateAclsRequest(NamedTuple):
@@ -22,42 +21,19 @@ class CreateAclsRequest(NamedTuple):
 
 
 class AclCreationResult(NamedTuple):
-    error_code: int = 0
-    error_message: str | None = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
 
 
 class CreateAclsResponse(NamedTuple):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     results: Sequence[AclCreationResult] = ()
 
 
-_ACL_CREATION: Final = Struct(
-    AclCreation,
-    resource_type=Field(INT8),
-    resource_name=Field(STRING),
-    resource_pattern_type=Field(INT8, since=1),
-    principal=Field(STRING),
-    host=Field(STRING),
-    operation=Field(INT8),
-    permission_type=Field(INT8),
+CREATE_ACLS_REQUEST: Final = Message(
+    CreateAclsRequest, api_key=30, versions=(0, 3), first_flexible=2
 )
-_CREATE_ACLS_REQUEST: Final = Struct(
-    CreateAclsRequest,
-    creations=Field(_ACL_CREATION, is_array=True),
-)
-CREATE_ACLS_REQUEST: Final[Message[CreateAclsRequest]] = Message(
-    _CREATE_ACLS_REQUEST, api_key=30, versions=(0, 3), first_flexible=2
-)
-_ACL_CREATION_RESULT: Final = Struct(
-    AclCreationResult,
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-)
-_CREATE_ACLS_RESPONSE: Final = Struct(
-    CreateAclsResponse,
-    throttle_time_ms=Field(INT32),
-    results=Field(_ACL_CREATION_RESULT, is_array=True),
-)
-CREATE_ACLS_RESPONSE: Final[Message[CreateAclsResponse]] = Message(
-    _CREATE_ACLS_RESPONSE, api_key=30, versions=(0, 3), first_flexible=2
+
+CREATE_ACLS_RESPONSE: Final = Message(
+    CreateAclsResponse, api_key=30, versions=(0, 3), first_flexible=2
 )

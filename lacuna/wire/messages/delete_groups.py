@@ -3,41 +3,27 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Int16, Int32, Message, String
 
 
 class DeleteGroupsRequest(NamedTuple):
-    groups_names: Sequence[str] = ()
+    groups_names: Sequence[String] = ()
 
 
 class DeletableGroupResult(NamedTuple):
-    group_id: str = ""
-    error_code: int = 0
+    group_id: String = ""
+    error_code: Int16 = 0
 
 
 class DeleteGroupsResponse(NamedTuple):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     results: Sequence[DeletableGroupResult] = ()
 
 
-_DELETE_GROUPS_REQUEST: Final = Struct(
-    DeleteGroupsRequest,
-    groups_names=Field(STRING, is_array=True),
+DELETE_GROUPS_REQUEST: Final = Message(
+    DeleteGroupsRequest, api_key=42, versions=(0, 2), first_flexible=2
 )
-DELETE_GROUPS_REQUEST: Final[Message[DeleteGroupsRequest]] = Message(
-    _DELETE_GROUPS_REQUEST, api_key=42, versions=(0, 2), first_flexible=2
-)
-_DELETABLE_GROUP_RESULT: Final = Struct(
-    DeletableGroupResult,
-    group_id=Field(STRING),
-    error_code=Field(INT16),
-)
-_DELETE_GROUPS_RESPONSE: Final = Struct(
-    DeleteGroupsResponse,
-    throttle_time_ms=Field(INT32),
-    results=Field(_DELETABLE_GROUP_RESULT, is_array=True),
-)
-DELETE_GROUPS_RESPONSE: Final[Message[DeleteGroupsResponse]] = Message(
-    _DELETE_GROUPS_RESPONSE, api_key=42, versions=(0, 2), first_flexible=2
+
+DELETE_GROUPS_RESPONSE: Final = Message(
+    DeleteGroupsResponse, api_key=42, versions=(0, 2), first_flexible=2
 )

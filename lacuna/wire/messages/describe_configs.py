@@ -1,101 +1,58 @@
 """DescribeConfigs. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import BOOL, INT8, INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, Message, String
 
 
 class DescribeConfigsResource(NamedTuple):
-    resource_type: int = 0
-    resource_name: str = ""
-    configuration_keys: Sequence[str] | None = ()
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configuration_keys: Sequence[String] | None = ()
 
 
 class DescribeConfigsRequest(NamedTuple):
     resources: Sequence[DescribeConfigsResource] = ()
-    include_synonyms: bool = False
-    include_documentation: bool = False
+    include_synonyms: Annotated[Bool, In(since=1)] = False
+    include_documentation: Annotated[Bool, In(since=3)] = False
 
 
 class DescribeConfigsSynonym(NamedTuple):
-    name: str = ""
-    value: str | None = ""
-    source: int = 0
+    name: Annotated[String, In(since=1)] = ""
+    value: Annotated[String | None, In(since=1)] = ""
+    source: Annotated[Int8, In(since=1)] = 0
 
 
 class DescribeConfigsResourceResult(NamedTuple):
-    name: str = ""
-    value: str | None = ""
-    read_only: bool = False
-    is_default: bool = False
-    config_source: int = -1
-    is_sensitive: bool = False
-    synonyms: Sequence[DescribeConfigsSynonym] = ()
-    config_type: int = 0
-    documentation: str | None = ""
+    name: String = ""
+    value: String | None = ""
+    read_only: Bool = False
+    is_default: Annotated[Bool, In(until=0)] = False
+    config_source: Annotated[Int8, In(since=1)] = -1
+    is_sensitive: Bool = False
+    synonyms: Annotated[Sequence[DescribeConfigsSynonym], In(since=1)] = ()
+    config_type: Annotated[Int8, In(since=3)] = 0
+    documentation: Annotated[String | None, In(since=3)] = ""
 
 
 class DescribeConfigsResult(NamedTuple):
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
     configs: Sequence[DescribeConfigsResourceResult] = ()
 
 
 class DescribeConfigsResponse(NamedTuple):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     results: Sequence[DescribeConfigsResult] = ()
 
 
-_DESCRIBE_CONFIGS_RESOURCE: Final = Struct(
-    DescribeConfigsResource,
-    resource_type=Field(INT8),
-    resource_name=Field(STRING),
-    configuration_keys=Field(STRING, is_array=True, null_since=0),
+DESCRIBE_CONFIGS_REQUEST: Final = Message(
+    DescribeConfigsRequest, api_key=32, versions=(0, 4), first_flexible=4
 )
-_DESCRIBE_CONFIGS_REQUEST: Final = Struct(
-    DescribeConfigsRequest,
-    resources=Field(_DESCRIBE_CONFIGS_RESOURCE, is_array=True),
-    include_synonyms=Field(BOOL, since=1),
-    include_documentation=Field(BOOL, since=3),
-)
-DESCRIBE_CONFIGS_REQUEST: Final[Message[DescribeConfigsRequest]] = Message(
-    _DESCRIBE_CONFIGS_REQUEST, api_key=32, versions=(0, 4), first_flexible=4
-)
-_DESCRIBE_CONFIGS_SYNONYM: Final = Struct(
-    DescribeConfigsSynonym,
-    name=Field(STRING, since=1),
-    value=Field(STRING, since=1, null_since=0),
-    source=Field(INT8, since=1),
-)
-_DESCRIBE_CONFIGS_RESOURCE_RESULT: Final = Struct(
-    DescribeConfigsResourceResult,
-    name=Field(STRING),
-    value=Field(STRING, null_since=0),
-    read_only=Field(BOOL),
-    is_default=Field(BOOL, until=0),
-    config_source=Field(INT8, since=1),
-    is_sensitive=Field(BOOL),
-    synonyms=Field(_DESCRIBE_CONFIGS_SYNONYM, is_array=True, since=1),
-    config_type=Field(INT8, since=3),
-    documentation=Field(STRING, since=3, null_since=0),
-)
-_DESCRIBE_CONFIGS_RESULT: Final = Struct(
-    DescribeConfigsResult,
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    resource_type=Field(INT8),
-    resource_name=Field(STRING),
-    configs=Field(_DESCRIBE_CONFIGS_RESOURCE_RESULT, is_array=True),
-)
-_DESCRIBE_CONFIGS_RESPONSE: Final = Struct(
-    DescribeConfigsResponse,
-    throttle_time_ms=Field(INT32),
-    results=Field(_DESCRIBE_CONFIGS_RESULT, is_array=True),
-)
-DESCRIBE_CONFIGS_RESPONSE: Final[Message[DescribeConfigsResponse]] = Message(
-    _DESCRIBE_CONFIGS_RESPONSE, api_key=32, versions=(0, 4), first_flexible=4
+
+DESCRIBE_CONFIGS_RESPONSE: Final = Message(
+    DescribeConfigsResponse, api_key=32, versions=(0, 4), first_flexible=4
 )

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import INT8, INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Int8, Int16, Int32, Message, String
 
 
 class UserName(NamedTuple):
-    name: str = ""
+    name: String = ""
 
 
 class DescribeUserScramCredentialsRequest(NamedTuple):
@@ -16,56 +15,28 @@ class DescribeUserScramCredentialsRequest(NamedTuple):
 
 
 class CredentialInfo(NamedTuple):
-    mechanism: int = 0
-    iterations: int = 0
+    mechanism: Int8 = 0
+    iterations: Int32 = 0
 
 
 class DescribeUserScramCredentialsResult(NamedTuple):
-    user: str = ""
-    error_code: int = 0
-    error_message: str | None = ""
+    user: String = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
     credential_infos: Sequence[CredentialInfo] = ()
 
 
 class DescribeUserScramCredentialsResponse(NamedTuple):
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
     results: Sequence[DescribeUserScramCredentialsResult] = ()
 
 
-_USER_NAME: Final = Struct(
-    UserName,
-    name=Field(STRING),
+DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST: Final = Message(
+    DescribeUserScramCredentialsRequest, api_key=50, versions=(0, 0), first_flexible=0
 )
-_DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST: Final = Struct(
-    DescribeUserScramCredentialsRequest,
-    users=Field(_USER_NAME, is_array=True, null_since=0),
-)
-DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST: Final[Message[DescribeUserScramCredentialsRequest]] = (
-    Message(_DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST, api_key=50, versions=(0, 0), first_flexible=0)
-)
-_CREDENTIAL_INFO: Final = Struct(
-    CredentialInfo,
-    mechanism=Field(INT8),
-    iterations=Field(INT32),
-)
-_DESCRIBE_USER_SCRAM_CREDENTIALS_RESULT: Final = Struct(
-    DescribeUserScramCredentialsResult,
-    user=Field(STRING),
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    credential_infos=Field(_CREDENTIAL_INFO, is_array=True),
-)
-_DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE: Final = Struct(
-    DescribeUserScramCredentialsResponse,
-    throttle_time_ms=Field(INT32),
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    results=Field(_DESCRIBE_USER_SCRAM_CREDENTIALS_RESULT, is_array=True),
-)
-DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE: Final[Message[DescribeUserScramCredentialsResponse]] = (
-    Message(
-        _DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE, api_key=50, versions=(0, 0), first_flexible=0
-    )
+
+DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE: Final = Message(
+    DescribeUserScramCredentialsResponse, api_key=50, versions=(0, 0), first_flexible=0
 )

@@ -3,45 +3,29 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import BOOL, INT8, INT16, INT32, STRING, UUID
-from lacuna.wire.layout import ZERO_UUID, Field, Message, Struct
+from lacuna.wire.layout import ZERO_UUID, Bool, Int8, Int16, Int32, Message, String, Uuid
 
 
 class GetTelemetrySubscriptionsRequest(NamedTuple):
-    client_instance_id: bytes = ZERO_UUID
+    client_instance_id: Uuid = ZERO_UUID
 
 
 class GetTelemetrySubscriptionsResponse(NamedTuple):
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    client_instance_id: bytes = ZERO_UUID
-    subscription_id: int = 0
-    accepted_compression_types: Sequence[int] = ()
-    push_interval_ms: int = 0
-    telemetry_max_bytes: int = 0
-    delta_temporality: bool = False
-    requested_metrics: Sequence[str] = ()
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    client_instance_id: Uuid = ZERO_UUID
+    subscription_id: Int32 = 0
+    accepted_compression_types: Sequence[Int8] = ()
+    push_interval_ms: Int32 = 0
+    telemetry_max_bytes: Int32 = 0
+    delta_temporality: Bool = False
+    requested_metrics: Sequence[String] = ()
 
 
-_GET_TELEMETRY_SUBSCRIPTIONS_REQUEST: Final = Struct(
-    GetTelemetrySubscriptionsRequest,
-    client_instance_id=Field(UUID),
+GET_TELEMETRY_SUBSCRIPTIONS_REQUEST: Final = Message(
+    GetTelemetrySubscriptionsRequest, api_key=71, versions=(0, 0), first_flexible=0
 )
-GET_TELEMETRY_SUBSCRIPTIONS_REQUEST: Final[Message[GetTelemetrySubscriptionsRequest]] = Message(
-    _GET_TELEMETRY_SUBSCRIPTIONS_REQUEST, api_key=71, versions=(0, 0), first_flexible=0
-)
-_GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE: Final = Struct(
-    GetTelemetrySubscriptionsResponse,
-    throttle_time_ms=Field(INT32),
-    error_code=Field(INT16),
-    client_instance_id=Field(UUID),
-    subscription_id=Field(INT32),
-    accepted_compression_types=Field(INT8, is_array=True),
-    push_interval_ms=Field(INT32),
-    telemetry_max_bytes=Field(INT32),
-    delta_temporality=Field(BOOL),
-    requested_metrics=Field(STRING, is_array=True),
-)
-GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE: Final[Message[GetTelemetrySubscriptionsResponse]] = Message(
-    _GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE, api_key=71, versions=(0, 0), first_flexible=0
+
+GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE: Final = Message(
+    GetTelemetrySubscriptionsResponse, api_key=71, versions=(0, 0), first_flexible=0
 )

@@ -3,71 +3,42 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import BOOL, INT8, INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Bool, Int8, Int16, Int32, Message, String
 
 
 class AlterableConfig(NamedTuple):
-    name: str = ""
-    config_operation: int = 0
-    value: str | None = ""
+    name: String = ""
+    config_operation: Int8 = 0
+    value: String | None = ""
 
 
 class AlterConfigsResource(NamedTuple):
-    resource_type: int = 0
-    resource_name: str = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
     configs: Sequence[AlterableConfig] = ()
 
 
 class IncrementalAlterConfigsRequest(NamedTuple):
     resources: Sequence[AlterConfigsResource] = ()
-    validate_only: bool = False
+    validate_only: Bool = False
 
 
 class AlterConfigsResourceResponse(NamedTuple):
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
 
 
 class IncrementalAlterConfigsResponse(NamedTuple):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     responses: Sequence[AlterConfigsResourceResponse] = ()
 
 
-_ALTERABLE_CONFIG: Final = Struct(
-    AlterableConfig,
-    name=Field(STRING),
-    config_operation=Field(INT8),
-    value=Field(STRING, null_since=0),
+INCREMENTAL_ALTER_CONFIGS_REQUEST: Final = Message(
+    IncrementalAlterConfigsRequest, api_key=44, versions=(0, 1), first_flexible=1
 )
-_ALTER_CONFIGS_RESOURCE: Final = Struct(
-    AlterConfigsResource,
-    resource_type=Field(INT8),
-    resource_name=Field(STRING),
-    configs=Field(_ALTERABLE_CONFIG, is_array=True),
-)
-_INCREMENTAL_ALTER_CONFIGS_REQUEST: Final = Struct(
-    IncrementalAlterConfigsRequest,
-    resources=Field(_ALTER_CONFIGS_RESOURCE, is_array=True),
-    validate_only=Field(BOOL),
-)
-INCREMENTAL_ALTER_CONFIGS_REQUEST: Final[Message[IncrementalAlterConfigsRequest]] = Message(
-    _INCREMENTAL_ALTER_CONFIGS_REQUEST, api_key=44, versions=(0, 1), first_flexible=1
-)
-_ALTER_CONFIGS_RESOURCE_RESPONSE: Final = Struct(
-    AlterConfigsResourceResponse,
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    resource_type=Field(INT8),
-    resource_name=Field(STRING),
-)
-_INCREMENTAL_ALTER_CONFIGS_RESPONSE: Final = Struct(
-    IncrementalAlterConfigsResponse,
-    throttle_time_ms=Field(INT32),
-    responses=Field(_ALTER_CONFIGS_RESOURCE_RESPONSE, is_array=True),
-)
-INCREMENTAL_ALTER_CONFIGS_RESPONSE: Final[Message[IncrementalAlterConfigsResponse]] = Message(
-    _INCREMENTAL_ALTER_CONFIGS_RESPONSE, api_key=44, versions=(0, 1), first_flexible=1
+
+INCREMENTAL_ALTER_CONFIGS_RESPONSE: Final = Message(
+    IncrementalAlterConfigsResponse, api_key=44, versions=(0, 1), first_flexible=1
 )

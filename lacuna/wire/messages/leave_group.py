@@ -1,63 +1,39 @@
 """LeaveGroup. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import In, Int16, Int32, Message, String
 
 
 class MemberIdentity(NamedTuple):
-    member_id: str = ""
-    group_instance_id: str | None = None
-    reason: str | None = None
+    member_id: Annotated[String, In(since=3)] = ""
+    group_instance_id: Annotated[String | None, In(since=3)] = None
+    reason: Annotated[String | None, In(since=5)] = None
 
 
 class LeaveGroupRequest(NamedTuple):
-    group_id: str = ""
-    member_id: str = ""
-    members: Sequence[MemberIdentity] = ()
+    group_id: String = ""
+    member_id: Annotated[String, In(until=2)] = ""
+    members: Annotated[Sequence[MemberIdentity], In(since=3)] = ()
 
 
 class MemberResponse(NamedTuple):
-    member_id: str = ""
-    group_instance_id: str | None = ""
-    error_code: int = 0
+    member_id: Annotated[String, In(since=3)] = ""
+    group_instance_id: Annotated[String | None, In(since=3)] = ""
+    error_code: Annotated[Int16, In(since=3)] = 0
 
 
 class LeaveGroupResponse(NamedTuple):
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    members: Sequence[MemberResponse] = ()
+    throttle_time_ms: Annotated[Int32, In(since=1)] = 0
+    error_code: Int16 = 0
+    members: Annotated[Sequence[MemberResponse], In(since=3)] = ()
 
 
-_MEMBER_IDENTITY: Final = Struct(
-    MemberIdentity,
-    member_id=Field(STRING, since=3),
-    group_instance_id=Field(STRING, since=3, null_since=3),
-    reason=Field(STRING, since=5, null_since=5),
+LEAVE_GROUP_REQUEST: Final = Message(
+    LeaveGroupRequest, api_key=13, versions=(0, 5), first_flexible=4
 )
-_LEAVE_GROUP_REQUEST: Final = Struct(
-    LeaveGroupRequest,
-    group_id=Field(STRING),
-    member_id=Field(STRING, until=2),
-    members=Field(_MEMBER_IDENTITY, is_array=True, since=3),
-)
-LEAVE_GROUP_REQUEST: Final[Message[LeaveGroupRequest]] = Message(
-    _LEAVE_GROUP_REQUEST, api_key=13, versions=(0, 5), first_flexible=4
-)
-_MEMBER_RESPONSE: Final = Struct(
-    MemberResponse,
-    member_id=Field(STRING, since=3),
-    group_instance_id=Field(STRING, since=3, null_since=3),
-    error_code=Field(INT16, since=3),
-)
-_LEAVE_GROUP_RESPONSE: Final = Struct(
-    LeaveGroupResponse,
-    throttle_time_ms=Field(INT32, since=1),
-    error_code=Field(INT16),
-    members=Field(_MEMBER_RESPONSE, is_array=True, since=3),
-)
-LEAVE_GROUP_RESPONSE: Final[Message[LeaveGroupResponse]] = Message(
-    _LEAVE_GROUP_RESPONSE, api_key=13, versions=(0, 5), first_flexible=4
+
+LEAVE_GROUP_RESPONSE: Final = Message(
+    LeaveGroupResponse, api_key=13, versions=(0, 5), first_flexible=4
 )

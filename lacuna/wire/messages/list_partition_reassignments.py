@@ -3,71 +3,42 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import INT16, INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Int16, Int32, Message, String
 
 
 class ListPartitionReassignmentsTopics(NamedTuple):
-    name: str = ""
-    partition_indexes: Sequence[int] = ()
+    name: String = ""
+    partition_indexes: Sequence[Int32] = ()
 
 
 class ListPartitionReassignmentsRequest(NamedTuple):
-    timeout_ms: int = 60000
+    timeout_ms: Int32 = 60000
     topics: Sequence[ListPartitionReassignmentsTopics] | None = None
 
 
 class OngoingPartitionReassignment(NamedTuple):
-    partition_index: int = 0
-    replicas: Sequence[int] = ()
-    adding_replicas: Sequence[int] = ()
-    removing_replicas: Sequence[int] = ()
+    partition_index: Int32 = 0
+    replicas: Sequence[Int32] = ()
+    adding_replicas: Sequence[Int32] = ()
+    removing_replicas: Sequence[Int32] = ()
 
 
 class OngoingTopicReassignment(NamedTuple):
-    name: str = ""
+    name: String = ""
     partitions: Sequence[OngoingPartitionReassignment] = ()
 
 
 class ListPartitionReassignmentsResponse(NamedTuple):
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
     topics: Sequence[OngoingTopicReassignment] = ()
 
 
-_LIST_PARTITION_REASSIGNMENTS_TOPICS: Final = Struct(
-    ListPartitionReassignmentsTopics,
-    name=Field(STRING),
-    partition_indexes=Field(INT32, is_array=True),
+LIST_PARTITION_REASSIGNMENTS_REQUEST: Final = Message(
+    ListPartitionReassignmentsRequest, api_key=46, versions=(0, 0), first_flexible=0
 )
-_LIST_PARTITION_REASSIGNMENTS_REQUEST: Final = Struct(
-    ListPartitionReassignmentsRequest,
-    timeout_ms=Field(INT32),
-    topics=Field(_LIST_PARTITION_REASSIGNMENTS_TOPICS, is_array=True, null_since=0),
-)
-LIST_PARTITION_REASSIGNMENTS_REQUEST: Final[Message[ListPartitionReassignmentsRequest]] = Message(
-    _LIST_PARTITION_REASSIGNMENTS_REQUEST, api_key=46, versions=(0, 0), first_flexible=0
-)
-_ONGOING_PARTITION_REASSIGNMENT: Final = Struct(
-    OngoingPartitionReassignment,
-    partition_index=Field(INT32),
-    replicas=Field(INT32, is_array=True),
-    adding_replicas=Field(INT32, is_array=True),
-    removing_replicas=Field(INT32, is_array=True),
-)
-_ONGOING_TOPIC_REASSIGNMENT: Final = Struct(
-    OngoingTopicReassignment,
-    name=Field(STRING),
-    partitions=Field(_ONGOING_PARTITION_REASSIGNMENT, is_array=True),
-)
-_LIST_PARTITION_REASSIGNMENTS_RESPONSE: Final = Struct(
-    ListPartitionReassignmentsResponse,
-    throttle_time_ms=Field(INT32),
-    error_code=Field(INT16),
-    error_message=Field(STRING, null_since=0),
-    topics=Field(_ONGOING_TOPIC_REASSIGNMENT, is_array=True),
-)
-LIST_PARTITION_REASSIGNMENTS_RESPONSE: Final[Message[ListPartitionReassignmentsResponse]] = Message(
-    _LIST_PARTITION_REASSIGNMENTS_RESPONSE, api_key=46, versions=(0, 0), first_flexible=0
+
+LIST_PARTITION_REASSIGNMENTS_RESPONSE: Final = Message(
+    ListPartitionReassignmentsResponse, api_key=46, versions=(0, 0), first_flexible=0
 )

@@ -1,145 +1,80 @@
 """OffsetFetch. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import BOOL, INT16, INT32, INT64, STRING, UUID
-from lacuna.wire.layout import ZERO_UUID, Field, Message, Struct
+from lacuna.wire.layout import ZERO_UUID, Bool, In, Int16, Int32, Int64, Message, String, Uuid
 
 
 class OffsetFetchRequestTopic(NamedTuple):
-    name: str = ""
-    partition_indexes: Sequence[int] = ()
+    name: Annotated[String, In(until=7)] = ""
+    partition_indexes: Annotated[Sequence[Int32], In(until=7)] = ()
 
 
 class OffsetFetchRequestTopics(NamedTuple):
-    name: str = ""
-    topic_id: bytes = ZERO_UUID
-    partition_indexes: Sequence[int] = ()
+    name: Annotated[String, In(since=8, until=9)] = ""
+    topic_id: Annotated[Uuid, In(since=10)] = ZERO_UUID
+    partition_indexes: Annotated[Sequence[Int32], In(since=8)] = ()
 
 
 class OffsetFetchRequestGroup(NamedTuple):
-    group_id: str = ""
-    member_id: str | None = None
-    member_epoch: int = -1
-    topics: Sequence[OffsetFetchRequestTopics] | None = ()
+    group_id: Annotated[String, In(since=8)] = ""
+    member_id: Annotated[String | None, In(since=9)] = None
+    member_epoch: Annotated[Int32, In(since=9)] = -1
+    topics: Annotated[Sequence[OffsetFetchRequestTopics] | None, In(since=8)] = ()
 
 
 class OffsetFetchRequest(NamedTuple):
-    group_id: str = ""
-    topics: Sequence[OffsetFetchRequestTopic] | None = ()
-    groups: Sequence[OffsetFetchRequestGroup] = ()
-    require_stable: bool = False
+    group_id: Annotated[String, In(until=7)] = ""
+    topics: Annotated[Sequence[OffsetFetchRequestTopic] | None, In(until=7, null_since=2)] = ()
+    groups: Annotated[Sequence[OffsetFetchRequestGroup], In(since=8)] = ()
+    require_stable: Annotated[Bool, In(since=7)] = False
 
 
 class OffsetFetchResponsePartition(NamedTuple):
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
+    partition_index: Annotated[Int32, In(until=7)] = 0
+    committed_offset: Annotated[Int64, In(until=7)] = 0
+    committed_leader_epoch: Annotated[Int32, In(since=5, until=7)] = -1
+    metadata: Annotated[String | None, In(until=7)] = ""
+    error_code: Annotated[Int16, In(until=7)] = 0
 
 
 class OffsetFetchResponseTopic(NamedTuple):
-    name: str = ""
-    partitions: Sequence[OffsetFetchResponsePartition] = ()
+    name: Annotated[String, In(until=7)] = ""
+    partitions: Annotated[Sequence[OffsetFetchResponsePartition], In(until=7)] = ()
 
 
 class OffsetFetchResponsePartitions(NamedTuple):
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
+    partition_index: Annotated[Int32, In(since=8)] = 0
+    committed_offset: Annotated[Int64, In(since=8)] = 0
+    committed_leader_epoch: Annotated[Int32, In(since=8)] = -1
+    metadata: Annotated[String | None, In(since=8)] = ""
+    error_code: Annotated[Int16, In(since=8)] = 0
 
 
 class OffsetFetchResponseTopics(NamedTuple):
-    name: str = ""
-    topic_id: bytes = ZERO_UUID
-    partitions: Sequence[OffsetFetchResponsePartitions] = ()
+    name: Annotated[String, In(since=8, until=9)] = ""
+    topic_id: Annotated[Uuid, In(since=10)] = ZERO_UUID
+    partitions: Annotated[Sequence[OffsetFetchResponsePartitions], In(since=8)] = ()
 
 
 class OffsetFetchResponseGroup(NamedTuple):
-    group_id: str = ""
-    topics: Sequence[OffsetFetchResponseTopics] = ()
-    error_code: int = 0
+    group_id: Annotated[String, In(since=8)] = ""
+    topics: Annotated[Sequence[OffsetFetchResponseTopics], In(since=8)] = ()
+    error_code: Annotated[Int16, In(since=8)] = 0
 
 
 class OffsetFetchResponse(NamedTuple):
-    throttle_time_ms: int = 0
-    topics: Sequence[OffsetFetchResponseTopic] = ()
-    error_code: int = 0
-    groups: Sequence[OffsetFetchResponseGroup] = ()
+    throttle_time_ms: Annotated[Int32, In(since=3)] = 0
+    topics: Annotated[Sequence[OffsetFetchResponseTopic], In(until=7)] = ()
+    error_code: Annotated[Int16, In(since=2, until=7)] = 0
+    groups: Annotated[Sequence[OffsetFetchResponseGroup], In(since=8)] = ()
 
 
-_OFFSET_FETCH_REQUEST_TOPIC: Final = Struct(
-    OffsetFetchRequestTopic,
-    name=Field(STRING, until=7),
-    partition_indexes=Field(INT32, is_array=True, until=7),
+OFFSET_FETCH_REQUEST: Final = Message(
+    OffsetFetchRequest, api_key=9, versions=(0, 10), first_flexible=6
 )
-_OFFSET_FETCH_REQUEST_TOPICS: Final = Struct(
-    OffsetFetchRequestTopics,
-    name=Field(STRING, since=8, until=9),
-    topic_id=Field(UUID, since=10),
-    partition_indexes=Field(INT32, is_array=True, since=8),
-)
-_OFFSET_FETCH_REQUEST_GROUP: Final = Struct(
-    OffsetFetchRequestGroup,
-    group_id=Field(STRING, since=8),
-    member_id=Field(STRING, since=9, null_since=9),
-    member_epoch=Field(INT32, since=9),
-    topics=Field(_OFFSET_FETCH_REQUEST_TOPICS, is_array=True, since=8, null_since=8),
-)
-_OFFSET_FETCH_REQUEST: Final = Struct(
-    OffsetFetchRequest,
-    group_id=Field(STRING, until=7),
-    topics=Field(_OFFSET_FETCH_REQUEST_TOPIC, is_array=True, until=7, null_since=2),
-    groups=Field(_OFFSET_FETCH_REQUEST_GROUP, is_array=True, since=8),
-    require_stable=Field(BOOL, since=7),
-)
-OFFSET_FETCH_REQUEST: Final[Message[OffsetFetchRequest]] = Message(
-    _OFFSET_FETCH_REQUEST, api_key=9, versions=(0, 10), first_flexible=6
-)
-_OFFSET_FETCH_RESPONSE_PARTITION: Final = Struct(
-    OffsetFetchResponsePartition,
-    partition_index=Field(INT32, until=7),
-    committed_offset=Field(INT64, until=7),
-    committed_leader_epoch=Field(INT32, since=5, until=7),
-    metadata=Field(STRING, until=7, null_since=0),
-    error_code=Field(INT16, until=7),
-)
-_OFFSET_FETCH_RESPONSE_TOPIC: Final = Struct(
-    OffsetFetchResponseTopic,
-    name=Field(STRING, until=7),
-    partitions=Field(_OFFSET_FETCH_RESPONSE_PARTITION, is_array=True, until=7),
-)
-_OFFSET_FETCH_RESPONSE_PARTITIONS: Final = Struct(
-    OffsetFetchResponsePartitions,
-    partition_index=Field(INT32, since=8),
-    committed_offset=Field(INT64, since=8),
-    committed_leader_epoch=Field(INT32, since=8),
-    metadata=Field(STRING, since=8, null_since=8),
-    error_code=Field(INT16, since=8),
-)
-_OFFSET_FETCH_RESPONSE_TOPICS: Final = Struct(
-    OffsetFetchResponseTopics,
-    name=Field(STRING, since=8, until=9),
-    topic_id=Field(UUID, since=10),
-    partitions=Field(_OFFSET_FETCH_RESPONSE_PARTITIONS, is_array=True, since=8),
-)
-_OFFSET_FETCH_RESPONSE_GROUP: Final = Struct(
-    OffsetFetchResponseGroup,
-    group_id=Field(STRING, since=8),
-    topics=Field(_OFFSET_FETCH_RESPONSE_TOPICS, is_array=True, since=8),
-    error_code=Field(INT16, since=8),
-)
-_OFFSET_FETCH_RESPONSE: Final = Struct(
-    OffsetFetchResponse,
-    throttle_time_ms=Field(INT32, since=3),
-    topics=Field(_OFFSET_FETCH_RESPONSE_TOPIC, is_array=True, until=7),
-    error_code=Field(INT16, since=2, until=7),
-    groups=Field(_OFFSET_FETCH_RESPONSE_GROUP, is_array=True, since=8),
-)
-OFFSET_FETCH_RESPONSE: Final[Message[OffsetFetchResponse]] = Message(
-    _OFFSET_FETCH_RESPONSE, api_key=9, versions=(0, 10), first_flexible=6
+
+OFFSET_FETCH_RESPONSE: Final = Message(
+    OffsetFetchResponse, api_key=9, versions=(0, 10), first_flexible=6
 )

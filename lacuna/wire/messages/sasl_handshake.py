@@ -3,31 +3,22 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.wire.kernel import INT16, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import Int16, Message, String
 
 
 class SaslHandshakeRequest(NamedTuple):
-    mechanism: str = ""
+    mechanism: String = ""
 
 
 class SaslHandshakeResponse(NamedTuple):
-    error_code: int = 0
-    mechanisms: Sequence[str] = ()
+    error_code: Int16 = 0
+    mechanisms: Sequence[String] = ()
 
 
-_SASL_HANDSHAKE_REQUEST: Final = Struct(
-    SaslHandshakeRequest,
-    mechanism=Field(STRING),
+SASL_HANDSHAKE_REQUEST: Final = Message(
+    SaslHandshakeRequest, api_key=17, versions=(0, 1), first_flexible=None
 )
-SASL_HANDSHAKE_REQUEST: Final[Message[SaslHandshakeRequest]] = Message(
-    _SASL_HANDSHAKE_REQUEST, api_key=17, versions=(0, 1), first_flexible=None
-)
-_SASL_HANDSHAKE_RESPONSE: Final = Struct(
-    SaslHandshakeResponse,
-    error_code=Field(INT16),
-    mechanisms=Field(STRING, is_array=True),
-)
-SASL_HANDSHAKE_RESPONSE: Final[Message[SaslHandshakeResponse]] = Message(
-    _SASL_HANDSHAKE_RESPONSE, api_key=17, versions=(0, 1), first_flexible=None
+
+SASL_HANDSHAKE_RESPONSE: Final = Message(
+    SaslHandshakeResponse, api_key=17, versions=(0, 1), first_flexible=None
 )

@@ -1,47 +1,29 @@
 """ConsumerGroupTargetAssignmentMember. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import INT32, STRING, UUID
-from lacuna.wire.layout import ZERO_UUID, Field, Message, Struct
+from lacuna.wire.layout import ZERO_UUID, In, Int32, Message, String, Uuid
 
 
 class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
-    group_id: str = ""
-    member_id: str = ""
+    group_id: Annotated[String, In(until=0)] = ""
+    member_id: Annotated[String, In(until=0)] = ""
 
 
 class TopicPartition(NamedTuple):
-    topic_id: bytes = ZERO_UUID
-    partitions: Sequence[int] = ()
+    topic_id: Uuid = ZERO_UUID
+    partitions: Sequence[Int32] = ()
 
 
 class ConsumerGroupTargetAssignmentMemberValue(NamedTuple):
     topic_partitions: Sequence[TopicPartition] = ()
 
 
-_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Final = Struct(
-    ConsumerGroupTargetAssignmentMemberKey,
-    group_id=Field(STRING, until=0),
-    member_id=Field(STRING, until=0),
+CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Final = Message(
+    ConsumerGroupTargetAssignmentMemberKey, api_key=7, versions=(0, 0), first_flexible=None
 )
-CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Final[
-    Message[ConsumerGroupTargetAssignmentMemberKey]
-] = Message(
-    _CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY, api_key=7, versions=(0, 0), first_flexible=None
-)
-_TOPIC_PARTITION: Final = Struct(
-    TopicPartition,
-    topic_id=Field(UUID),
-    partitions=Field(INT32, is_array=True),
-)
-_CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Final = Struct(
-    ConsumerGroupTargetAssignmentMemberValue,
-    topic_partitions=Field(_TOPIC_PARTITION, is_array=True),
-)
-CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Final[
-    Message[ConsumerGroupTargetAssignmentMemberValue]
-] = Message(
-    _CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE, api_key=7, versions=(0, 0), first_flexible=0
+
+CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Final = Message(
+    ConsumerGroupTargetAssignmentMemberValue, api_key=7, versions=(0, 0), first_flexible=0
 )

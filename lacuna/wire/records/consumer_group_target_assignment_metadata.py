@@ -1,34 +1,22 @@
 """ConsumerGroupTargetAssignmentMetadata. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from lacuna.wire.kernel import INT32, STRING
-from lacuna.wire.layout import Field, Message, Struct
+from lacuna.wire.layout import In, Int32, Message, String
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
-    group_id: str = ""
+    group_id: Annotated[String, In(until=0)] = ""
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
-    assignment_epoch: int = 0
+    assignment_epoch: Int32 = 0
 
 
-_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Final = Struct(
-    ConsumerGroupTargetAssignmentMetadataKey,
-    group_id=Field(STRING, until=0),
+CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Final = Message(
+    ConsumerGroupTargetAssignmentMetadataKey, api_key=6, versions=(0, 0), first_flexible=None
 )
-CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Final[
-    Message[ConsumerGroupTargetAssignmentMetadataKey]
-] = Message(
-    _CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY, api_key=6, versions=(0, 0), first_flexible=None
-)
-_CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Final = Struct(
-    ConsumerGroupTargetAssignmentMetadataValue,
-    assignment_epoch=Field(INT32),
-)
-CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Final[
-    Message[ConsumerGroupTargetAssignmentMetadataValue]
-] = Message(
-    _CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE, api_key=6, versions=(0, 0), first_flexible=0
+
+CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Final = Message(
+    ConsumerGroupTargetAssignmentMetadataValue, api_key=6, versions=(0, 0), first_flexible=0
 )
