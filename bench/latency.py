@@ -21,7 +21,7 @@ WORK = f"end to end at {RATE}/s"
 
 
 def latency(bench: Bench) -> Iterator[Row]:
-    """Measures end-to-end latency on each target, in turns, and yields a row for each."""
+    """Measures end-to-end latency on each target in turn, and yields a row for each."""
     topics = {each.label: bench.topics(each).create("latency") for each in bench.targets}
 
     def run(target: Target, measured: Measured) -> None:

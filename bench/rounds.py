@@ -186,7 +186,7 @@ class Bench:
         *,
         warm_up: Callable[[Target], object] | None = None,
     ) -> list[Row]:
-        """Runs the work in turns on all targets, and returns a row for each of `works` and each target.
+        """Runs the work on all targets in turn, and returns a row for each of `works` and each target.
 
         Each call of `run` adds one set of figures for each of `works`, in their order. The warm-up is another `run`
         whose figures are discarded, or `warm_up` if given.
@@ -247,7 +247,7 @@ class Bench:
         noisy: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Repeats noisy runs, also in turns. Runs that stay noisy are kept and counted."""
+        """Repeats noisy runs, also in turn. Runs that stay noisy are kept and counted."""
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(noisy):
                 if before.excess_percent > 0 and self._patience.seconds > 0:

@@ -27,7 +27,7 @@ def work_of(records: int) -> str:
 
 
 def tail(bench: Bench) -> Iterator[Row]:
-    """Measures reading past an aborted tail on each target, in turns, and yields a row for each."""
+    """Measures reading past an aborted tail on each target in turn, and yields a row for each."""
     records = bench.size.tail_records
     topics = {}
     starts = {}

@@ -1,6 +1,6 @@
 """Compares the pipeline with Spark's own Kafka source: `python -m bench.pipeline.run`, or `make bench-pipeline`.
 
-Lacuna and Apache Kafka hold the same records, and one Spark reads them from each in turns, as bench/rounds.py
+Lacuna and Apache Kafka hold the same records, and one Spark reads them from each in turn, as bench/rounds.py
 describes. Prints a table per section and which goals are met; writes all runs as JSON.
 """
 

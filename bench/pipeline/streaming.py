@@ -33,7 +33,7 @@ STAMP = struct.Struct("<q")
 
 
 def streaming(pipeline: PipelineBench) -> Iterator[Row]:
-    """Measures the streaming latency on each target, in turns, and yields a row for each."""
+    """Measures the streaming latency on each target in turn, and yields a row for each."""
     bench = pipeline.bench
     topics = {each.label: bench.topics(each).create("streaming") for each in bench.targets}
 

@@ -159,7 +159,7 @@ def test_without_delete_nothing_is_deleted(
 
 
 def test_compacted_topics_need_keys(timed: Cluster, who: Producer) -> None:
-    """S11."""
+    """Tests rule S11."""
     topic = timed.create_topic("keyed", configs={"cleanup.policy": "delete, compact"})
     assert refused(who, topic, b"no key") == KafkaError.INVALID_RECORD
 

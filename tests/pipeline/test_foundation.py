@@ -26,7 +26,7 @@ _TRANSACTIONS = [
 def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
     cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S14, S16."""
+    """Tests rules S14 and S16."""
     from lacuna.operating.moto import CREDENTIALS
 
     for name, value in CREDENTIALS.items():

@@ -51,7 +51,7 @@ def test_every_place_that_is_named_exists() -> None:
 
 
 def test_every_rule_is_on_the_page_and_cited_by_a_test_that_is_named_for_it() -> None:
-    """S1 to S26."""
+    """Checks rules S1 to S26."""
     assert {rule for row in _ROWS for rule in _rules(row)} == RULES
     cited: set[int] = set()
     for row in _ROWS:

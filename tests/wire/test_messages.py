@@ -156,7 +156,7 @@ def test_what_is_wrong_is_said(
 
 
 def test_tagged_fields_that_are_unknown_are_passed_over(messages: Messages) -> None:
-    """KIP-482."""
+    """Tests KIP-482."""
     request = EndTxnRequest("t", 7, 1, True)
     body = messages["END_TXN_REQUEST"].write(request, 3)
     assert body.endswith(b"\0")

@@ -43,7 +43,7 @@ async def ask(version: int, **fields: str) -> Any:
 
 
 def test_the_advertised_versions_are_kafkas() -> None:
-    """S24."""
+    """Tests rule S24."""
     golden = GOLDEN["versions"]["4"]["api_keys"]
     registry = discover()
     served = {api.key for api in registry.apis()}

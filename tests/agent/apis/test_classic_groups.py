@@ -133,7 +133,7 @@ async def test_sync_and_heartbeat_at_every_version(version: int) -> None:
 
 
 async def test_sync_v5_without_a_protocol_is_inconsistent() -> None:
-    """KIP-559."""
+    """Tests KIP-559."""
     async with running() as run:
         wire = await run.connect()
         joined = await wire.join(3, "")

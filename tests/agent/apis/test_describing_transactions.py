@@ -94,7 +94,7 @@ async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
 
 
 async def test_describe_transactions() -> None:
-    """S21."""
+    """Tests rule S21."""
     ongoing = TransactionDescription(
         transactional_id="x",
         state="Ongoing",

@@ -182,7 +182,7 @@ async def test_end_txn(version: int, code: int) -> None:
 
 
 async def test_markers_from_outside_abort_and_never_commit() -> None:
-    """S21."""
+    """Tests rule S21."""
     setup = Setup(abort_txn=Reply(txn_aborted=TxnAborted()))
 
     async def mark(commit: bool, name: str = "t") -> int:

@@ -216,7 +216,7 @@ async def test_what_does_not_exist_is_deleted(client: ControlClient) -> None:
 async def test_a_view_that_missed_a_version_resyncs_before_it_serves(
     rig: Rig, client: ControlClient
 ) -> None:
-    """S3."""
+    """Tests rule S3."""
     topic_id = await created(client)
     view = client.partition(topic_id, 0)
     await view.ready()

@@ -136,7 +136,7 @@ def test_what_ends_below_the_log_start_is_gone(
 
 
 def test_a_gap_makes_the_view_stale_until_a_snapshot(sent: Sent) -> None:
-    """S3."""
+    """Tests rule S3."""
     view = sent.view()
     sent.tell(from_version=2, version=3, high_watermark=60)
     assert not view.is_current
@@ -167,7 +167,7 @@ def test_the_view_of_a_deleted_topic_leaves_once_it_is_not_in_use(sent: Sent) ->
 
 
 def test_a_deleted_topic_is_deleted(sent: Sent) -> None:
-    """S6."""
+    """Tests rule S6."""
     sent.tell(from_version=1, version=2, is_deleted=True)
     assert sent.view().is_deleted
     assert sent.view().is_current

@@ -34,7 +34,7 @@ def errors_in(report: Report, key: str) -> list[Finding]:
 
 @pytest.mark.parametrize("bucket", ["directory", "moto"], indirect=True)
 def test_a_sound_bucket_has_no_finding_and_its_records_are_counted(bucket: Bucket) -> None:
-    """S14, S16, S19."""
+    """Tests rules S14, S16 and S19."""
     for options in ({}, {"metadata": "bucket"}, {"reads_records": False}):
         report = bucket.audit(**options)
         assert report.findings == []

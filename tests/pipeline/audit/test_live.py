@@ -108,7 +108,7 @@ def test_a_live_cluster_gives_no_false_alarm(seconds: float) -> None:
 
 
 def test_ongoing_transactions_are_undecided_and_no_finding(bucket: Bucket) -> None:
-    """S3."""
+    """Tests rule S3."""
     topic = bucket.cluster.create_topic("ongoing", partitions=2)
     name = {"bootstrap.servers": bucket.cluster.bootstrap, "linger.ms": 0}
     first = Producer({**name, "transactional.id": "first"})

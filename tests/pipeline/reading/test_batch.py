@@ -183,7 +183,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
 def test_s18_aborted_records_are_not_read(
     cluster: Cluster, plan: Plan, transact: Any, outcomes: list[bool], request: Any
 ) -> None:
-    """S14, S16, S18."""
+    """Tests rules S14, S16 and S18."""
     topic = cluster.create_topic("holes" + "".join("AC"[each] for each in outcomes))
     records = [(b"k%d" % i, b"v" * 50) for i in range(20)]
     written = transact(cluster, topic, [(each, records) for each in outcomes])
@@ -198,7 +198,7 @@ def test_s18_aborted_records_are_not_read(
 
 
 def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) -> None:
-    """S3, S13."""
+    """Tests rules S3 and S13."""
     topic = cluster.create_topic("ongoing")
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "ongoing"})

@@ -76,7 +76,7 @@ _EDGES = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted)
 
 @given(logs(), _EDGES, st.booleans())
 def test_s18_counts_and_slices(made: Made, edges: list[int], is_committed: bool) -> None:
-    """S14, S18."""
+    """Tests rules S14 and S18."""
     first, end = edges
     wanted = [each for each in made.offsets(is_committed) if first <= each < end]
     extents = made.log.extents

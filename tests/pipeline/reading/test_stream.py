@@ -53,7 +53,7 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
 def test_available_now_reads_committed_records_once(
     cluster: Cluster, transact: Any, stream: Stream, sink: Sink
 ) -> None:
-    """S13, S14."""
+    """Tests rules S13 and S14."""
     topic = cluster.create_topic("available")
     written = transact(cluster, topic, [(True, [(b"a", b"1")]), (False, [(b"b", b"2")] * 30)])
     sink.run(stream(cluster, topic))
@@ -138,7 +138,7 @@ def test_a_trigger_of_holes_alone(
 def test_s3_an_open_transaction_holds_the_stream_back(
     cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
-    """S3, S13."""
+    """Tests rules S3 and S13."""
     topic = cluster.create_topic("held-back")
     producer = Producer(
         {

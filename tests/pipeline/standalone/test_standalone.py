@@ -102,7 +102,7 @@ def test_tasks_run_what_the_wheel_installed_on_both_workers(jobs: Jobs, python: 
 
 
 def test_a_batch_reads_what_is_committed(jobs: Jobs, orders: Topic) -> None:
-    """S14, S16."""
+    """Tests rules S14 and S16."""
     assert jobs.read == orders.rows
 
 
