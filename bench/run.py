@@ -2,7 +2,8 @@
 
 Lacuna and Apache Kafka do the same work alternately on the same machine, as bench/rounds.py describes. Prints a table
 per section, Lacuna's limits, the goals that are met, and the figures that got worse since the last kept run of this
-size. Writes all runs as JSON. """
+size. Writes all runs as JSON.
+"""
 
 import argparse
 import signal
