@@ -27,7 +27,7 @@ async def test_without_the_keys_it_is_not_taken_for_something_else(stored: Memor
         with pytest.raises(JournalRefused, match="the journal is encrypted: name the file"):
             await read(KEY)
     other = bucket(EncryptedConditionalStore(stored, some_keys("other")))
-    with pytest.raises(JournalRefused, match="with key 'k1', and the test has only other"):
+    with pytest.raises(JournalRefused, match="with key 'k1', but the test has only other"):
         await other.load(KEY)
 
 

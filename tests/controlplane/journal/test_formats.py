@@ -99,7 +99,7 @@ async def test_a_record_of_a_later_format_is_refused(old: Place) -> None:
     record = JournalRecord(format_version=2, now_ms=1, leases_ended=LeasesEnded())
     await journal.append([record.SerializeToString()], opened.fencing_token)
     await journal.close()
-    with pytest.raises(JournalOfAnotherVersion, match=r"a record of format 2, and .* up to 1"):
+    with pytest.raises(JournalOfAnotherVersion, match=r"a record of format 2, but .* up to 1"):
         await replayed(old.journal())
 
 

@@ -102,7 +102,7 @@ async def test_health_answers(start: Serve) -> None:
 )
 async def test_a_request_that_is_none_is_the_clients_mistake(start: Serve, method: str) -> None:
     running = await start()
-    with pytest.raises(CallError, match="this is not a") as refused:
+    with pytest.raises(CallError, match="the request is not a") as refused:
         await ask(running.address, method, b"\xff", 60.0)
     assert refused.value.status == "INVALID_ARGUMENT"
 
