@@ -323,11 +323,12 @@ class Flusher:
             put = perf_counter() if on_flush is not None else 0.0
             if flight.previous is not None:
                 await flight.previous
-            failure = written if isinstance(written, Verdict) else None
-            if isinstance(written, WrittenSegment):
-                if next(iter(self._flights)) is not flight:
-                    raise FlushOrderBroken(f"{flight.segment_id} would overtake an earlier flush")
+            if isinstance(written, Verdict):
+                failure = written
+            elif next(iter(self._flights)) is flight:
                 failure = await self._commit(flight, written)
+            else:
+                raise FlushOrderBroken(f"{flight.segment_id} would overtake an earlier flush")
         except Exception:
             _report(flight)
         finally:

@@ -386,6 +386,35 @@ async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
         assert "unexpected error in the flush" in caplog.text
 
 
+async def test_s12_a_flush_that_would_overtake_another_is_not_committed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Flushes wait for each other. One that does not wait commits nothing, and its batches fail."""
+    async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
+        await log.create_topic("t")
+        writer, other = await log.writer(), await log.writer()
+        flusher, batch = log.produce_service.flusher, other.batch(b"b")
+        first_put, put = threading.Event(), log.store.put
+
+        def held_put(key: str, parts: Sequence[Part]) -> None:
+            if parse_segment_key(key)[1].sequence == 1:
+                assert first_put.wait(60)
+            put(key, parts)
+
+        log.store.put = held_put  # type: ignore[method-assign]
+        first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
+        await iterations()
+        flusher._last_ended = None
+        overtaking = asyncio.ensure_future(log.produce(batch))
+        async with asyncio.timeout(60):
+            assert (await overtaking).error_code == ErrorCode.REQUEST_TIMED_OUT
+        first_put.set()
+        assert (await first).base_offset == 0
+        assert (await log.produce(batch)).base_offset == 1
+    assert "FlushOrderBroken: " in caplog.text
+    assert "would overtake an earlier flush" in caplog.text
+
+
 class LossyControl:
     """A control plane that loses the reply to some commits, or the commits themselves, before or after
     accepting them.
