@@ -8,15 +8,12 @@ A module in `agent/apis/` that defines `API` is served. No other file needs to b
         reply = await call.context.control.call(Command(end_txn=...))
         return EndTxnResponse(error_code=reply.txn_ended.error_code, ...)
 
-    def refuse(call: Call, request: EndTxnRequest, error_code: int) -> EndTxnResponse:
-        return EndTxnResponse(error_code=error_code)
-
     API = Api(
         request=END_TXN_REQUEST,
         response=END_TXN_RESPONSE,
         max_version=5,
         handle=handle,
-        refuse=refuse,
+        refuse=error_in(END_TXN_RESPONSE),
         guard=guard,
     )
 
@@ -90,6 +87,13 @@ class AnyApi(Protocol):
     def refuse(self) -> Callable[[Call, Any, int], Any]:
         """Return the function that rejects a request with an error."""
         ...
+
+
+def error_in(response: Message[R]) -> Callable[[Call, Any, int], R]:
+    """Return the `refuse` of an API whose answer has an error code and, with an error, nothing else."""
+    make: Any = response.body.make
+    no_message = {"error_message": None} if "error_message" in make._fields else {}
+    return lambda _call, _request, error_code: make(error_code=error_code, **no_message)
 
 
 #: Answers a request of an API, which the guard may change, leave to `api.handle`, or not.

@@ -1,6 +1,7 @@
 """`lacuna acls`: list, add, remove. Options have the same names as those of Kafka's kafka-acls.sh."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from lacuna.cli.answers import check
@@ -46,12 +47,7 @@ _CONSUMES: Final = (Operation.READ, Operation.DESCRIBE)
 
 app = Group(help="Lists, adds and removes ACLs, which define what each principal may do.")
 
-Topics = Annotated[list[str] | None, option("--topic", help="Name of a topic, * for all.")]
-Groups = Annotated[list[str] | None, option("--group", help="ID of a group, * for all.")]
-TransactionalIds = Annotated[
-    list[str] | None, option("--transactional-id", help="A transactional id, * for all.")
-]
-OnCluster = Annotated[bool, option("--cluster", help="The cluster itself.")]
+Names = list[str] | None
 Pattern = Annotated[
     str,
     option(
@@ -60,69 +56,128 @@ Pattern = Annotated[
         "any.",
     ),
 ]
-Allowed = Annotated[
-    list[str] | None,
-    option(
-        "--allow-principal",
-        help="Principal that is allowed, such as User:alice; User:* for every principal.",
-    ),
-]
-Denied = Annotated[
-    list[str] | None,
-    option("--deny-principal", help="Principal that is denied, whatever other ACLs allow."),
-]
-AllowedHosts = Annotated[
-    list[str] | None,
-    option("--allow-host", help="Address from which the principal is allowed. Default: any."),
-]
-DeniedHosts = Annotated[
-    list[str] | None,
-    option("--deny-host", help="Address from which the principal is denied. Default: any."),
-]
-Operations = Annotated[
-    list[str] | None,
-    option(
-        "--operation",
-        help="Operation to allow or deny, such as Read or AlterConfigs. Default: All.",
-    ),
-]
-Producer = Annotated[
-    bool,
-    option(
-        "--producer", help="All operations that a producer needs on --topic and --transactional-id."
-    ),
-]
-Consumer = Annotated[
-    bool, option("--consumer", help="All operations that a consumer needs on --topic and --group.")
-]
-DryRun = Annotated[bool, option("--dry-run", help="Show the changes without making them.")]
-
 #: Resource type and name.
 _Resource = tuple[ResourceType, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """The options that name resources."""
+
+    topic: Annotated[Names, option("--topic", help="Name of a topic, * for all.")] = None
+    group: Annotated[Names, option("--group", help="ID of a group, * for all.")] = None
+    transactional_id: Annotated[
+        Names, option("--transactional-id", help="A transactional id, * for all.")
+    ] = None
+    cluster: Annotated[bool, option("--cluster", help="The cluster itself.")] = False
+
+    def named(self) -> list[_Resource]:
+        kinds = (
+            (ResourceType.TOPIC, self.topic),
+            (ResourceType.GROUP, self.group),
+            (ResourceType.TRANSACTIONAL_ID, self.transactional_id),
+            (ResourceType.CLUSTER, [CLUSTER_NAME] if self.cluster else None),
+        )
+        return [(kind, name) for kind, names in kinds for name in names or ()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The options of `add` and `remove`."""
+
+    allow_principal: Annotated[
+        Names,
+        option(
+            "--allow-principal",
+            help="Principal that is allowed, such as User:alice; User:* for every principal.",
+        ),
+    ] = None
+    deny_principal: Annotated[
+        Names,
+        option("--deny-principal", help="Principal that is denied, whatever other ACLs allow."),
+    ] = None
+    allow_host: Annotated[
+        Names,
+        option("--allow-host", help="Address from which the principal is allowed. Default: any."),
+    ] = None
+    deny_host: Annotated[
+        Names,
+        option("--deny-host", help="Address from which the principal is denied. Default: any."),
+    ] = None
+    operation: Annotated[
+        Names,
+        option(
+            "--operation",
+            help="Operation to allow or deny, such as Read or AlterConfigs. Default: All.",
+        ),
+    ] = None
+    resources: Resources
+    pattern: Pattern = "literal"
+    producer: Annotated[
+        bool,
+        option(
+            "--producer",
+            help="All operations that a producer needs on --topic and --transactional-id.",
+        ),
+    ] = False
+    consumer: Annotated[
+        bool,
+        option("--consumer", help="All operations that a consumer needs on --topic and --group."),
+    ] = False
+    dry_run: Annotated[bool, option("--dry-run", help="Show the changes without making them.")] = (
+        False
+    )
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+
+    def whom(self) -> Iterator[tuple[str, str, Permission]]:
+        for permission, principals, hosts in (
+            (Permission.ALLOW, self.allow_principal, self.allow_host),
+            (Permission.DENY, self.deny_principal, self.deny_host),
+        ):
+            for principal in principals or ():
+                for host in hosts or [WILDCARD]:
+                    yield _principal(principal), host, permission
+
+    def what(self, resources: Sequence[_Resource]) -> Iterator[tuple[_Resource, Operation]]:
+        named = [_operation(each) for each in self.operation or ()]
+        if not (named or self.producer or self.consumer):
+            named = [Operation.ALL]
+        needed: dict[ResourceType, tuple[Operation, ...]] = {}
+        if self.producer:
+            needed[ResourceType.TOPIC] = _PRODUCES
+            needed[ResourceType.TRANSACTIONAL_ID] = (Operation.WRITE, Operation.DESCRIBE)
+        if self.consumer:
+            needed[ResourceType.TOPIC] = (*needed.get(ResourceType.TOPIC, ()), *_CONSUMES)
+            needed[ResourceType.GROUP] = (Operation.READ,)
+        for resource in resources:
+            for operation in dict.fromkeys((*named, *needed.get(resource[0], ()))):
+                yield resource, operation
+
+    def required_resources(self, problem: str) -> list[_Resource]:
+        """Return the named resources. Raises UserError with the problem if there is none."""
+        return self.resources.named() or fail(
+            f"{problem}: name one with --topic, --group, --transactional-id or --cluster"
+        )
 
 
 @app.adds("list", shows=True)
 @asynchronous
 async def list_acls(
     principal: Annotated[
-        list[str] | None,
+        Names,
         option("--principal", help="Only ACLs of this principal, such as User:alice."),
     ] = None,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: TransactionalIds = None,
-    cluster: OnCluster = False,
+    *,
+    resources: Resources,
     pattern: Pattern = "any",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Lists the ACLs of all resources, or of the named ones."""
-    resources: list[tuple[ResourceType, str | None]] = [(ResourceType.ANY, None)]
-    if topic or group or transactional_id or cluster:
-        resources = [*_resources(topic, group, transactional_id, cluster)]
+    asked: Sequence[tuple[ResourceType, str | None]] = resources.named()
     whom: list[str | None] = [_principal(each) for each in principal or ()]
     wanted = [
         AclFilter(*resource, _pattern(pattern), who)
-        for resource in resources
+        for resource in asked or [(ResourceType.ANY, None)]
         for who in whom or [None]
     ]
     async with KafkaConnection(bootstrap) as connection:
@@ -131,42 +186,23 @@ async def list_acls(
 
 @app.adds("add", shows=True)
 @asynchronous
-async def add(
-    allow_principal: Allowed = None,
-    deny_principal: Denied = None,
-    allow_host: AllowedHosts = None,
-    deny_host: DeniedHosts = None,
-    operation: Operations = None,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: TransactionalIds = None,
-    cluster: OnCluster = False,
-    pattern: Pattern = "literal",
-    producer: Producer = False,
-    consumer: Consumer = False,
-    dry_run: DryRun = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-) -> None:
+async def add(change: Change) -> None:
     """Adds ACLs: one for each named principal, host, operation and resource."""
-    kind = _pattern(pattern)
+    kind = _pattern(change.pattern)
     if kind not in (PatternType.LITERAL, PatternType.PREFIXED):
-        fail(f"--resource-pattern-type {pattern}: a new ACL can only be literal or prefixed")
-    resources = _resources(topic, group, transactional_id, cluster)
-    if not resources:
-        fail(
-            "the ACL has no resource: name one with --topic, --group, --transactional-id or --cluster"
-        )
-    if not (allow_principal or deny_principal):
+        fail(f"--resource-pattern-type {change.pattern}: a new ACL can only be literal or prefixed")
+    resources = change.required_resources("the ACL has no resource")
+    if not (change.allow_principal or change.deny_principal):
         fail(
             "the ACL has no principal: add --allow-principal User:NAME or --deny-principal User:NAME"
         )
     acls = [
         AclEntry(*resource, kind, who, host, what, permission)
-        for who, host, permission in _whom(allow_principal, deny_principal, allow_host, deny_host)
-        for resource, what in _what(resources, operation, producer, consumer)
+        for who, host, permission in change.whom()
+        for resource, what in change.what(resources)
     ]
-    if not dry_run:
-        async with KafkaConnection(bootstrap) as connection:
+    if not change.dry_run:
+        async with KafkaConnection(change.bootstrap) as connection:
             response = await connection.ask(
                 CREATE_ACLS_REQUEST,
                 CREATE_ACLS_RESPONSE,
@@ -175,47 +211,27 @@ async def add(
             )
         for acl, result in zip(acls, response.results, strict=True):
             check(result.error_code, f"ACL of {acl.principal}", result.error_message)
-    print_line("would be added:" if dry_run else "added:")
+    print_line("would be added:" if change.dry_run else "added:")
     _show(acls)
 
 
 @app.adds("remove", shows=True)
 @asynchronous
-async def remove(
-    allow_principal: Allowed = None,
-    deny_principal: Denied = None,
-    allow_host: AllowedHosts = None,
-    deny_host: DeniedHosts = None,
-    operation: Operations = None,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: TransactionalIds = None,
-    cluster: OnCluster = False,
-    pattern: Pattern = "literal",
-    producer: Producer = False,
-    consumer: Consumer = False,
-    dry_run: DryRun = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-) -> None:
+async def remove(change: Change) -> None:
     """Removes the ACLs of the named resources: all, or only those that match the other options."""
-    resources = _resources(topic, group, transactional_id, cluster)
-    if not resources:
-        fail(
-            "no resource is named: name one with --topic, --group, --transactional-id or --cluster"
-        )
-    kind = _pattern(pattern)
-    whom: Iterable[tuple[str | None, str | None, Permission]]
-    whom = list(_whom(allow_principal, deny_principal, allow_host, deny_host))
+    resources = change.required_resources("no resource is named")
+    kind = _pattern(change.pattern)
+    whom: Iterable[tuple[str | None, str | None, Permission]] = list(change.whom())
     what: Iterable[tuple[_Resource, Operation]] = [(each, Operation.ANY) for each in resources]
-    if operation or producer or consumer:
-        what = list(_what(resources, operation, producer, consumer))
+    if change.operation or change.producer or change.consumer:
+        what = list(change.what(resources))
     wanted = [
-        AclFilter(*resource, kind, who, host, operation_, permission)
+        AclFilter(*resource, kind, who, host, operation, permission)
         for who, host, permission in whom or [(None, None, Permission.ANY)]
-        for resource, operation_ in what
+        for resource, operation in what
     ]
-    async with KafkaConnection(bootstrap) as connection:
-        if dry_run:
+    async with KafkaConnection(change.bootstrap) as connection:
+        if change.dry_run:
             print_line("would be removed:")
             _show(await _described(connection, wanted))
             return
@@ -243,18 +259,7 @@ async def _described(
         )
         check(response.error_code, "ACLs", response.error_message)
         entries.update(
-            (
-                AclEntry(
-                    resource.resource_type,
-                    resource.resource_name,
-                    resource.pattern_type,
-                    acl.principal,
-                    acl.host,
-                    acl.operation,
-                    acl.permission_type,
-                ),
-                None,
-            )
+            (AclEntry(*(*resource[:3], *acl)), None)
             for resource in response.resources
             for acl in resource.acls
         )
@@ -275,57 +280,6 @@ def _show(acls: Iterable[AclEntry]) -> None:
         for acl in sorted(acls)
     ]
     table(_HEADINGS, rows, name="acls")
-
-
-def _resources(
-    topics: Sequence[str] | None,
-    groups: Sequence[str] | None,
-    transactional_ids: Sequence[str] | None,
-    cluster: bool,
-) -> list[_Resource]:
-    kinds = (
-        (ResourceType.TOPIC, topics),
-        (ResourceType.GROUP, groups),
-        (ResourceType.TRANSACTIONAL_ID, transactional_ids),
-        (ResourceType.CLUSTER, [CLUSTER_NAME] if cluster else None),
-    )
-    return [(kind, name) for kind, names in kinds for name in names or ()]
-
-
-def _whom(
-    allowed: Sequence[str] | None,
-    denied: Sequence[str] | None,
-    allowed_hosts: Sequence[str] | None,
-    denied_hosts: Sequence[str] | None,
-) -> Iterator[tuple[str, str, Permission]]:
-    for permission, principals, hosts in (
-        (Permission.ALLOW, allowed, allowed_hosts),
-        (Permission.DENY, denied, denied_hosts),
-    ):
-        for principal in principals or ():
-            for host in hosts or [WILDCARD]:
-                yield _principal(principal), host, permission
-
-
-def _what(
-    resources: Sequence[_Resource],
-    operations: Sequence[str] | None,
-    producer: bool,
-    consumer: bool,
-) -> Iterator[tuple[_Resource, Operation]]:
-    named = [_operation(each) for each in operations or ()]
-    if not (named or producer or consumer):
-        named = [Operation.ALL]
-    needed: dict[ResourceType, tuple[Operation, ...]] = {}
-    if producer:
-        needed[ResourceType.TOPIC] = _PRODUCES
-        needed[ResourceType.TRANSACTIONAL_ID] = (Operation.WRITE, Operation.DESCRIBE)
-    if consumer:
-        needed[ResourceType.TOPIC] = (*needed.get(ResourceType.TOPIC, ()), *_CONSUMES)
-        needed[ResourceType.GROUP] = (Operation.READ,)
-    for resource in resources:
-        for operation in dict.fromkeys((*named, *needed.get(resource[0], ()))):
-            yield resource, operation
 
 
 def _principal(text: str) -> str:

@@ -6,8 +6,8 @@ subscriptions (16, KIP-714) can only be described.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 from lacuna.agent.api import Call
 from lacuna.agent.context import AgentContext
@@ -15,7 +15,7 @@ from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.broker_configs import can_be_set, changed, topic_defaults
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.topic_configs import InvalidConfig, check_together, shorten
+from lacuna.controlplane.shared.topic_configs import DELETE, InvalidConfig, check_together, shorten
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -37,15 +37,40 @@ _UNALTERABLE: Final = {
 }
 
 
-def check_altered(
-    resource: AlteredResource, resources: Sequence[AlteredResource], are_set: Sequence[bool]
+async def alter_each(
+    call: Call,
+    resources: Sequence[AlteredResource],
+    change: Callable[[Any], ConfigChange],
+    *,
+    validate_only: bool,
+    replaces_all: bool,
+) -> list[tuple[int, str | None, int, str]]:
+    """Send one command for each resource, and return the fields of the answers. Each resource fails independently.
+
+    `change` converts a config of the request.
+    """
+    answers = []
+    for each in resources:
+        changes = [change(config) for config in each.configs]
+        code, message = _check_altered(each, resources, changes) or await _alter(
+            call, each, changes, validate_only, replaces_all
+        )
+        answers.append((code, message or None, each.resource_type, each.resource_name))
+    return answers
+
+
+def _check_altered(
+    resource: AlteredResource,
+    resources: Sequence[AlteredResource],
+    changes: Sequence[ConfigChange],
 ) -> tuple[int, str] | None:
     """Check what can be checked without the control plane for `resource`, one of `resources`.
 
     Return an error code and a message, (0, "") if there is nothing to do, or None if the control plane must apply the
-    change. `are_set[i]` is true if the resource's config i is given a value. Deleting configs of a resource that cannot
-    be altered succeeds, because tools delete configs without knowing whether they are set.
+    changes. Deleting configs of a resource that cannot be altered succeeds, because tools delete configs without
+    knowing whether they are set.
     """
+    are_set = [each.operation != DELETE for each in changes]
     invalid = ErrorCode.INVALID_REQUEST
     kind, name = resource.resource_type, resource.resource_name
     is_for_all_brokers = kind == BROKER and not name
@@ -66,11 +91,10 @@ def check_altered(
     return None
 
 
-async def alter(
+async def _alter(
     call: Call,
     resource: AlteredResource,
     changes: Sequence[ConfigChange],
-    *,
     validate_only: bool,
     replaces_all: bool,
 ) -> tuple[int, str]:

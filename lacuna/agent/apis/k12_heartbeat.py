@@ -3,7 +3,7 @@
 v3 adds static members (KIP-345). While no control plane can be reached, members stay in their groups (adr/0034).
 """
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.guard import on_group
 from lacuna.agent.members import IN_GENERATION
 from lacuna.controlplane.shared.acls import Operation
@@ -34,11 +34,6 @@ async def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
         members.forget(member)
     else:
         members.keep(member, IN_GENERATION)
-    return refuse(call, request, error_code)
-
-
-def refuse(_call: Call, _request: HeartbeatRequest, error_code: int) -> HeartbeatResponse:
-    """Answer with the error code, which is the whole answer."""
     return HeartbeatResponse(error_code=error_code)
 
 
@@ -47,7 +42,7 @@ API = Api(
     response=HEARTBEAT_RESPONSE,
     max_version=4,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(HEARTBEAT_RESPONSE),
     guard=on_group(Operation.READ),
     moved=ErrorCode.NOT_COORDINATOR,
 )

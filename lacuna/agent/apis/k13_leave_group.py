@@ -5,7 +5,7 @@ Each member has its own error. Before v3, the only member's error is the answer'
 
 from collections.abc import Sequence
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.guard import on_group
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -26,13 +26,8 @@ async def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     command = LeaveGroup(group_id=request.group_id, members=_leaving(call, request))
     left = (await call.context.control.call(Command(leave_group=command))).group_left
     if left.error_code:
-        return refuse(call, request, left.error_code)
+        return LeaveGroupResponse(error_code=left.error_code)
     return _answer(call, request, left.error_codes)
-
-
-def refuse(_call: Call, _request: LeaveGroupRequest, error_code: int) -> LeaveGroupResponse:
-    """Answer with the error at the top and no members."""
-    return LeaveGroupResponse(error_code=error_code)
 
 
 def _leaving(call: Call, request: LeaveGroupRequest) -> list[LeavingMember]:
@@ -65,6 +60,6 @@ API = Api(
     response=LEAVE_GROUP_RESPONSE,
     max_version=5,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(LEAVE_GROUP_RESPONSE),
     guard=on_group(Operation.READ),
 )

@@ -3,7 +3,7 @@
 v3 adds static members (KIP-345). From v5 on, the protocol's type and name are required and checked (KIP-559).
 """
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.groups import sync_group as guard
 from lacuna.agent.members import IN_GENERATION
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -22,7 +22,7 @@ async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     """Send one SyncGroup command; its reply may wait for the leader."""
     protocol = (request.protocol_type, request.protocol_name)
     if call.version >= FIRST_PROTOCOL and None in protocol:
-        return refuse(call, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     command = SyncGroup(
         group_id=request.group_id,
         generation_id=request.generation_id,
@@ -47,17 +47,12 @@ async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     )
 
 
-def refuse(_call: Call, _request: SyncGroupRequest, error_code: int) -> SyncGroupResponse:
-    """Answer with the error and no assignment."""
-    return SyncGroupResponse(error_code=error_code)
-
-
 API = Api(
     request=SYNC_GROUP_REQUEST,
     response=SYNC_GROUP_RESPONSE,
     max_version=5,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(SYNC_GROUP_RESPONSE),
     guard=guard,
     most_whole=20_000,
     moved=ErrorCode.NOT_COORDINATOR,

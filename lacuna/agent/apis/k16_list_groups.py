@@ -5,7 +5,7 @@ each lists only the groups that are placed on it, as a coordinator in Kafka woul
 """
 
 from lacuna.agent import placement, rendezvous
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.groups import list_groups as guard
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
@@ -33,17 +33,12 @@ async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     )
 
 
-def refuse(_call: Call, _request: ListGroupsRequest, error_code: int) -> ListGroupsResponse:
-    """Answer with the error and no groups."""
-    return ListGroupsResponse(error_code=error_code)
-
-
 API = Api(
     request=LIST_GROUPS_REQUEST,
     response=LIST_GROUPS_RESPONSE,
     max_version=5,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(LIST_GROUPS_RESPONSE),
     guard=guard,
     notes="each agent lists the groups that are placed on it",
 )

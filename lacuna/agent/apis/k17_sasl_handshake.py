@@ -6,7 +6,7 @@ authenticate again gets the same error. Listeners without SASL advertise this AP
 broker's release from the advertised APIs and would assume 0.9.
 """
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.security.session import NotNow, UnsupportedMechanism
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.sasl_handshake import (
@@ -23,7 +23,7 @@ async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResp
     try:
         session.choose(request.mechanism, sends_tokens=call.version == 0)
     except NotNow:
-        return refuse(call, request, ErrorCode.ILLEGAL_SASL_STATE)
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     except UnsupportedMechanism:
         return SaslHandshakeResponse(
             ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=session.mechanisms
@@ -31,17 +31,12 @@ async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResp
     return SaslHandshakeResponse(mechanisms=session.mechanisms)
 
 
-def refuse(_call: Call, _request: SaslHandshakeRequest, error_code: int) -> SaslHandshakeResponse:
-    """Answer with the error."""
-    return SaslHandshakeResponse(error_code=error_code)
-
-
 API = Api(
     request=SASL_HANDSHAKE_REQUEST,
     response=SASL_HANDSHAKE_RESPONSE,
     max_version=1,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(SASL_HANDSHAKE_RESPONSE),
     guard=None,  # clients begin with it
     notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
 )

@@ -6,7 +6,7 @@ authenticated as an agent. On other listeners, it must send the secret that the 
 may only ask for segments of this cluster, and for about one chunk at most.
 """
 
-from lacuna.agent.api import NOT_ADVERTISED, Api, Call
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call, error_in
 from lacuna.agent.security.peers import PEER
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.peers import (
@@ -21,17 +21,12 @@ async def handle(call: Call, request: ReadChunkRequest) -> ReadChunkResponse:
     """Return the range from memory, or read it from the bucket."""
     shared = call.context.fetch.shared
     if shared is None:
-        return refuse(call, request, ErrorCode.INVALID_REQUEST)
+        return ReadChunkResponse(ErrorCode.INVALID_REQUEST)
     session = call.peer.session
     has_sasl = session.listener.protocol.has_sasl
     if has_sasl and session.principal != PEER:
-        return refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return ReadChunkResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return await shared.serve(request, is_peer=has_sasl)
-
-
-def refuse(_call: Call, _request: ReadChunkRequest, error_code: int) -> ReadChunkResponse:
-    """Answer with the error and no bytes."""
-    return ReadChunkResponse(error_code)
 
 
 API = Api(
@@ -40,7 +35,7 @@ API = Api(
     max_version=0,
     advertised=NOT_ADVERTISED,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(READ_CHUNK_RESPONSE),
     guard=None,  # agents authenticate by a secret of their own
     quota=None,
     waits=True,

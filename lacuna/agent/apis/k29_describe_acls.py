@@ -4,7 +4,7 @@ Without an authorizer, it returns SECURITY_DISABLED, as in Kafka. v0 has no patt
 """
 
 from lacuna.agent.admin.security import DISABLED, filter_of, filter_problem
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation
@@ -40,18 +40,13 @@ async def handle(call: Call, request: DescribeAclsRequest) -> DescribeAclsRespon
     )
 
 
-def refuse(_call: Call, _request: DescribeAclsRequest, error_code: int) -> DescribeAclsResponse:
-    """Answer with the error."""
-    return DescribeAclsResponse(error_code=error_code, error_message=None)
-
-
 API = Api(
     request=DESCRIBE_ACLS_REQUEST,
     response=DESCRIBE_ACLS_RESPONSE,
     max_version=3,
     advertised=(1, 3),
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(DESCRIBE_ACLS_RESPONSE),
     guard=on_cluster(Operation.DESCRIBE),
     notes="returns SECURITY_DISABLED without an authorizer",
 )

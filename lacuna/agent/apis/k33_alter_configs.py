@@ -5,7 +5,7 @@ or a config named twice returns INVALID_REQUEST. Other resources cannot be alter
 twice returns INVALID_REQUEST; Kafka never answers if it is a topic.
 """
 
-from lacuna.agent.admin.config_resources import alter, check_altered
+from lacuna.agent.admin.config_resources import alter_each
 from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.cluster import alter_configs as guard
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -13,44 +13,37 @@ from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
 from lacuna.wire.messages.alter_configs import (
     ALTER_CONFIGS_REQUEST,
     ALTER_CONFIGS_RESPONSE,
+    AlterableConfig,
     AlterConfigsRequest,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 
 
 async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Send one command for each resource. Each resource fails independently."""
-    results = []
-    for resource in request.resources:
-        found = check_altered(resource, request.resources, [True] * len(resource.configs))
-        if found is None:
-            changes = [ConfigChange(name=each.name, value=each.value) for each in resource.configs]
-            found = await alter(
-                call,
-                resource,
-                changes,
-                validate_only=request.validate_only,
-                replaces_all=True,
-            )
-        results.append(_altered(resource, *found))
-    return AlterConfigsResponse(responses=results)
+    """Change the resources, each independently."""
+    answers = await alter_each(
+        call,
+        request.resources,
+        _change,
+        validate_only=request.validate_only,
+        replaces_all=True,
+    )
+    return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(*each) for each in answers])
 
 
 def refuse(_call: Call, request: AlterConfigsRequest, error_code: int) -> AlterConfigsResponse:
     """Answer every resource with the error."""
     return AlterConfigsResponse(
-        responses=[_altered(each, error_code, "") for each in request.resources]
+        responses=[
+            AlterConfigsResourceResponse(error_code, None, each.resource_type, each.resource_name)
+            for each in request.resources
+        ]
     )
 
 
-def _altered(
-    resource: AlterConfigsResource, error_code: int, message: str
-) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code, message or None, resource.resource_type, resource.resource_name
-    )
+def _change(config: AlterableConfig) -> ConfigChange:
+    return ConfigChange(name=config.name, value=config.value)
 
 
 API = Api(

@@ -7,7 +7,7 @@ reveals nothing about users. The log has all details except secrets.
 import asyncio
 import logging
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
 from lacuna.agent.security.session import NotNow
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -73,19 +73,12 @@ def _log(call: Call, error: AuthenticationFailed) -> None:
         )
 
 
-def refuse(
-    _call: Call, _request: SaslAuthenticateRequest, error_code: int
-) -> SaslAuthenticateResponse:
-    """Answer with the error."""
-    return SaslAuthenticateResponse(error_code=error_code, error_message=None)
-
-
 API = Api(
     request=SASL_AUTHENTICATE_REQUEST,
     response=SASL_AUTHENTICATE_RESPONSE,
     max_version=2,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(SASL_AUTHENTICATE_RESPONSE),
     guard=None,  # clients begin with it
     notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
 )

@@ -4,7 +4,7 @@ If the request names owners, only tokens that concern one of them are returned.
 """
 
 from lacuna.agent.admin.delegation_tokens import NOTES, is_allowed, is_concerned
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.cluster import describe_delegation_token as guard
 from lacuna.agent.security.tokens import principal_of
 from lacuna.agent.views import current_view
@@ -26,9 +26,11 @@ async def handle(
 ) -> DescribeDelegationTokenResponse:
     """Return the tokens with their HMACs."""
     if not is_allowed(call):
-        return refuse(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return DescribeDelegationTokenResponse(
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        )
     if not call.context.access.tokens.is_enabled:
-        return refuse(call, request, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     view = await current_view(call.context)
     now_ms = call.context.clock.now_ms()
     named = request.owners
@@ -63,20 +65,13 @@ def _described(call: Call, token: DelegationToken) -> DescribedDelegationToken:
     )
 
 
-def refuse(
-    _call: Call, _request: DescribeDelegationTokenRequest, error_code: int
-) -> DescribeDelegationTokenResponse:
-    """Answer with the error."""
-    return DescribeDelegationTokenResponse(error_code=error_code)
-
-
 API = Api(
     request=DESCRIBE_DELEGATION_TOKEN_REQUEST,
     response=DESCRIBE_DELEGATION_TOKEN_RESPONSE,
     max_version=3,
     advertised=(1, 3),
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(DESCRIBE_DELEGATION_TOKEN_RESPONSE),
     guard=guard,
     notes=NOTES,
 )

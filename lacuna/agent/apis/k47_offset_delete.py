@@ -4,7 +4,7 @@ If a member is subscribed to a topic, its offsets are kept and the answer is GRO
 members are not consumers returns NON_EMPTY_GROUP.
 """
 
-from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.api import Api, Call, Pieces, error_in
 from lacuna.agent.commits import merged
 from lacuna.agent.guards.groups import offset_delete as guard
 from lacuna.agent.partitions import find_partitions
@@ -33,7 +33,7 @@ async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     command = DeleteOffsets(group_id=request.group_id, partitions=partitions)
     deleted = (await call.context.control.call(Command(delete_offsets=command))).offsets_deleted
     if deleted.error_code:
-        return refuse(call, request, deleted.error_code)
+        return OffsetDeleteResponse(error_code=deleted.error_code)
     codes = merged(error_codes, deleted.error_codes)
     return OffsetDeleteResponse(
         topics=[
@@ -49,17 +49,12 @@ async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     )
 
 
-def refuse(_call: Call, _request: OffsetDeleteRequest, error_code: int) -> OffsetDeleteResponse:
-    """Answer with the error and no topics."""
-    return OffsetDeleteResponse(error_code=error_code)
-
-
 API = Api(
     request=OFFSET_DELETE_REQUEST,
     response=OFFSET_DELETE_RESPONSE,
     max_version=0,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(OFFSET_DELETE_RESPONSE),
     guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,

@@ -7,7 +7,7 @@ sasl.users.file are not included, since this API's clients cannot alter them.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation
@@ -36,13 +36,6 @@ async def handle(
     )
 
 
-def refuse(
-    _call: Call, _request: DescribeUserScramCredentialsRequest, error_code: int
-) -> DescribeUserScramCredentialsResponse:
-    """Answer with the error and no users."""
-    return DescribeUserScramCredentialsResponse(error_code=error_code, error_message=None)
-
-
 def _result(
     name: str, count: int, kept: Mapping[str, Sequence[CredentialInfo]]
 ) -> DescribeUserScramCredentialsResult:
@@ -64,6 +57,6 @@ API = Api(
     response=DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
     max_version=0,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE),
     guard=on_cluster(Operation.DESCRIBE),
 )

@@ -6,7 +6,7 @@ or partition other than __cluster_metadata-0 returns UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from lacuna.agent import placement
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import view_with
@@ -54,11 +54,6 @@ async def handle(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumRe
     )
 
 
-def refuse(_call: Call, _request: DescribeQuorumRequest, error_code: int) -> DescribeQuorumResponse:
-    """Answer with the error and nothing else."""
-    return DescribeQuorumResponse(error_code=error_code, error_message=None)
-
-
 def _partition(context: AgentContext, name: str, index: int) -> DescribeQuorumResponsePartitionData:
     if (name, index) != (METADATA_TOPIC, 0):
         return DescribeQuorumResponsePartitionData(
@@ -101,7 +96,7 @@ API = Api(
     response=DESCRIBE_QUORUM_RESPONSE,
     max_version=2,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(DESCRIBE_QUORUM_RESPONSE),
     guard=on_cluster(Operation.DESCRIBE),
     notes="one voter, the agent that names itself the controller; the others are observers",
 )

@@ -5,7 +5,7 @@ INVALID_UPDATE_VERSION for the whole request, as in Kafka. So does a downgrade, 
 read at a lower level.
 """
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.apis.k18_api_versions import FEATURES
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.controlplane.shared.acls import Operation
@@ -41,11 +41,6 @@ async def handle(_call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesR
     )
 
 
-def refuse(_call: Call, _request: UpdateFeaturesRequest, error_code: int) -> UpdateFeaturesResponse:
-    """Answer with the error."""
-    return UpdateFeaturesResponse(error_code=error_code, error_message=None)
-
-
 def _problem(update: FeatureUpdateKey) -> str:
     wanted, name = update.max_version_level, shorten(update.feature)
     says = f"Invalid update version {wanted} for feature {name}."
@@ -63,7 +58,7 @@ API = Api(
     response=UPDATE_FEATURES_RESPONSE,
     max_version=2,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(UPDATE_FEATURES_RESPONSE),
     guard=on_cluster(Operation.ALTER),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="features keep their levels; another level returns INVALID_UPDATE_VERSION",

@@ -7,7 +7,7 @@ without a lease is not listed.
 
 from lacuna.agent import placement
 from lacuna.agent.admin import operations
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.cluster import describe_cluster as guard
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -27,7 +27,9 @@ async def handle(call: Call, request: DescribeClusterRequest) -> DescribeCluster
     """Answer from the view of the cluster."""
     kind, context = request.endpoint_type, call.context
     if kind != BROKERS:
-        return refuse(call, request, _ERRORS.get(kind, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE))
+        return DescribeClusterResponse(
+            error_code=_ERRORS.get(kind, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
+        )
     cluster = await view_with(context)
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
@@ -41,18 +43,11 @@ async def handle(call: Call, request: DescribeClusterRequest) -> DescribeCluster
     )
 
 
-def refuse(
-    _call: Call, _request: DescribeClusterRequest, error_code: int
-) -> DescribeClusterResponse:
-    """Answer with the error and no brokers."""
-    return DescribeClusterResponse(error_code=error_code)
-
-
 API = Api(
     request=DESCRIBE_CLUSTER_REQUEST,
     response=DESCRIBE_CLUSTER_RESPONSE,
     max_version=2,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(DESCRIBE_CLUSTER_RESPONSE),
     guard=guard,
 )

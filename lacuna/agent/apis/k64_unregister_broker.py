@@ -4,7 +4,7 @@ The node id of a live agent returns INVALID_REQUEST, and any other BROKER_ID_NOT
 """
 
 from lacuna.agent import placement
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
@@ -34,19 +34,12 @@ async def handle(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrok
     )
 
 
-def refuse(
-    _call: Call, _request: UnregisterBrokerRequest, error_code: int
-) -> UnregisterBrokerResponse:
-    """Answer with the error."""
-    return UnregisterBrokerResponse(error_code=error_code, error_message=None)
-
-
 API = Api(
     request=UNREGISTER_BROKER_REQUEST,
     response=UNREGISTER_BROKER_RESPONSE,
     max_version=0,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(UNREGISTER_BROKER_RESPONSE),
     guard=on_cluster(Operation.ALTER),
     unavailable=ErrorCode.NOT_CONTROLLER,
     notes="a stopped agent leaves the cluster by itself",

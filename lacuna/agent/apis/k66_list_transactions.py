@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import re2
 
 from lacuna.agent import placement
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.apis.k10_find_coordinator import TRANSACTION_PREFIX
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.transactions import list_transactions as guard
@@ -66,7 +66,7 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
     text = request.transactional_id_pattern
     pattern = compile_pattern(text) if text else None
     if text and pattern is None:
-        return refuse(call, request, ErrorCode.INVALID_REGULAR_EXPRESSION)
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     command = ListTransactions(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
@@ -86,13 +86,6 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
     return ListTransactionsResponse(
         unknown_state_filters=found.unknown_states, transaction_states=states
     )
-
-
-def refuse(
-    _call: Call, _request: ListTransactionsRequest, error_code: int
-) -> ListTransactionsResponse:
-    """Answer with the error and nothing else."""
-    return ListTransactionsResponse(error_code=error_code)
 
 
 def _placed_here(
@@ -155,7 +148,7 @@ API = Api(
     response=LIST_TRANSACTIONS_RESPONSE,
     max_version=2,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(LIST_TRANSACTIONS_RESPONSE),
     guard=guard,
     waits=True,
     notes="each agent lists the transactional ids that are placed on it",

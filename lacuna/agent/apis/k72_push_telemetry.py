@@ -5,7 +5,7 @@ A push without an instance id returns INVALID_REQUEST, one for another subscript
 decompressed.
 """
 
-from lacuna.agent.api import NOT_ADVERTISED, Api, Call
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call, error_in
 from lacuna.agent.apis.k71_get_telemetry_subscriptions import CODECS, MAX_BYTES, SUBSCRIPTION_ID
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
@@ -19,14 +19,9 @@ from lacuna.wire.messages.push_telemetry import (
 UNCOMPRESSED = 0
 
 
-async def handle(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
+async def handle(_call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
     """Check the request, and drop its metrics."""
-    return refuse(call, request, _error(request))
-
-
-def refuse(_call: Call, _request: PushTelemetryRequest, error_code: int) -> PushTelemetryResponse:
-    """Answer with the error."""
-    return PushTelemetryResponse(error_code=error_code)
+    return PushTelemetryResponse(error_code=_error(request))
 
 
 def _error(request: PushTelemetryRequest) -> int:
@@ -47,7 +42,7 @@ API = Api(
     max_version=0,
     advertised=NOT_ADVERTISED,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(PUSH_TELEMETRY_RESPONSE),
     guard=None,  # no metrics are stored
     notes="as on a Kafka broker without a plugin that collects metrics "
     "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from lacuna.agent import placement
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.internal import all_topics
@@ -35,7 +35,7 @@ async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigR
     if call.version >= FIRST_TYPES:
         asked = set(request.resource_types or TYPES)
     if not asked <= set(TYPES):
-        return refuse(call, request, ErrorCode.UNSUPPORTED_VERSION)
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     await view_with(call.context)
     groups = await _groups(call.context) if GROUP in asked else ()
     return ListConfigResourcesResponse(
@@ -43,13 +43,6 @@ async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigR
             each for each in (*_resources(call.context), *groups) if each.resource_type in asked
         ]
     )
-
-
-def refuse(
-    _call: Call, _request: ListConfigResourcesRequest, error_code: int
-) -> ListConfigResourcesResponse:
-    """Answer with the error and nothing else."""
-    return ListConfigResourcesResponse(error_code=error_code)
 
 
 def _resources(context: AgentContext) -> Iterator[ConfigResource]:
@@ -71,7 +64,7 @@ API = Api(
     response=LIST_CONFIG_RESOURCES_RESPONSE,
     max_version=1,
     handle=handle,
-    refuse=refuse,
+    refuse=error_in(LIST_CONFIG_RESOURCES_RESPONSE),
     guard=on_cluster(Operation.DESCRIBE_CONFIGS),
     notes="topics, groups, agents and their loggers; there are no client metrics subscriptions",
 )
