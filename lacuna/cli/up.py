@@ -12,6 +12,7 @@ from typing import Annotated
 
 import click
 
+from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.base.setting import Value
 from lacuna.cli import places, tables
 from lacuna.cli.agent_options import AgentOptions
@@ -35,7 +36,6 @@ from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
-from lacuna.operating.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
 from lacuna.operating.journals import SharedJournalOptions
 

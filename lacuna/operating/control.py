@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lacuna.base.addresses import parse_addresses
+from lacuna.base.data_folder import ADDRESS_NAME, left, not_running
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import (
     ControlClient,
@@ -24,8 +25,6 @@ log = logging.getLogger("lacuna")
 T = TypeVar("T")
 
 DEFAULT_DATA = Path("data")
-ADDRESS_NAME = "control.address"
-STORE_NAME = "store.url"
 #: A user waits at a prompt, but the first answer of a busy machine may take seconds.
 _QUESTION = SessionLimits(give_up_after=5.0)
 _PAUSE_SECONDS = 1.0
@@ -94,28 +93,7 @@ def find_control(place: ControlPlace | None, data: Path | None) -> ControlPlace:
     Raises UserError if no cluster runs there.
     """
     folder = data or DEFAULT_DATA
-    chosen = place or ControlPlace(_address_in(folder))
+    chosen = place or ControlPlace(left(folder, ADDRESS_NAME))
     if not chosen.address:
-        raise UserError(
-            f"no cluster runs on the data folder {folder}: name the folder of a running `lacuna "
-            "up` with --data, or the address of its control plane with --control HOST:PORT"
-        )
+        raise UserError(not_running(folder))
     return chosen
-
-
-def leave(folder: Path, name: str, text: str) -> None:
-    """Writes `text` to the file `name` (ADDRESS_NAME or STORE_NAME) of a data folder, atomically.
-
-    A concurrent reader sees the old content or the new, never an empty file.
-    """
-    written = folder / f".{name}"
-    written.write_text(text)
-    written.replace(folder / name)
-
-
-def _address_in(folder: Path) -> str:
-    """Return the address in the folder's address file, or "" if the file is missing or not text."""
-    try:
-        return (folder / ADDRESS_NAME).read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -20,6 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.base.errors import UserError
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.controlplane import machine
@@ -40,7 +41,6 @@ from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.operating.agents import AgentParts, RunningAgent, start_agent
-from lacuna.operating.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.operating.explained import Explanation, explain_partition
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.stores import claim

@@ -17,7 +17,6 @@ from typing import Any, Final, Self, TypeVar
 
 from lacuna.controlplane.client import (
     AsOf,
-    CommandRefused,
     ControlPlace,
     ControlPlaneUnavailable,
     GrpcClient,
@@ -104,24 +103,21 @@ class ControlPlane:
         return self._run(self._partition_logs(list(keys)))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it.
-
-        Raises CommandRefused if the control plane's version keeps no history.
-        """
+        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
         return self._run(read_as_of(self._client, keys, at_ms))
 
-    def histories(self, keys: Iterable[PartitionKey]) -> list[History | None]:
-        """The past last stable offsets of partitions, in the order of `keys`; None if unknown.
+    def histories(self, keys: Iterable[PartitionKey]) -> list[History]:
+        """The past last stable offsets of partitions, in the order of `keys`.
 
-        A control plane of an earlier version knows none of them.
+        Raises StaleMetadataError if a topic was deleted.
         """
         wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
-        try:
-            reply = self.call(Command(read_histories=ReadHistories(partitions=wanted)))
-        except CommandRefused:
-            return [None] * len(wanted)
+        reply = self.call(Command(read_histories=ReadHistories(partitions=wanted)))
         found = reply.histories_read.histories
-        return [History.of(each) if each.settled_ms else None for each in found]
+        for each, history in zip(wanted, found, strict=False):
+            if not history.settled_ms:
+                raise _deleted(each.topic_id)
+        return [History.of(each) for each in found]
 
     async def _open(self, place: ControlPlace) -> SessionClient:
         tls = made_of(place.tls)
@@ -161,10 +157,7 @@ class ControlPlane:
         view = self._client.partition(*key)
         topic = self._client.cluster.topics_by_id.get(view.topic_id)
         if topic is None or view.is_deleted:
-            raise StaleMetadataError(
-                f"the topic with id {show_id(view.topic_id)} was deleted while the job ran: start the job "
-                "again"
-            )
+            raise _deleted(view.topic_id)
         return PartitionLog(
             topic=topic.name,
             topic_id=view.topic_id,
@@ -192,6 +185,12 @@ def _shared_loop(process_id: int) -> asyncio.AbstractEventLoop:
     name = f"control-plane-{process_id}"
     threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
     return loop
+
+
+def _deleted(topic_id: bytes) -> StaleMetadataError:
+    return StaleMetadataError(
+        f"the topic with id {show_id(topic_id)} was deleted while the job ran: start the job again"
+    )
 
 
 def check(code: int, what: str) -> None:

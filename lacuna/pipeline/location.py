@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, left, not_running
 from lacuna.controlplane.client import ControlPlace, control_tls_settings
 from lacuna.logstore.objects import StoreMisconfiguredError, check_url, folder_url
 from lacuna.logstore.objects.kind import KEYS_OPTION
@@ -17,9 +18,6 @@ DATA_VARIABLE: Final = "LACUNA_DATA"
 CONTROL_VARIABLE: Final = "LACUNA_CONTROL"
 STORE_VARIABLE: Final = "LACUNA_STORE"
 
-#: The files that a running `lacuna up` leaves in its data folder.
-_ADDRESS_NAME: Final = "control.address"
-_STORE_NAME: Final = "store.url"
 _OBJECTS_NAME: Final = "objects"
 
 
@@ -67,13 +65,10 @@ def find_cluster(
         _check_store_url(store)
     if data:
         folder = Path(data).resolve()
-        control = control or _read(folder / _ADDRESS_NAME)
-        store = store or _read(folder / _STORE_NAME) or _objects_url(folder)
-        if control is None and needs_control:
-            raise PipelineError(
-                f"no cluster is running on the data folder {data}: start it with `lacuna up --data "
-                f"{data}`, or give the address of a control plane"
-            )
+        control = control or left(folder, ADDRESS_NAME)
+        store = store or left(folder, STORE_NAME) or _objects_url(folder)
+        if not control and needs_control:
+            raise PipelineError(not_running(data))
     if store is None:
         raise PipelineError(
             "no bucket is named: give the data folder of a running `lacuna up` (data=FOLDER, "
@@ -93,13 +88,6 @@ def _check_store_url(url: str) -> None:
         check_url(url)
     except StoreMisconfiguredError as error:
         raise PipelineError(str(error)) from error
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text().strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _objects_url(folder: Path) -> str | None:

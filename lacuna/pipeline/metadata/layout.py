@@ -75,7 +75,7 @@ def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes)
         extents=ExtentTable.from_columns(delta.extents),
         dead=DeadRanges.from_pairs(delta.dead),
         vacated_to=delta.vacated_to,
-        history=History.of(delta.history) if delta.HasField("history") else None,
+        history=History.of(delta.history),
     )
 
 

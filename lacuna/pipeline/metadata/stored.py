@@ -64,12 +64,6 @@ class StoredMetadata:
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
         logs = self.partition_logs(keys)
         histories = [log.history for log in logs if log.history is not None]
-        if len(histories) < len(logs):
-            raise PipelineError(
-                "the metadata snapshot has no past offsets, because an earlier version published "
-                "it: publish a new one with `lacuna metadata publish`, or ask the control plane "
-                "(metadata=control)"
-            )
         known = known_from(histories)
         second = common_second(histories, min(at_ms, self._index.published_ms))
         if second < known:
