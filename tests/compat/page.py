@@ -76,7 +76,8 @@ Burrow, and kminion in its mode `offsetsTopic`, read committed offsets from
 so it runs beside Kafka 3.9.
 
 **Lag.** kminion counts offsets, on Lacuna and on Kafka: aborted records count until the group has passed them.
-[`lacuna groups lag`](commands/administration.md#lacuna-groups) counts the records that the group will receive. The same group, 2026-11-26:
+[`lacuna groups lag`](commands/administration.md#lacuna-groups) counts the records that the group will
+receive. The same group, 2026-11-26:
 
 | state | kminion 2.1.0 | `lacuna groups lag` |
 |---|---|---|

@@ -27,7 +27,8 @@ def test_messages_are_decoded(browser: Browser) -> None:
 
 def test_what_is_not_visible_is_not_shown_unless_it_is_asked_for(browser: Browser) -> None:
     shown = plain(browser.get(f"{PATH}?from=0&count=100").text)
-    assert shown.count(" v") == 10  # the aborted ones are not there
+    values = re.findall(r" v\d+ ", shown)  # an id on the page may begin with " v", too
+    assert len(values) == 10  # the aborted ones are not there
     assert "open 0" not in shown
     assert "read_committed consumers receive records before 20" in shown
     shown = plain(browser.get(f"{PATH}?from=0&count=100&isolation=read_uncommitted").text)

@@ -154,7 +154,7 @@ def test_objects_that_changed_places(bucket: Bucket, damaged: Damage) -> None:
     damaged(two, first)
     report = bucket.audit()
     for key in (one, two):
-        assert any("copied here" in found.reason for found in errors_in(report, key))
+        assert any("belongs to another segment" in found.reason for found in errors_in(report, key))
     assert {finding.key for finding in report.errors} == {one, two}
 
 

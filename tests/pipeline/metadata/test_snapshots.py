@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lacuna.cli.metadata import publish
+from lacuna.cli.options import JobPlace
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.objects import DirectoryStore
@@ -200,7 +201,7 @@ def test_publishing_goes_on_behind_an_outage(
     monkeypatch.setattr("lacuna.cli.metadata.sleep", pause)
     monkeypatch.setattr("lacuna.pipeline.control._GIVE_UP_AFTER", 1.0)  # in real time
     with pytest.raises(KeyboardInterrupt):  # which ends the command with 130
-        publish(keep="1h", watch="10m", data=cluster.data)
+        publish(JobPlace(data=cluster.data), keep="1h", watch="10m")
     assert said.count("published") > 1
 
 

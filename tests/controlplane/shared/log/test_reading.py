@@ -36,7 +36,8 @@ def table_of(spans: list[tuple[int, int]]) -> ExtentTable:
     """Return extents with these offsets."""
     extents = ExtentTable()
     for base_offset, next_offset in spans:
-        row = dict.fromkeys(COLUMNS, 0) | {"base_offsets": base_offset, "next_offsets": next_offset}
+        offsets = {"base_offsets": base_offset, "next_offsets": next_offset}
+        row = dict.fromkeys(COLUMNS, 0) | {"sizes": 1} | offsets
         extents.append_row(list(row.values()))
     return extents
 
