@@ -17,7 +17,7 @@ from lacuna.cli.options import PrintConfig, Verbose
 from lacuna.cli.running import READY, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings
-from lacuna.logstore.objects import bucket_url, folder_url
+from lacuna.logstore.objects import folder_url
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
@@ -86,11 +86,8 @@ def _store_url(settings: Configuration) -> str:
         fail("--endpoint needs --bucket: name the bucket")
     if s3.sse and not s3.bucket:
         fail("--s3-sse needs --bucket: with --store, write ?sse=… into its URL")
-    if s3.bucket:
-        store = bucket_url(
-            s3.bucket, endpoint=s3.endpoint, sse=s3.sse, sse_kms_key_id=s3.sse_kms_key_id
-        )
-    return with_given_keys(settings, store or folder_url(Path(objects)))
+    place = s3.url() if s3.bucket else store or folder_url(Path(objects))
+    return with_given_keys(settings, place)
 
 
 async def _agent(options: AgentOptions, control: ControlPlace) -> None:

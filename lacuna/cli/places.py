@@ -8,6 +8,7 @@ from typing import Final
 
 from lacuna.base.setting import SettingsError, check_settings, setting
 from lacuna.controlplane.journal.kinds import SHARED_KINDS, forms
+from lacuna.logstore.objects import bucket_url
 from lacuna.logstore.objects.url import SHARED_FORMS
 
 OFF: Final = "off"
@@ -96,6 +97,11 @@ class Bucket(Checked):
         option="--s3-sse-kms-key-id",
         panel=_ENCRYPTION,
     )
+
+    def url(self) -> str:
+        """Return the URL of the bucket as a store."""
+        options = {"sse": self.sse, "sse_kms_key_id": self.sse_kms_key_id}
+        return bucket_url(self.bucket, endpoint=self.endpoint, **options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

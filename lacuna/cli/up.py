@@ -31,7 +31,7 @@ from lacuna.controlplane.journal.kinds import shared_kind_of
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
-from lacuna.logstore.objects import bucket_url, folder_url
+from lacuna.logstore.objects import folder_url
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
@@ -141,13 +141,8 @@ def _store_url(settings: Configuration) -> str:
         fail(f"--journal {journal} needs a bucket: name it with --bucket")
     if not s3.bucket and s3.sse:
         fail("--s3-sse needs --bucket, because only S3 encrypts objects by itself: name the bucket")
-    if s3.bucket:
-        url = bucket_url(
-            s3.bucket, endpoint=s3.endpoint, sse=s3.sse, sse_kms_key_id=s3.sse_kms_key_id
-        )
-    else:
-        url = folder_url(Path(settings.make(places.DataFolder).data) / "objects")
-    return with_given_keys(settings, url)
+    folder = Path(settings.make(places.DataFolder).data) / "objects"
+    return with_given_keys(settings, s3.url() if s3.bucket else folder_url(folder))
 
 
 def _shared_journal(settings: Configuration, url: str) -> SharedJournalOptions | None:

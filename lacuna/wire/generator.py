@@ -282,25 +282,26 @@ def module_text(api: str, request: Definition, response: Definition) -> str:
         commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
         module.add(message["name"], message["fields"], commons, message["name"])
     texts = ["\n".join(class_lines(part)) for part in module.parts]
-    texts += map(message_text, (request, response))
+    texts += message_texts(request, response)
     body = "\n\n".join(texts)
     return f'"""{api}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
 
 
 def imports(body: str) -> str:
     """Return the import lines that a module with this body needs."""
-    names = ("In", "Message", "ZERO_UUID", *map(str.capitalize, _DEFAULTS))
-    typing = "Annotated, Final, NamedTuple" if "Annotated[" in body else "Final, NamedTuple"
-    layout = ", ".join(name for name in names if re.search(rf"\b{name}\b", body))
-    return "\n".join(
-        [
-            *(["from collections.abc import Sequence"] if "Sequence[" in body else []),
-            f"from typing import {typing}",
-            "",
-            f"from lacuna.wire.layout import {layout}",
-            "",
-        ]
-    )
+    ours = ("In", "Message", "ZERO_UUID", "messages", *map(str.capitalize, _DEFAULTS))
+    modules = {
+        "collections.abc": ("Sequence",),
+        "typing": ("Annotated", "Final", "NamedTuple"),
+        "lacuna.wire.layout": ours,
+    }
+    words = set(re.findall(r"\w+", body))
+    lines = [
+        f"from {module} import {', '.join(used)}"
+        for module, names in modules.items()
+        if (used := [name for name in names if name in words])
+    ]
+    return "\n".join([*lines, ""])
 
 
 def class_lines(part: Part) -> Iterator[str]:
@@ -338,16 +339,26 @@ def default(part: Part, each: Definition) -> str:
     return {"true": "True", "false": "False"}.get(str(given).lower(), repr(given))
 
 
-def message_text(message: Definition) -> str:
-    """Return the statement that makes a message of its class."""
-    name, valid = message["name"], Versions.of(message["validVersions"])
-    flexible = message["flexibleVersions"]
+def message_texts(request: Definition, response: Definition) -> list[str]:
+    """Return the statements that make the messages of their classes: one for both if they have the same versions."""
+    asked, answered = message_arguments(request), message_arguments(response)
+    names = [snake(each["name"]).upper() for each in (request, response)]
+    exact = ", is_exact=True" if request["name"] in EXACT else ""
+    if asked == answered:
+        both = f"{request['name']}, {response['name']}, {asked}{exact}"
+        return [f"{', '.join(names)} = messages({both})"]
+    return [
+        f"{name}: Final = Message({each['name']}, {given})"
+        for name, each, given in zip(names, (request, response), (asked, answered), strict=True)
+    ]
+
+
+def message_arguments(message: Definition) -> str:
+    """Return the arguments that describe all versions of a message."""
+    valid, flexible = Versions.of(message["validVersions"]), message["flexibleVersions"]
     first = None if flexible == "none" else Versions.of(flexible).first
-    exact = ", is_exact=True" if name in EXACT else ""
-    return (
-        f"{snake(name).upper()}: Final = Message({name}, api_key={message['apiKey']}, "
-        f"versions=({valid.first}, {valid.last}), first_flexible={first}{exact})"
-    )
+    versions = f"versions=({valid.first}, {valid.last})"
+    return f"api_key={message['apiKey']}, {versions}, first_flexible={first}"
 
 
 def arguments(part: Part, each: Definition) -> Iterator[str]:

@@ -6,8 +6,8 @@
         member_id: String = ""
         group_instance_id: Annotated[String | None, In(since=3)] = None
 
-    HEARTBEAT_REQUEST: Final = Message(
-        HeartbeatRequest, api_key=12, versions=(0, 4), first_flexible=4
+    HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE = messages(
+        HeartbeatRequest, HeartbeatResponse, api_key=12, versions=(0, 4), first_flexible=4
     )
 
 The annotations of a named tuple are its layout: its fields in the order of the wire, each with its kind and the
@@ -33,6 +33,7 @@ from typing import (
 from lacuna.wire import kernel
 
 M = TypeVar("M")
+R = TypeVar("R")
 M_co = TypeVar("M_co", covariant=True)
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -253,3 +254,17 @@ class Message(Generic[M]):
         if not first <= version <= last:
             raise KeyError(f"there is no version {version} of {self.body.make.__name__}")
         return self.body.plan(version, self.is_flexible(version))
+
+
+def messages(
+    request: type[M],
+    response: type[R],
+    *,
+    api_key: int,
+    versions: tuple[int, int],
+    first_flexible: int | None,
+    is_exact: bool = False,
+) -> tuple[Message[M], Message[R]]:
+    """Return the request and the response of an API; the request is as exact as `is_exact` says."""
+    same: Any = {"api_key": api_key, "versions": versions, "first_flexible": first_flexible}
+    return Message(request, is_exact=is_exact, **same), Message(response, **same)

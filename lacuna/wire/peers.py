@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from lacuna.wire.layout import Buffers, Bytes, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Buffers, Bytes, Int16, Int32, Int64, String, messages
 
 #: Far from Kafka's keys: the letters "La".
 READ_CHUNK_KEY: Final = 0x4C61
@@ -33,9 +33,10 @@ class ReadChunkResponse(NamedTuple):
     data: Buffers | None = None
 
 
-READ_CHUNK_REQUEST: Final = Message(
-    ReadChunkRequest, api_key=READ_CHUNK_KEY, versions=(0, 0), first_flexible=None
-)
-READ_CHUNK_RESPONSE: Final = Message(
-    ReadChunkResponse, api_key=READ_CHUNK_KEY, versions=(0, 0), first_flexible=None
+READ_CHUNK_REQUEST, READ_CHUNK_RESPONSE = messages(
+    ReadChunkRequest,
+    ReadChunkResponse,
+    api_key=READ_CHUNK_KEY,
+    versions=(0, 0),
+    first_flexible=None,
 )

@@ -12,7 +12,7 @@ from lacuna.agent.admin.config_resources import (
     AlteredResource,
 )
 from lacuna.agent.api import AnyApi, Call
-from lacuna.agent.guards.guard import split
+from lacuna.agent.guards.guard import split, whole
 from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -54,12 +54,8 @@ async def find_coordinator(
         return 0 if kind is None else rights.error(Operation.DESCRIBE, kind, key)
 
     if call.version >= _FIRST_BATCHED:
-        response = await split(api, call, request, "coordinator_keys", "coordinators", code_of)
-    elif code := code_of(request.key):
-        response = api.refuse(call, request, code)
-    else:
-        response = await api.handle(call, request)
-    return response
+        return await split(api, call, request, "coordinator_keys", "coordinators", code_of)
+    return await whole(api, call, request, code_of(request.key))
 
 
 async def describe_cluster(
@@ -132,9 +128,7 @@ async def create_delegation_token(
     code = 0
     if may_ask and owner != rights.principal:
         code = rights.error(Operation.CREATE_TOKENS, ResourceType.USER, str(owner))
-    if code:
-        return api.refuse(call, request, code)
-    return await api.handle(call, request)
+    return await whole(api, call, request, code)
 
 
 async def describe_delegation_token(

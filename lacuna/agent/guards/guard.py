@@ -31,9 +31,8 @@ def on_group(operation: Operation) -> Guard:
     """Return the guard of an API about the group `request.group_id`."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-        if code := rights.error(operation, ResourceType.GROUP, request.group_id):
-            return api.refuse(call, request, code)
-        return await api.handle(call, request)
+        code = rights.error(operation, ResourceType.GROUP, request.group_id)
+        return await whole(api, call, request, code)
 
     return guard
 
@@ -54,6 +53,11 @@ def on_each(
         return await split(api, call, request, asked, answered, code_of)
 
     return guard
+
+
+async def whole(api: AnyApi, call: Call, request: Any, code: int) -> Any:
+    """Reject a request with an error code, or pass it to the handler if the code is 0."""
+    return api.refuse(call, request, code) if code else await api.handle(call, request)
 
 
 async def split(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from lacuna.agent.api import AnyApi, Call
-from lacuna.agent.guards.guard import split
+from lacuna.agent.guards.guard import split, whole
 from lacuna.agent.partitions import find_topic
 from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
@@ -51,11 +51,7 @@ async def init_producer_id(
         or rights.may_write_somewhere()
     ):
         code = rights.error(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
-    if code:
-        response = api.refuse(call, request, code)
-    else:
-        response = await api.handle(call, request)
-    return response
+    return await whole(api, call, request, code)
 
 
 async def add_partitions_to_txn(
@@ -99,20 +95,13 @@ async def add_offsets_to_txn(
     """Needs Write on the transactional id, and Read on the group."""
     code = _write_error(rights, request.transactional_id)
     code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
-    if code:
-        response = api.refuse(call, request, code)
-    else:
-        response = await api.handle(call, request)
-    return response
+    return await whole(api, call, request, code)
 
 
 async def end_txn(rights: Rights, api: AnyApi, call: Call, request: EndTxnRequest) -> Any:
     """Needs Write on the transactional id."""
-    if code := _write_error(rights, request.transactional_id):
-        response = api.refuse(call, request, code)
-    else:
-        response = await api.handle(call, request)
-    return response
+    code = _write_error(rights, request.transactional_id)
+    return await whole(api, call, request, code)
 
 
 async def txn_offset_commit(

@@ -1,7 +1,6 @@
 """The findings of an audit, as values: what is wrong, where, which offsets it affects, and what to do."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -93,10 +92,6 @@ class Finding:
     def advice(self) -> str:
         """The advice for an operator."""
         return _ADVICE[self.kind]
-
-    def with_hits(self, hits: Iterable[Hit]) -> "Finding":
-        """A copy of the finding with these hits."""
-        return replace(self, hits=tuple(hits))
 
     def __str__(self) -> str:
         where = ""

@@ -1,8 +1,8 @@
 """AddOffsetsToTxn. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Int16, Int32, Int64, String, messages
 
 
 class AddOffsetsToTxnRequest(NamedTuple):
@@ -17,10 +17,6 @@ class AddOffsetsToTxnResponse(NamedTuple):
     error_code: Int16 = 0
 
 
-ADD_OFFSETS_TO_TXN_REQUEST: Final = Message(
-    AddOffsetsToTxnRequest, api_key=25, versions=(0, 4), first_flexible=3
-)
-
-ADD_OFFSETS_TO_TXN_RESPONSE: Final = Message(
-    AddOffsetsToTxnResponse, api_key=25, versions=(0, 4), first_flexible=3
+ADD_OFFSETS_TO_TXN_REQUEST, ADD_OFFSETS_TO_TXN_RESPONSE = messages(
+    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, api_key=25, versions=(0, 4), first_flexible=3
 )

@@ -1,9 +1,9 @@
 """AddPartitionsToTxn. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, String, messages
 
 
 class AddPartitionsToTxnTopic(NamedTuple):
@@ -51,10 +51,10 @@ class AddPartitionsToTxnResponse(NamedTuple):
     ] = ()
 
 
-ADD_PARTITIONS_TO_TXN_REQUEST: Final = Message(
-    AddPartitionsToTxnRequest, api_key=24, versions=(0, 5), first_flexible=3
-)
-
-ADD_PARTITIONS_TO_TXN_RESPONSE: Final = Message(
-    AddPartitionsToTxnResponse, api_key=24, versions=(0, 5), first_flexible=3
+ADD_PARTITIONS_TO_TXN_REQUEST, ADD_PARTITIONS_TO_TXN_RESPONSE = messages(
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    api_key=24,
+    versions=(0, 5),
+    first_flexible=3,
 )

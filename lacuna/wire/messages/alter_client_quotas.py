@@ -1,9 +1,9 @@
 """AlterClientQuotas. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bool, Float64, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, Float64, Int16, Int32, String, messages
 
 
 class EntityData(NamedTuple):
@@ -38,10 +38,10 @@ class AlterClientQuotasResponse(NamedTuple):
     entries: Sequence[AlterClientQuotasResponseEntryData] = ()
 
 
-ALTER_CLIENT_QUOTAS_REQUEST: Final = Message(
-    AlterClientQuotasRequest, api_key=49, versions=(0, 1), first_flexible=1
-)
-
-ALTER_CLIENT_QUOTAS_RESPONSE: Final = Message(
-    AlterClientQuotasResponse, api_key=49, versions=(0, 1), first_flexible=1
+ALTER_CLIENT_QUOTAS_REQUEST, ALTER_CLIENT_QUOTAS_RESPONSE = messages(
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    api_key=49,
+    versions=(0, 1),
+    first_flexible=1,
 )

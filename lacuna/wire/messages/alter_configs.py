@@ -1,9 +1,9 @@
 """AlterConfigs. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bool, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, Int8, Int16, Int32, String, messages
 
 
 class AlterableConfig(NamedTuple):
@@ -34,10 +34,6 @@ class AlterConfigsResponse(NamedTuple):
     responses: Sequence[AlterConfigsResourceResponse] = ()
 
 
-ALTER_CONFIGS_REQUEST: Final = Message(
-    AlterConfigsRequest, api_key=33, versions=(0, 2), first_flexible=2
-)
-
-ALTER_CONFIGS_RESPONSE: Final = Message(
-    AlterConfigsResponse, api_key=33, versions=(0, 2), first_flexible=2
+ALTER_CONFIGS_REQUEST, ALTER_CONFIGS_RESPONSE = messages(
+    AlterConfigsRequest, AlterConfigsResponse, api_key=33, versions=(0, 2), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """AlterPartitionReassignments. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, In, Int16, Int32, String, messages
 
 
 class ReassignablePartition(NamedTuple):
@@ -41,10 +41,10 @@ class AlterPartitionReassignmentsResponse(NamedTuple):
     responses: Sequence[ReassignableTopicResponse] = ()
 
 
-ALTER_PARTITION_REASSIGNMENTS_REQUEST: Final = Message(
-    AlterPartitionReassignmentsRequest, api_key=45, versions=(0, 1), first_flexible=0
-)
-
-ALTER_PARTITION_REASSIGNMENTS_RESPONSE: Final = Message(
-    AlterPartitionReassignmentsResponse, api_key=45, versions=(0, 1), first_flexible=0
+ALTER_PARTITION_REASSIGNMENTS_REQUEST, ALTER_PARTITION_REASSIGNMENTS_RESPONSE = messages(
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    api_key=45,
+    versions=(0, 1),
+    first_flexible=0,
 )

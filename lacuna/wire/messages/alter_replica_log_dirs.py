@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Message, String
+from lacuna.wire.layout import Int16, Int32, String, messages
 
 
 class AlterReplicaLogDirTopic(NamedTuple):
@@ -35,10 +35,10 @@ class AlterReplicaLogDirsResponse(NamedTuple):
     results: Sequence[AlterReplicaLogDirTopicResult] = ()
 
 
-ALTER_REPLICA_LOG_DIRS_REQUEST: Final = Message(
-    AlterReplicaLogDirsRequest, api_key=34, versions=(0, 2), first_flexible=2
-)
-
-ALTER_REPLICA_LOG_DIRS_RESPONSE: Final = Message(
-    AlterReplicaLogDirsResponse, api_key=34, versions=(0, 2), first_flexible=2
+ALTER_REPLICA_LOG_DIRS_REQUEST, ALTER_REPLICA_LOG_DIRS_RESPONSE = messages(
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    api_key=34,
+    versions=(0, 2),
+    first_flexible=2,
 )

@@ -1,9 +1,9 @@
 """AlterUserScramCredentials. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bytes, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Bytes, Int8, Int16, Int32, String, messages
 
 
 class ScramCredentialDeletion(NamedTuple):
@@ -35,10 +35,10 @@ class AlterUserScramCredentialsResponse(NamedTuple):
     results: Sequence[AlterUserScramCredentialsResult] = ()
 
 
-ALTER_USER_SCRAM_CREDENTIALS_REQUEST: Final = Message(
-    AlterUserScramCredentialsRequest, api_key=51, versions=(0, 0), first_flexible=0
-)
-
-ALTER_USER_SCRAM_CREDENTIALS_RESPONSE: Final = Message(
-    AlterUserScramCredentialsResponse, api_key=51, versions=(0, 0), first_flexible=0
+ALTER_USER_SCRAM_CREDENTIALS_REQUEST, ALTER_USER_SCRAM_CREDENTIALS_RESPONSE = messages(
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    api_key=51,
+    versions=(0, 0),
+    first_flexible=0,
 )

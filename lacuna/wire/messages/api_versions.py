@@ -1,9 +1,9 @@
 """ApiVersions. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, String, messages
 
 
 class ApiVersionsRequest(NamedTuple):
@@ -39,10 +39,6 @@ class ApiVersionsResponse(NamedTuple):
     zk_migration_ready: Annotated[Bool, In(since=3, tag=3)] = False
 
 
-API_VERSIONS_REQUEST: Final = Message(
-    ApiVersionsRequest, api_key=18, versions=(0, 4), first_flexible=3
-)
-
-API_VERSIONS_RESPONSE: Final = Message(
-    ApiVersionsResponse, api_key=18, versions=(0, 4), first_flexible=3
+API_VERSIONS_REQUEST, API_VERSIONS_RESPONSE = messages(
+    ApiVersionsRequest, ApiVersionsResponse, api_key=18, versions=(0, 4), first_flexible=3
 )

@@ -1,9 +1,9 @@
 """ConsumerGroupDescribe. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, Bool, In, Int8, Int16, Int32, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, Bool, In, Int8, Int16, Int32, String, Uuid, messages
 
 
 class ConsumerGroupDescribeRequest(NamedTuple):
@@ -52,10 +52,10 @@ class ConsumerGroupDescribeResponse(NamedTuple):
     groups: Sequence[DescribedGroup] = ()
 
 
-CONSUMER_GROUP_DESCRIBE_REQUEST: Final = Message(
-    ConsumerGroupDescribeRequest, api_key=69, versions=(0, 1), first_flexible=0
-)
-
-CONSUMER_GROUP_DESCRIBE_RESPONSE: Final = Message(
-    ConsumerGroupDescribeResponse, api_key=69, versions=(0, 1), first_flexible=0
+CONSUMER_GROUP_DESCRIBE_REQUEST, CONSUMER_GROUP_DESCRIBE_RESPONSE = messages(
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    api_key=69,
+    versions=(0, 1),
+    first_flexible=0,
 )

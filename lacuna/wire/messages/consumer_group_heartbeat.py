@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, String, Uuid, messages
 
 
 class TopicPartitions(NamedTuple):
@@ -38,10 +38,10 @@ class ConsumerGroupHeartbeatResponse(NamedTuple):
     assignment: Assignment | None = None
 
 
-CONSUMER_GROUP_HEARTBEAT_REQUEST: Final = Message(
-    ConsumerGroupHeartbeatRequest, api_key=68, versions=(0, 1), first_flexible=0
-)
-
-CONSUMER_GROUP_HEARTBEAT_RESPONSE: Final = Message(
-    ConsumerGroupHeartbeatResponse, api_key=68, versions=(0, 1), first_flexible=0
+CONSUMER_GROUP_HEARTBEAT_REQUEST, CONSUMER_GROUP_HEARTBEAT_RESPONSE = messages(
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    api_key=68,
+    versions=(0, 1),
+    first_flexible=0,
 )

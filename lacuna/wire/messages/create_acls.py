@@ -1,9 +1,9 @@
 """CreateAcls. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int8, Int16, Int32, String, messages
 
 
 class AclCreation(NamedTuple):
@@ -30,10 +30,6 @@ class CreateAclsResponse(NamedTuple):
     results: Sequence[AclCreationResult] = ()
 
 
-CREATE_ACLS_REQUEST: Final = Message(
-    CreateAclsRequest, api_key=30, versions=(0, 3), first_flexible=2
-)
-
-CREATE_ACLS_RESPONSE: Final = Message(
-    CreateAclsResponse, api_key=30, versions=(0, 3), first_flexible=2
+CREATE_ACLS_REQUEST, CREATE_ACLS_RESPONSE = messages(
+    CreateAclsRequest, CreateAclsResponse, api_key=30, versions=(0, 3), first_flexible=2
 )

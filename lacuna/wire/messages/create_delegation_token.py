@@ -1,9 +1,9 @@
 """CreateDelegationToken. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bytes, In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bytes, In, Int16, Int32, Int64, String, messages
 
 
 class CreatableRenewers(NamedTuple):
@@ -32,10 +32,10 @@ class CreateDelegationTokenResponse(NamedTuple):
     throttle_time_ms: Int32 = 0
 
 
-CREATE_DELEGATION_TOKEN_REQUEST: Final = Message(
-    CreateDelegationTokenRequest, api_key=38, versions=(0, 3), first_flexible=2
-)
-
-CREATE_DELEGATION_TOKEN_RESPONSE: Final = Message(
-    CreateDelegationTokenResponse, api_key=38, versions=(0, 3), first_flexible=2
+CREATE_DELEGATION_TOKEN_REQUEST, CREATE_DELEGATION_TOKEN_RESPONSE = messages(
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    api_key=38,
+    versions=(0, 3),
+    first_flexible=2,
 )

@@ -1,9 +1,9 @@
 """CreatePartitions. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bool, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, Int16, Int32, String, messages
 
 
 class CreatePartitionsAssignment(NamedTuple):
@@ -33,10 +33,6 @@ class CreatePartitionsResponse(NamedTuple):
     results: Sequence[CreatePartitionsTopicResult] = ()
 
 
-CREATE_PARTITIONS_REQUEST: Final = Message(
-    CreatePartitionsRequest, api_key=37, versions=(0, 3), first_flexible=2
-)
-
-CREATE_PARTITIONS_RESPONSE: Final = Message(
-    CreatePartitionsResponse, api_key=37, versions=(0, 3), first_flexible=2
+CREATE_PARTITIONS_REQUEST, CREATE_PARTITIONS_RESPONSE = messages(
+    CreatePartitionsRequest, CreatePartitionsResponse, api_key=37, versions=(0, 3), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """CreateTopics. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, Bool, In, Int8, Int16, Int32, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, Bool, In, Int8, Int16, Int32, String, Uuid, messages
 
 
 class CreatableReplicaAssignment(NamedTuple):
@@ -54,10 +54,6 @@ class CreateTopicsResponse(NamedTuple):
     topics: Sequence[CreatableTopicResult] = ()
 
 
-CREATE_TOPICS_REQUEST: Final = Message(
-    CreateTopicsRequest, api_key=19, versions=(0, 7), first_flexible=5
-)
-
-CREATE_TOPICS_RESPONSE: Final = Message(
-    CreateTopicsResponse, api_key=19, versions=(0, 7), first_flexible=5
+CREATE_TOPICS_REQUEST, CREATE_TOPICS_RESPONSE = messages(
+    CreateTopicsRequest, CreateTopicsResponse, api_key=19, versions=(0, 7), first_flexible=5
 )

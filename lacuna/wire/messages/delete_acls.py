@@ -1,9 +1,9 @@
 """DeleteAcls. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int8, Int16, Int32, String, messages
 
 
 class DeleteAclsFilter(NamedTuple):
@@ -43,10 +43,6 @@ class DeleteAclsResponse(NamedTuple):
     filter_results: Sequence[DeleteAclsFilterResult] = ()
 
 
-DELETE_ACLS_REQUEST: Final = Message(
-    DeleteAclsRequest, api_key=31, versions=(0, 3), first_flexible=2
-)
-
-DELETE_ACLS_RESPONSE: Final = Message(
-    DeleteAclsResponse, api_key=31, versions=(0, 3), first_flexible=2
+DELETE_ACLS_REQUEST, DELETE_ACLS_RESPONSE = messages(
+    DeleteAclsRequest, DeleteAclsResponse, api_key=31, versions=(0, 3), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """DeleteGroups. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Message, String
+from lacuna.wire.layout import Int16, Int32, String, messages
 
 
 class DeleteGroupsRequest(NamedTuple):
@@ -20,10 +20,6 @@ class DeleteGroupsResponse(NamedTuple):
     results: Sequence[DeletableGroupResult] = ()
 
 
-DELETE_GROUPS_REQUEST: Final = Message(
-    DeleteGroupsRequest, api_key=42, versions=(0, 2), first_flexible=2
-)
-
-DELETE_GROUPS_RESPONSE: Final = Message(
-    DeleteGroupsResponse, api_key=42, versions=(0, 2), first_flexible=2
+DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE = messages(
+    DeleteGroupsRequest, DeleteGroupsResponse, api_key=42, versions=(0, 2), first_flexible=2
 )

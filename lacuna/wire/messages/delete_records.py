@@ -1,9 +1,9 @@
 """DeleteRecords. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Int16, Int32, Int64, String, messages
 
 
 class DeleteRecordsPartition(NamedTuple):
@@ -37,10 +37,6 @@ class DeleteRecordsResponse(NamedTuple):
     topics: Sequence[DeleteRecordsTopicResult] = ()
 
 
-DELETE_RECORDS_REQUEST: Final = Message(
-    DeleteRecordsRequest, api_key=21, versions=(0, 2), first_flexible=2
-)
-
-DELETE_RECORDS_RESPONSE: Final = Message(
-    DeleteRecordsResponse, api_key=21, versions=(0, 2), first_flexible=2
+DELETE_RECORDS_REQUEST, DELETE_RECORDS_RESPONSE = messages(
+    DeleteRecordsRequest, DeleteRecordsResponse, api_key=21, versions=(0, 2), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """DeleteTopics. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, String, Uuid, messages
 
 
 class DeleteTopicState(NamedTuple):
@@ -29,10 +29,6 @@ class DeleteTopicsResponse(NamedTuple):
     responses: Sequence[DeletableTopicResult] = ()
 
 
-DELETE_TOPICS_REQUEST: Final = Message(
-    DeleteTopicsRequest, api_key=20, versions=(0, 6), first_flexible=4
-)
-
-DELETE_TOPICS_RESPONSE: Final = Message(
-    DeleteTopicsResponse, api_key=20, versions=(0, 6), first_flexible=4
+DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE = messages(
+    DeleteTopicsRequest, DeleteTopicsResponse, api_key=20, versions=(0, 6), first_flexible=4
 )

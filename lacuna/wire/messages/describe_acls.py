@@ -1,9 +1,9 @@
 """DescribeAcls. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int8, Int16, Int32, String, messages
 
 
 class DescribeAclsRequest(NamedTuple):
@@ -37,10 +37,6 @@ class DescribeAclsResponse(NamedTuple):
     resources: Sequence[DescribeAclsResource] = ()
 
 
-DESCRIBE_ACLS_REQUEST: Final = Message(
-    DescribeAclsRequest, api_key=29, versions=(0, 3), first_flexible=2
-)
-
-DESCRIBE_ACLS_RESPONSE: Final = Message(
-    DescribeAclsResponse, api_key=29, versions=(0, 3), first_flexible=2
+DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE = messages(
+    DescribeAclsRequest, DescribeAclsResponse, api_key=29, versions=(0, 3), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """DescribeClientQuotas. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bool, Float64, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, Float64, Int8, Int16, Int32, String, messages
 
 
 class ComponentData(NamedTuple):
@@ -39,10 +39,10 @@ class DescribeClientQuotasResponse(NamedTuple):
     entries: Sequence[EntryData] | None = ()
 
 
-DESCRIBE_CLIENT_QUOTAS_REQUEST: Final = Message(
-    DescribeClientQuotasRequest, api_key=48, versions=(0, 1), first_flexible=1
-)
-
-DESCRIBE_CLIENT_QUOTAS_RESPONSE: Final = Message(
-    DescribeClientQuotasResponse, api_key=48, versions=(0, 1), first_flexible=1
+DESCRIBE_CLIENT_QUOTAS_REQUEST, DESCRIBE_CLIENT_QUOTAS_RESPONSE = messages(
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    api_key=48,
+    versions=(0, 1),
+    first_flexible=1,
 )

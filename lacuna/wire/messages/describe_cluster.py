@@ -1,9 +1,9 @@
 """DescribeCluster. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, String, messages
 
 
 class DescribeClusterRequest(NamedTuple):
@@ -31,10 +31,6 @@ class DescribeClusterResponse(NamedTuple):
     cluster_authorized_operations: Int32 = -2147483648
 
 
-DESCRIBE_CLUSTER_REQUEST: Final = Message(
-    DescribeClusterRequest, api_key=60, versions=(0, 2), first_flexible=0
-)
-
-DESCRIBE_CLUSTER_RESPONSE: Final = Message(
-    DescribeClusterResponse, api_key=60, versions=(0, 2), first_flexible=0
+DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE = messages(
+    DescribeClusterRequest, DescribeClusterResponse, api_key=60, versions=(0, 2), first_flexible=0
 )

@@ -1,9 +1,9 @@
 """DescribeConfigs. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, String, messages
 
 
 class DescribeConfigsResource(NamedTuple):
@@ -49,10 +49,6 @@ class DescribeConfigsResponse(NamedTuple):
     results: Sequence[DescribeConfigsResult] = ()
 
 
-DESCRIBE_CONFIGS_REQUEST: Final = Message(
-    DescribeConfigsRequest, api_key=32, versions=(0, 4), first_flexible=4
-)
-
-DESCRIBE_CONFIGS_RESPONSE: Final = Message(
-    DescribeConfigsResponse, api_key=32, versions=(0, 4), first_flexible=4
+DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE = messages(
+    DescribeConfigsRequest, DescribeConfigsResponse, api_key=32, versions=(0, 4), first_flexible=4
 )

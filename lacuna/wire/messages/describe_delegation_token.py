@@ -1,9 +1,9 @@
 """DescribeDelegationToken. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bytes, In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bytes, In, Int16, Int32, Int64, String, messages
 
 
 class DescribeDelegationTokenOwner(NamedTuple):
@@ -39,10 +39,10 @@ class DescribeDelegationTokenResponse(NamedTuple):
     throttle_time_ms: Int32 = 0
 
 
-DESCRIBE_DELEGATION_TOKEN_REQUEST: Final = Message(
-    DescribeDelegationTokenRequest, api_key=41, versions=(0, 3), first_flexible=2
-)
-
-DESCRIBE_DELEGATION_TOKEN_RESPONSE: Final = Message(
-    DescribeDelegationTokenResponse, api_key=41, versions=(0, 3), first_flexible=2
+DESCRIBE_DELEGATION_TOKEN_REQUEST, DESCRIBE_DELEGATION_TOKEN_RESPONSE = messages(
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    api_key=41,
+    versions=(0, 3),
+    first_flexible=2,
 )

@@ -1,9 +1,9 @@
 """DescribeGroups. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, Bytes, In, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, Bytes, In, Int16, Int32, String, messages
 
 
 class DescribeGroupsRequest(NamedTuple):
@@ -36,10 +36,6 @@ class DescribeGroupsResponse(NamedTuple):
     groups: Sequence[DescribedGroup] = ()
 
 
-DESCRIBE_GROUPS_REQUEST: Final = Message(
-    DescribeGroupsRequest, api_key=15, versions=(0, 6), first_flexible=5
-)
-
-DESCRIBE_GROUPS_RESPONSE: Final = Message(
-    DescribeGroupsResponse, api_key=15, versions=(0, 6), first_flexible=5
+DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE = messages(
+    DescribeGroupsRequest, DescribeGroupsResponse, api_key=15, versions=(0, 6), first_flexible=5
 )

@@ -1,9 +1,9 @@
 """DescribeLogDirs. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, String, messages
 
 
 class DescribableLogDirTopic(NamedTuple):
@@ -41,10 +41,6 @@ class DescribeLogDirsResponse(NamedTuple):
     results: Sequence[DescribeLogDirsResult] = ()
 
 
-DESCRIBE_LOG_DIRS_REQUEST: Final = Message(
-    DescribeLogDirsRequest, api_key=35, versions=(0, 4), first_flexible=2
-)
-
-DESCRIBE_LOG_DIRS_RESPONSE: Final = Message(
-    DescribeLogDirsResponse, api_key=35, versions=(0, 4), first_flexible=2
+DESCRIBE_LOG_DIRS_REQUEST, DESCRIBE_LOG_DIRS_RESPONSE = messages(
+    DescribeLogDirsRequest, DescribeLogDirsResponse, api_key=35, versions=(0, 4), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """DescribeProducers. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Int16, Int32, Int64, String, messages
 
 
 class TopicRequest(NamedTuple):
@@ -41,10 +41,10 @@ class DescribeProducersResponse(NamedTuple):
     topics: Sequence[TopicResponse] = ()
 
 
-DESCRIBE_PRODUCERS_REQUEST: Final = Message(
-    DescribeProducersRequest, api_key=61, versions=(0, 0), first_flexible=0
-)
-
-DESCRIBE_PRODUCERS_RESPONSE: Final = Message(
-    DescribeProducersResponse, api_key=61, versions=(0, 0), first_flexible=0
+DESCRIBE_PRODUCERS_REQUEST, DESCRIBE_PRODUCERS_RESPONSE = messages(
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    api_key=61,
+    versions=(0, 0),
+    first_flexible=0,
 )

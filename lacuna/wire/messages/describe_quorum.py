@@ -1,9 +1,9 @@
 """DescribeQuorum. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Int64, Message, String, Uint16, Uuid
+from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Int64, String, Uint16, Uuid, messages
 
 
 class PartitionData(NamedTuple):
@@ -61,10 +61,6 @@ class DescribeQuorumResponse(NamedTuple):
     nodes: Annotated[Sequence[Node], In(since=2)] = ()
 
 
-DESCRIBE_QUORUM_REQUEST: Final = Message(
-    DescribeQuorumRequest, api_key=55, versions=(0, 2), first_flexible=0
-)
-
-DESCRIBE_QUORUM_RESPONSE: Final = Message(
-    DescribeQuorumResponse, api_key=55, versions=(0, 2), first_flexible=0
+DESCRIBE_QUORUM_REQUEST, DESCRIBE_QUORUM_RESPONSE = messages(
+    DescribeQuorumRequest, DescribeQuorumResponse, api_key=55, versions=(0, 2), first_flexible=0
 )

@@ -1,9 +1,9 @@
 """DescribeTopicPartitions. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, Bool, Int16, Int32, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, Bool, Int16, Int32, String, Uuid, messages
 
 
 class TopicRequest(NamedTuple):
@@ -48,10 +48,10 @@ class DescribeTopicPartitionsResponse(NamedTuple):
     next_cursor: Cursor | None = None
 
 
-DESCRIBE_TOPIC_PARTITIONS_REQUEST: Final = Message(
-    DescribeTopicPartitionsRequest, api_key=75, versions=(0, 0), first_flexible=0
-)
-
-DESCRIBE_TOPIC_PARTITIONS_RESPONSE: Final = Message(
-    DescribeTopicPartitionsResponse, api_key=75, versions=(0, 0), first_flexible=0
+DESCRIBE_TOPIC_PARTITIONS_REQUEST, DESCRIBE_TOPIC_PARTITIONS_RESPONSE = messages(
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    api_key=75,
+    versions=(0, 0),
+    first_flexible=0,
 )

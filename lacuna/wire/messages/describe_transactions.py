@@ -1,9 +1,9 @@
 """DescribeTransactions. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Int16, Int32, Int64, String, messages
 
 
 class DescribeTransactionsRequest(NamedTuple):
@@ -31,10 +31,10 @@ class DescribeTransactionsResponse(NamedTuple):
     transaction_states: Sequence[TransactionState] = ()
 
 
-DESCRIBE_TRANSACTIONS_REQUEST: Final = Message(
-    DescribeTransactionsRequest, api_key=65, versions=(0, 0), first_flexible=0
-)
-
-DESCRIBE_TRANSACTIONS_RESPONSE: Final = Message(
-    DescribeTransactionsResponse, api_key=65, versions=(0, 0), first_flexible=0
+DESCRIBE_TRANSACTIONS_REQUEST, DESCRIBE_TRANSACTIONS_RESPONSE = messages(
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    api_key=65,
+    versions=(0, 0),
+    first_flexible=0,
 )

@@ -1,9 +1,9 @@
 """DescribeUserScramCredentials. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Int8, Int16, Int32, String, messages
 
 
 class UserName(NamedTuple):
@@ -33,10 +33,10 @@ class DescribeUserScramCredentialsResponse(NamedTuple):
     results: Sequence[DescribeUserScramCredentialsResult] = ()
 
 
-DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST: Final = Message(
-    DescribeUserScramCredentialsRequest, api_key=50, versions=(0, 0), first_flexible=0
-)
-
-DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE: Final = Message(
-    DescribeUserScramCredentialsResponse, api_key=50, versions=(0, 0), first_flexible=0
+DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST, DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE = messages(
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    api_key=50,
+    versions=(0, 0),
+    first_flexible=0,
 )

@@ -1,9 +1,9 @@
 """ElectLeaders. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int8, Int16, Int32, String, messages
 
 
 class TopicPartitions(NamedTuple):
@@ -34,10 +34,6 @@ class ElectLeadersResponse(NamedTuple):
     replica_election_results: Sequence[ReplicaElectionResult] = ()
 
 
-ELECT_LEADERS_REQUEST: Final = Message(
-    ElectLeadersRequest, api_key=43, versions=(0, 2), first_flexible=2
-)
-
-ELECT_LEADERS_RESPONSE: Final = Message(
-    ElectLeadersResponse, api_key=43, versions=(0, 2), first_flexible=2
+ELECT_LEADERS_REQUEST, ELECT_LEADERS_RESPONSE = messages(
+    ElectLeadersRequest, ElectLeadersResponse, api_key=43, versions=(0, 2), first_flexible=2
 )

@@ -1,8 +1,8 @@
 """EndTxn. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, String, messages
 
 
 class EndTxnRequest(NamedTuple):
@@ -19,6 +19,6 @@ class EndTxnResponse(NamedTuple):
     producer_epoch: Annotated[Int16, In(since=5)] = -1
 
 
-END_TXN_REQUEST: Final = Message(EndTxnRequest, api_key=26, versions=(0, 5), first_flexible=3)
-
-END_TXN_RESPONSE: Final = Message(EndTxnResponse, api_key=26, versions=(0, 5), first_flexible=3)
+END_TXN_REQUEST, END_TXN_RESPONSE = messages(
+    EndTxnRequest, EndTxnResponse, api_key=26, versions=(0, 5), first_flexible=3
+)

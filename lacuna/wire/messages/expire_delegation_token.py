@@ -1,8 +1,8 @@
 """ExpireDelegationToken. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bytes, Int16, Int32, Int64, Message
+from lacuna.wire.layout import Bytes, Int16, Int32, Int64, messages
 
 
 class ExpireDelegationTokenRequest(NamedTuple):
@@ -16,10 +16,10 @@ class ExpireDelegationTokenResponse(NamedTuple):
     throttle_time_ms: Int32 = 0
 
 
-EXPIRE_DELEGATION_TOKEN_REQUEST: Final = Message(
-    ExpireDelegationTokenRequest, api_key=40, versions=(0, 2), first_flexible=2
-)
-
-EXPIRE_DELEGATION_TOKEN_RESPONSE: Final = Message(
-    ExpireDelegationTokenResponse, api_key=40, versions=(0, 2), first_flexible=2
+EXPIRE_DELEGATION_TOKEN_REQUEST, EXPIRE_DELEGATION_TOKEN_RESPONSE = messages(
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    api_key=40,
+    versions=(0, 2),
+    first_flexible=2,
 )

@@ -1,7 +1,7 @@
 """Fetch. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 from lacuna.wire.layout import (
     ZERO_UUID,
@@ -11,9 +11,9 @@ from lacuna.wire.layout import (
     Int16,
     Int32,
     Int64,
-    Message,
     String,
     Uuid,
+    messages,
 )
 
 
@@ -115,8 +115,6 @@ class FetchResponse(NamedTuple):
     node_endpoints: Annotated[Sequence[NodeEndpoint], In(since=16, tag=0)] = ()
 
 
-FETCH_REQUEST: Final = Message(
-    FetchRequest, api_key=1, versions=(0, 18), first_flexible=12, is_exact=True
+FETCH_REQUEST, FETCH_RESPONSE = messages(
+    FetchRequest, FetchResponse, api_key=1, versions=(0, 18), first_flexible=12, is_exact=True
 )
-
-FETCH_RESPONSE: Final = Message(FetchResponse, api_key=1, versions=(0, 18), first_flexible=12)

@@ -1,9 +1,9 @@
 """FindCoordinator. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int8, Int16, Int32, String, messages
 
 
 class FindCoordinatorRequest(NamedTuple):
@@ -31,10 +31,6 @@ class FindCoordinatorResponse(NamedTuple):
     coordinators: Annotated[Sequence[Coordinator], In(since=4)] = ()
 
 
-FIND_COORDINATOR_REQUEST: Final = Message(
-    FindCoordinatorRequest, api_key=10, versions=(0, 6), first_flexible=3
-)
-
-FIND_COORDINATOR_RESPONSE: Final = Message(
-    FindCoordinatorResponse, api_key=10, versions=(0, 6), first_flexible=3
+FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE = messages(
+    FindCoordinatorRequest, FindCoordinatorResponse, api_key=10, versions=(0, 6), first_flexible=3
 )

@@ -1,9 +1,9 @@
 """GetTelemetrySubscriptions. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, Bool, Int8, Int16, Int32, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, Bool, Int8, Int16, Int32, String, Uuid, messages
 
 
 class GetTelemetrySubscriptionsRequest(NamedTuple):
@@ -22,10 +22,10 @@ class GetTelemetrySubscriptionsResponse(NamedTuple):
     requested_metrics: Sequence[String] = ()
 
 
-GET_TELEMETRY_SUBSCRIPTIONS_REQUEST: Final = Message(
-    GetTelemetrySubscriptionsRequest, api_key=71, versions=(0, 0), first_flexible=0
-)
-
-GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE: Final = Message(
-    GetTelemetrySubscriptionsResponse, api_key=71, versions=(0, 0), first_flexible=0
+GET_TELEMETRY_SUBSCRIPTIONS_REQUEST, GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE = messages(
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+    api_key=71,
+    versions=(0, 0),
+    first_flexible=0,
 )

@@ -1,8 +1,8 @@
 """Heartbeat. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int16, Int32, String, messages
 
 
 class HeartbeatRequest(NamedTuple):
@@ -17,8 +17,6 @@ class HeartbeatResponse(NamedTuple):
     error_code: Int16 = 0
 
 
-HEARTBEAT_REQUEST: Final = Message(HeartbeatRequest, api_key=12, versions=(0, 4), first_flexible=4)
-
-HEARTBEAT_RESPONSE: Final = Message(
-    HeartbeatResponse, api_key=12, versions=(0, 4), first_flexible=4
+HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE = messages(
+    HeartbeatRequest, HeartbeatResponse, api_key=12, versions=(0, 4), first_flexible=4
 )

@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bool, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, Int8, Int16, Int32, String, messages
 
 
 class AlterableConfig(NamedTuple):
@@ -35,10 +35,10 @@ class IncrementalAlterConfigsResponse(NamedTuple):
     responses: Sequence[AlterConfigsResourceResponse] = ()
 
 
-INCREMENTAL_ALTER_CONFIGS_REQUEST: Final = Message(
-    IncrementalAlterConfigsRequest, api_key=44, versions=(0, 1), first_flexible=1
-)
-
-INCREMENTAL_ALTER_CONFIGS_RESPONSE: Final = Message(
-    IncrementalAlterConfigsResponse, api_key=44, versions=(0, 1), first_flexible=1
+INCREMENTAL_ALTER_CONFIGS_REQUEST, INCREMENTAL_ALTER_CONFIGS_RESPONSE = messages(
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    api_key=44,
+    versions=(0, 1),
+    first_flexible=1,
 )

@@ -1,8 +1,8 @@
 """InitProducerId. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, String, messages
 
 
 class InitProducerIdRequest(NamedTuple):
@@ -23,10 +23,6 @@ class InitProducerIdResponse(NamedTuple):
     ongoing_txn_producer_epoch: Annotated[Int16, In(since=6)] = -1
 
 
-INIT_PRODUCER_ID_REQUEST: Final = Message(
-    InitProducerIdRequest, api_key=22, versions=(0, 6), first_flexible=2
-)
-
-INIT_PRODUCER_ID_RESPONSE: Final = Message(
-    InitProducerIdResponse, api_key=22, versions=(0, 6), first_flexible=2
+INIT_PRODUCER_ID_REQUEST, INIT_PRODUCER_ID_RESPONSE = messages(
+    InitProducerIdRequest, InitProducerIdResponse, api_key=22, versions=(0, 6), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """JoinGroup. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, Bytes, In, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, Bytes, In, Int16, Int32, String, messages
 
 
 class JoinGroupRequestProtocol(NamedTuple):
@@ -40,8 +40,6 @@ class JoinGroupResponse(NamedTuple):
     members: Sequence[JoinGroupResponseMember] = ()
 
 
-JOIN_GROUP_REQUEST: Final = Message(JoinGroupRequest, api_key=11, versions=(0, 9), first_flexible=6)
-
-JOIN_GROUP_RESPONSE: Final = Message(
-    JoinGroupResponse, api_key=11, versions=(0, 9), first_flexible=6
+JOIN_GROUP_REQUEST, JOIN_GROUP_RESPONSE = messages(
+    JoinGroupRequest, JoinGroupResponse, api_key=11, versions=(0, 9), first_flexible=6
 )

@@ -1,9 +1,9 @@
 """LeaveGroup. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int16, Int32, String, messages
 
 
 class MemberIdentity(NamedTuple):
@@ -30,10 +30,6 @@ class LeaveGroupResponse(NamedTuple):
     members: Annotated[Sequence[MemberResponse], In(since=3)] = ()
 
 
-LEAVE_GROUP_REQUEST: Final = Message(
-    LeaveGroupRequest, api_key=13, versions=(0, 5), first_flexible=4
-)
-
-LEAVE_GROUP_RESPONSE: Final = Message(
-    LeaveGroupResponse, api_key=13, versions=(0, 5), first_flexible=4
+LEAVE_GROUP_REQUEST, LEAVE_GROUP_RESPONSE = messages(
+    LeaveGroupRequest, LeaveGroupResponse, api_key=13, versions=(0, 5), first_flexible=4
 )

@@ -1,9 +1,9 @@
 """ListConfigResources. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int8, Int16, Int32, String, messages
 
 
 class ListConfigResourcesRequest(NamedTuple):
@@ -21,10 +21,10 @@ class ListConfigResourcesResponse(NamedTuple):
     config_resources: Sequence[ConfigResource] = ()
 
 
-LIST_CONFIG_RESOURCES_REQUEST: Final = Message(
-    ListConfigResourcesRequest, api_key=74, versions=(0, 1), first_flexible=0
-)
-
-LIST_CONFIG_RESOURCES_RESPONSE: Final = Message(
-    ListConfigResourcesResponse, api_key=74, versions=(0, 1), first_flexible=0
+LIST_CONFIG_RESOURCES_REQUEST, LIST_CONFIG_RESOURCES_RESPONSE = messages(
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    api_key=74,
+    versions=(0, 1),
+    first_flexible=0,
 )

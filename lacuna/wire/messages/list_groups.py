@@ -1,9 +1,9 @@
 """ListGroups. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int16, Int32, Message, String
+from lacuna.wire.layout import In, Int16, Int32, String, messages
 
 
 class ListGroupsRequest(NamedTuple):
@@ -24,10 +24,6 @@ class ListGroupsResponse(NamedTuple):
     groups: Sequence[ListedGroup] = ()
 
 
-LIST_GROUPS_REQUEST: Final = Message(
-    ListGroupsRequest, api_key=16, versions=(0, 5), first_flexible=3
-)
-
-LIST_GROUPS_RESPONSE: Final = Message(
-    ListGroupsResponse, api_key=16, versions=(0, 5), first_flexible=3
+LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE = messages(
+    ListGroupsRequest, ListGroupsResponse, api_key=16, versions=(0, 5), first_flexible=3
 )

@@ -1,9 +1,9 @@
 """ListOffsets. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int8, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import In, Int8, Int16, Int32, Int64, String, messages
 
 
 class ListOffsetsPartition(NamedTuple):
@@ -44,10 +44,6 @@ class ListOffsetsResponse(NamedTuple):
     topics: Sequence[ListOffsetsTopicResponse] = ()
 
 
-LIST_OFFSETS_REQUEST: Final = Message(
-    ListOffsetsRequest, api_key=2, versions=(0, 10), first_flexible=6
-)
-
-LIST_OFFSETS_RESPONSE: Final = Message(
-    ListOffsetsResponse, api_key=2, versions=(0, 10), first_flexible=6
+LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE = messages(
+    ListOffsetsRequest, ListOffsetsResponse, api_key=2, versions=(0, 10), first_flexible=6
 )

@@ -1,9 +1,9 @@
 """ListPartitionReassignments. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Message, String
+from lacuna.wire.layout import Int16, Int32, String, messages
 
 
 class ListPartitionReassignmentsTopics(NamedTuple):
@@ -35,10 +35,10 @@ class ListPartitionReassignmentsResponse(NamedTuple):
     topics: Sequence[OngoingTopicReassignment] = ()
 
 
-LIST_PARTITION_REASSIGNMENTS_REQUEST: Final = Message(
-    ListPartitionReassignmentsRequest, api_key=46, versions=(0, 0), first_flexible=0
-)
-
-LIST_PARTITION_REASSIGNMENTS_RESPONSE: Final = Message(
-    ListPartitionReassignmentsResponse, api_key=46, versions=(0, 0), first_flexible=0
+LIST_PARTITION_REASSIGNMENTS_REQUEST, LIST_PARTITION_REASSIGNMENTS_RESPONSE = messages(
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    api_key=46,
+    versions=(0, 0),
+    first_flexible=0,
 )

@@ -1,9 +1,9 @@
 """ListTransactions. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import In, Int16, Int32, Int64, String, messages
 
 
 class ListTransactionsRequest(NamedTuple):
@@ -26,10 +26,6 @@ class ListTransactionsResponse(NamedTuple):
     transaction_states: Sequence[TransactionState] = ()
 
 
-LIST_TRANSACTIONS_REQUEST: Final = Message(
-    ListTransactionsRequest, api_key=66, versions=(0, 2), first_flexible=0
-)
-
-LIST_TRANSACTIONS_RESPONSE: Final = Message(
-    ListTransactionsResponse, api_key=66, versions=(0, 2), first_flexible=0
+LIST_TRANSACTIONS_REQUEST, LIST_TRANSACTIONS_RESPONSE = messages(
+    ListTransactionsRequest, ListTransactionsResponse, api_key=66, versions=(0, 2), first_flexible=0
 )

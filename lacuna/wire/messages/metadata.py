@@ -1,9 +1,9 @@
 """Metadata. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, Bool, In, Int16, Int32, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, Bool, In, Int16, Int32, String, Uuid, messages
 
 
 class MetadataRequestTopic(NamedTuple):
@@ -54,6 +54,6 @@ class MetadataResponse(NamedTuple):
     error_code: Annotated[Int16, In(since=13)] = 0
 
 
-METADATA_REQUEST: Final = Message(MetadataRequest, api_key=3, versions=(0, 13), first_flexible=9)
-
-METADATA_RESPONSE: Final = Message(MetadataResponse, api_key=3, versions=(0, 13), first_flexible=9)
+METADATA_REQUEST, METADATA_RESPONSE = messages(
+    MetadataRequest, MetadataResponse, api_key=3, versions=(0, 13), first_flexible=9
+)

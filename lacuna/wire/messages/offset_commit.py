@@ -1,9 +1,9 @@
 """OffsetCommit. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Int64, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Int64, String, Uuid, messages
 
 
 class OffsetCommitRequestPartition(NamedTuple):
@@ -45,10 +45,6 @@ class OffsetCommitResponse(NamedTuple):
     topics: Sequence[OffsetCommitResponseTopic] = ()
 
 
-OFFSET_COMMIT_REQUEST: Final = Message(
-    OffsetCommitRequest, api_key=8, versions=(0, 10), first_flexible=8
-)
-
-OFFSET_COMMIT_RESPONSE: Final = Message(
-    OffsetCommitResponse, api_key=8, versions=(0, 10), first_flexible=8
+OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE = messages(
+    OffsetCommitRequest, OffsetCommitResponse, api_key=8, versions=(0, 10), first_flexible=8
 )

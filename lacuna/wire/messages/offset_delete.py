@@ -1,9 +1,9 @@
 """OffsetDelete. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Message, String
+from lacuna.wire.layout import Int16, Int32, String, messages
 
 
 class OffsetDeleteRequestPartition(NamedTuple):
@@ -36,10 +36,6 @@ class OffsetDeleteResponse(NamedTuple):
     topics: Sequence[OffsetDeleteResponseTopic] = ()
 
 
-OFFSET_DELETE_REQUEST: Final = Message(
-    OffsetDeleteRequest, api_key=47, versions=(0, 0), first_flexible=None
-)
-
-OFFSET_DELETE_RESPONSE: Final = Message(
-    OffsetDeleteResponse, api_key=47, versions=(0, 0), first_flexible=None
+OFFSET_DELETE_REQUEST, OFFSET_DELETE_RESPONSE = messages(
+    OffsetDeleteRequest, OffsetDeleteResponse, api_key=47, versions=(0, 0), first_flexible=None
 )

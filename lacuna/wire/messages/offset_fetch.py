@@ -1,9 +1,9 @@
 """OffsetFetch. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, Bool, In, Int16, Int32, Int64, Message, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, Bool, In, Int16, Int32, Int64, String, Uuid, messages
 
 
 class OffsetFetchRequestTopic(NamedTuple):
@@ -71,10 +71,6 @@ class OffsetFetchResponse(NamedTuple):
     groups: Annotated[Sequence[OffsetFetchResponseGroup], In(since=8)] = ()
 
 
-OFFSET_FETCH_REQUEST: Final = Message(
-    OffsetFetchRequest, api_key=9, versions=(0, 10), first_flexible=6
-)
-
-OFFSET_FETCH_RESPONSE: Final = Message(
-    OffsetFetchResponse, api_key=9, versions=(0, 10), first_flexible=6
+OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE = messages(
+    OffsetFetchRequest, OffsetFetchResponse, api_key=9, versions=(0, 10), first_flexible=6
 )

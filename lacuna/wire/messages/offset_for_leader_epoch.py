@@ -1,9 +1,9 @@
 """OffsetForLeaderEpoch. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import In, Int16, Int32, Int64, String, messages
 
 
 class OffsetForLeaderPartition(NamedTuple):
@@ -39,10 +39,10 @@ class OffsetForLeaderEpochResponse(NamedTuple):
     topics: Sequence[OffsetForLeaderTopicResult] = ()
 
 
-OFFSET_FOR_LEADER_EPOCH_REQUEST: Final = Message(
-    OffsetForLeaderEpochRequest, api_key=23, versions=(0, 4), first_flexible=4
-)
-
-OFFSET_FOR_LEADER_EPOCH_RESPONSE: Final = Message(
-    OffsetForLeaderEpochResponse, api_key=23, versions=(0, 4), first_flexible=4
+OFFSET_FOR_LEADER_EPOCH_REQUEST, OFFSET_FOR_LEADER_EPOCH_RESPONSE = messages(
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    api_key=23,
+    versions=(0, 4),
+    first_flexible=4,
 )

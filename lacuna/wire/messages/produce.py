@@ -1,9 +1,9 @@
 """Produce. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Int64, Message, Records, String, Uuid
+from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Int64, Records, String, Uuid, messages
 
 
 class PartitionProduceData(NamedTuple):
@@ -64,8 +64,6 @@ class ProduceResponse(NamedTuple):
     node_endpoints: Annotated[Sequence[NodeEndpoint], In(since=10, tag=0)] = ()
 
 
-PRODUCE_REQUEST: Final = Message(
-    ProduceRequest, api_key=0, versions=(0, 13), first_flexible=9, is_exact=True
+PRODUCE_REQUEST, PRODUCE_RESPONSE = messages(
+    ProduceRequest, ProduceResponse, api_key=0, versions=(0, 13), first_flexible=9, is_exact=True
 )
-
-PRODUCE_RESPONSE: Final = Message(ProduceResponse, api_key=0, versions=(0, 13), first_flexible=9)

@@ -1,8 +1,8 @@
 """PushTelemetry. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import ZERO_UUID, Bool, Bytes, Int8, Int16, Int32, Message, Uuid
+from lacuna.wire.layout import ZERO_UUID, Bool, Bytes, Int8, Int16, Int32, Uuid, messages
 
 
 class PushTelemetryRequest(NamedTuple):
@@ -18,10 +18,6 @@ class PushTelemetryResponse(NamedTuple):
     error_code: Int16 = 0
 
 
-PUSH_TELEMETRY_REQUEST: Final = Message(
-    PushTelemetryRequest, api_key=72, versions=(0, 0), first_flexible=0
-)
-
-PUSH_TELEMETRY_RESPONSE: Final = Message(
-    PushTelemetryResponse, api_key=72, versions=(0, 0), first_flexible=0
+PUSH_TELEMETRY_REQUEST, PUSH_TELEMETRY_RESPONSE = messages(
+    PushTelemetryRequest, PushTelemetryResponse, api_key=72, versions=(0, 0), first_flexible=0
 )

@@ -1,8 +1,8 @@
 """RenewDelegationToken. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bytes, Int16, Int32, Int64, Message
+from lacuna.wire.layout import Bytes, Int16, Int32, Int64, messages
 
 
 class RenewDelegationTokenRequest(NamedTuple):
@@ -16,10 +16,10 @@ class RenewDelegationTokenResponse(NamedTuple):
     throttle_time_ms: Int32 = 0
 
 
-RENEW_DELEGATION_TOKEN_REQUEST: Final = Message(
-    RenewDelegationTokenRequest, api_key=39, versions=(0, 2), first_flexible=2
-)
-
-RENEW_DELEGATION_TOKEN_RESPONSE: Final = Message(
-    RenewDelegationTokenResponse, api_key=39, versions=(0, 2), first_flexible=2
+RENEW_DELEGATION_TOKEN_REQUEST, RENEW_DELEGATION_TOKEN_RESPONSE = messages(
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+    api_key=39,
+    versions=(0, 2),
+    first_flexible=2,
 )

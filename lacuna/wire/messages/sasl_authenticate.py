@@ -1,8 +1,8 @@
 """SaslAuthenticate. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bytes, In, Int16, Int64, Message, String
+from lacuna.wire.layout import Bytes, In, Int16, Int64, String, messages
 
 
 class SaslAuthenticateRequest(NamedTuple):
@@ -16,10 +16,6 @@ class SaslAuthenticateResponse(NamedTuple):
     session_lifetime_ms: Annotated[Int64, In(since=1)] = 0
 
 
-SASL_AUTHENTICATE_REQUEST: Final = Message(
-    SaslAuthenticateRequest, api_key=36, versions=(0, 2), first_flexible=2
-)
-
-SASL_AUTHENTICATE_RESPONSE: Final = Message(
-    SaslAuthenticateResponse, api_key=36, versions=(0, 2), first_flexible=2
+SASL_AUTHENTICATE_REQUEST, SASL_AUTHENTICATE_RESPONSE = messages(
+    SaslAuthenticateRequest, SaslAuthenticateResponse, api_key=36, versions=(0, 2), first_flexible=2
 )

@@ -1,9 +1,9 @@
 """SaslHandshake. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Message, String
+from lacuna.wire.layout import Int16, String, messages
 
 
 class SaslHandshakeRequest(NamedTuple):
@@ -15,10 +15,6 @@ class SaslHandshakeResponse(NamedTuple):
     mechanisms: Sequence[String] = ()
 
 
-SASL_HANDSHAKE_REQUEST: Final = Message(
-    SaslHandshakeRequest, api_key=17, versions=(0, 1), first_flexible=None
-)
-
-SASL_HANDSHAKE_RESPONSE: Final = Message(
-    SaslHandshakeResponse, api_key=17, versions=(0, 1), first_flexible=None
+SASL_HANDSHAKE_REQUEST, SASL_HANDSHAKE_RESPONSE = messages(
+    SaslHandshakeRequest, SaslHandshakeResponse, api_key=17, versions=(0, 1), first_flexible=None
 )

@@ -1,9 +1,9 @@
 """SyncGroup. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bytes, In, Int16, Int32, Message, String
+from lacuna.wire.layout import Bytes, In, Int16, Int32, String, messages
 
 
 class SyncGroupRequestAssignment(NamedTuple):
@@ -29,8 +29,6 @@ class SyncGroupResponse(NamedTuple):
     assignment: Bytes = b""
 
 
-SYNC_GROUP_REQUEST: Final = Message(SyncGroupRequest, api_key=14, versions=(0, 5), first_flexible=4)
-
-SYNC_GROUP_RESPONSE: Final = Message(
-    SyncGroupResponse, api_key=14, versions=(0, 5), first_flexible=4
+SYNC_GROUP_REQUEST, SYNC_GROUP_RESPONSE = messages(
+    SyncGroupRequest, SyncGroupResponse, api_key=14, versions=(0, 5), first_flexible=4
 )

@@ -1,9 +1,9 @@
 """TxnOffsetCommit. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import In, Int16, Int32, Int64, String, messages
 
 
 class TxnOffsetCommitRequestPartition(NamedTuple):
@@ -44,10 +44,6 @@ class TxnOffsetCommitResponse(NamedTuple):
     topics: Sequence[TxnOffsetCommitResponseTopic] = ()
 
 
-TXN_OFFSET_COMMIT_REQUEST: Final = Message(
-    TxnOffsetCommitRequest, api_key=28, versions=(0, 5), first_flexible=3
-)
-
-TXN_OFFSET_COMMIT_RESPONSE: Final = Message(
-    TxnOffsetCommitResponse, api_key=28, versions=(0, 5), first_flexible=3
+TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE = messages(
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, api_key=28, versions=(0, 5), first_flexible=3
 )

@@ -1,8 +1,8 @@
 """UnregisterBroker. Written by lacuna.wire.generator, not by hand."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, Message, String
+from lacuna.wire.layout import Int16, Int32, String, messages
 
 
 class UnregisterBrokerRequest(NamedTuple):
@@ -15,10 +15,6 @@ class UnregisterBrokerResponse(NamedTuple):
     error_message: String | None = ""
 
 
-UNREGISTER_BROKER_REQUEST: Final = Message(
-    UnregisterBrokerRequest, api_key=64, versions=(0, 0), first_flexible=0
-)
-
-UNREGISTER_BROKER_RESPONSE: Final = Message(
-    UnregisterBrokerResponse, api_key=64, versions=(0, 0), first_flexible=0
+UNREGISTER_BROKER_REQUEST, UNREGISTER_BROKER_RESPONSE = messages(
+    UnregisterBrokerRequest, UnregisterBrokerResponse, api_key=64, versions=(0, 0), first_flexible=0
 )

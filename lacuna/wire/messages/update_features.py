@@ -1,9 +1,9 @@
 """UpdateFeatures. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, Message, String
+from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, String, messages
 
 
 class FeatureUpdateKey(NamedTuple):
@@ -32,10 +32,6 @@ class UpdateFeaturesResponse(NamedTuple):
     results: Annotated[Sequence[UpdatableFeatureResult], In(until=1)] = ()
 
 
-UPDATE_FEATURES_REQUEST: Final = Message(
-    UpdateFeaturesRequest, api_key=57, versions=(0, 2), first_flexible=0
-)
-
-UPDATE_FEATURES_RESPONSE: Final = Message(
-    UpdateFeaturesResponse, api_key=57, versions=(0, 2), first_flexible=0
+UPDATE_FEATURES_REQUEST, UPDATE_FEATURES_RESPONSE = messages(
+    UpdateFeaturesRequest, UpdateFeaturesResponse, api_key=57, versions=(0, 2), first_flexible=0
 )

@@ -1,9 +1,9 @@
 """WriteTxnMarkers. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lacuna.wire.layout import Bool, Int16, Int32, Int64, Message, String
+from lacuna.wire.layout import Bool, Int16, Int32, Int64, String, messages
 
 
 class WritableTxnMarkerTopic(NamedTuple):
@@ -42,10 +42,6 @@ class WriteTxnMarkersResponse(NamedTuple):
     markers: Sequence[WritableTxnMarkerResult] = ()
 
 
-WRITE_TXN_MARKERS_REQUEST: Final = Message(
-    WriteTxnMarkersRequest, api_key=27, versions=(0, 1), first_flexible=1
-)
-
-WRITE_TXN_MARKERS_RESPONSE: Final = Message(
-    WriteTxnMarkersResponse, api_key=27, versions=(0, 1), first_flexible=1
+WRITE_TXN_MARKERS_REQUEST, WRITE_TXN_MARKERS_RESPONSE = messages(
+    WriteTxnMarkersRequest, WriteTxnMarkersResponse, api_key=27, versions=(0, 1), first_flexible=1
 )
