@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from lacuna.agent.client import Peer, Software
 from lacuna.agent.lease import NO_LEASE, AgentLease, NoLeaseError
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.report import clients_of, report_of
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.settings import MAX_REPORT_BYTES
 from lacuna.controlplane.v1.cluster_pb2 import (
     AgentRegistered,
     ClusterDelta,
@@ -19,7 +23,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.segments.paths import SegmentId
-from tests.agent.harness import ScriptedControl, snapshot
+from tests.agent.harness import ScriptedControl, anybody, make_context, snapshot
 from tests.simulation.loop import on_virtual_time
 
 
@@ -262,3 +266,30 @@ async def test_a_mistake_of_ours_does_not_end_the_keeping(caplog: pytest.LogCapt
     await setup.until(lambda: setup.metrics.lease_registrations == 2)
     assert setup.lease.lease_id == 8
     assert "unexpected error while keeping the lease" in caplog.text
+
+
+def peer(number: int, name: str, version: str = "1") -> Peer:
+    host, client_id = f"10.0.0.{number}", f"{number}".rjust(30_000, "x")
+    found = replace(anybody(), host=host, port=number, client_id=client_id, software=Software())
+    found.software.is_called(name, version)
+    return found
+
+
+def test_clients_are_counted_by_what_they_say() -> None:
+    peers = [peer(number, "often" if number % 3 else "rare") for number in range(24)]
+    often, rare = clients_of(peers)
+    assert (often.name, often.version, often.connections) == ("often", "1", 16)
+    assert (len(often.hosts), often.has_more_hosts) == (5, True)
+    assert {len(each) for each in often.client_ids} == {100}
+    assert rare.connections == 8
+
+
+def test_a_report_is_bounded_whatever_connects() -> None:
+    kinds = [peer(number, "x" * 5000 + str(number), "y" * 5000) for number in range(300)]
+    kinds += [peer(number, "many") for number in range(3000)]
+    report = report_of(make_context(ScriptedControl()), kinds, None)
+    assert report.ByteSize() < MAX_REPORT_BYTES
+    assert len(report.clients) <= 20
+    assert report.clients[0].connections + report.connections_left_out >= 3000
+    told = sum(each.connections for each in report.clients)
+    assert told + report.connections_left_out == 3300

@@ -1,4 +1,4 @@
-"""The limits: the nearest measured one, in the unit of the work, and how near Lacuna is to it."""
+"""Which figures are worse than an earlier run, miss a goal, or are near a limit."""
 
 from pathlib import Path
 
@@ -6,15 +6,154 @@ import pytest
 
 from bench import machine, throughput
 from bench.aborts import work_of as aborted
-from bench.figures import BUSIEST, KILO_RECORDS, P50, THROUGHPUT, WIRE_BYTES, Figure, Row
+from bench.compare import worse
+from bench.figures import BUSIEST, KILO_RECORDS, OTHERS, P50, THROUGHPUT, WIRE_BYTES, Figure, Row
+from bench.goals import GOALS, Goal, Verdict, judge
 from bench.latency import WORK as END_TO_END
 from bench.limits import LIMITS, End, Limit, ends
-from bench.report import ends_table, page_part
+from bench.report import ends_table, page_part, verdict_line
 from bench.results import Results
-from bench.sections import BARE, LACUNA
+from bench.sections import BARE, KAFKA, LACUNA
 from bench.tiny import PRODUCE, REQUESTS
 from bench.transactions import TRANSACTIONS
 from bench.transactions import work_of as transactions_by
+
+
+def runs_of(figure: Figure, **runs: list[float]) -> Results:
+    """Return results of one piece of work, by target."""
+    rows = [
+        Row("work", target, [{figure: value} for value in values])
+        for target, values in runs.items()
+    ]
+    return Results("full", {}, {"section": rows})
+
+
+@pytest.mark.parametrize(
+    ("figure", "before", "now"),
+    [(THROUGHPUT, [98, 100, 102], [70, 75, 80]), (P50, [1.0, 1.1, 1.2], [1.5, 1.6, 1.7])],
+)
+def test_worse_is_a_tenth_and_beyond_the_spread(
+    figure: Figure, before: list[float], now: list[float]
+) -> None:
+    changes = list(worse(runs_of(figure, lacuna=before), runs_of(figure, lacuna=now)))
+    assert [(each.figure, each.before, each.now) for each in changes] == [
+        (figure, before[1], now[1])
+    ]
+    assert not list(worse(runs_of(figure, lacuna=now), runs_of(figure, lacuna=before)))
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ([98.0, 100.0, 102.0], [92.0, 93.0, 94.0]),  # less than a tenth
+        ([60.0, 100.0, 102.0], [50.0, 70.0, 72.0]),  # the runs overlap
+    ],
+)
+def test_noise_is_not_worse(before: list[float], now: list[float]) -> None:
+    assert not list(worse(runs_of(THROUGHPUT, lacuna=before), runs_of(THROUGHPUT, lacuna=now)))
+
+
+def test_a_slower_machine_is_not_a_slower_lacuna() -> None:
+    before = runs_of(THROUGHPUT, lacuna=[100, 101, 102], kafka=[200, 201, 202])
+    slower_machine = runs_of(THROUGHPUT, lacuna=[50, 51, 52], kafka=[100, 101, 102])
+    slower_lacuna = runs_of(THROUGHPUT, lacuna=[50, 51, 52], kafka=[200, 201, 202])
+    assert not list(worse(before, slower_machine))
+    assert [each.target for each in worse(before, slower_lacuna)] == ["lacuna"]
+
+
+def test_kafka_and_the_neighbours_are_not_ours_to_worsen() -> None:
+    assert not list(worse(runs_of(THROUGHPUT, kafka=[100]), runs_of(THROUGHPUT, kafka=[10])))
+    assert not list(worse(runs_of(OTHERS, lacuna=[1]), runs_of(OTHERS, lacuna=[50])))
+
+
+def test_rows_that_are_mostly_noise_are_not_compared() -> None:
+    before = runs_of(THROUGHPUT, lacuna=[100, 101, 102])
+    now = runs_of(THROUGHPUT, lacuna=[50, 51, 52])
+    now.sections["section"][0].noisy = 1
+    assert list(worse(before, now))
+    now.sections["section"][0].noisy = 2
+    assert not list(worse(before, now))
+
+
+def measured_goals(*measured: tuple[str, str, Figure, float]) -> Results:
+    """Return rows of one run each."""
+    rows: dict[tuple[str, str], Row] = {}
+    for work, target, figure, value in measured:
+        row = rows.setdefault((work, target), Row(work, target, [{}]))
+        row.runs[0][figure] = value
+    return Results("full", {}, {"section": list(rows.values())})
+
+
+@pytest.mark.parametrize(
+    ("goal", "value", "is_met"),
+    [
+        (Goal("read", THROUGHPUT, 1.0, KAFKA), 1.0, True),
+        (Goal("read", THROUGHPUT, 1.0, KAFKA), 0.99, False),
+        (Goal("read", P50, 2.0), 2.0, True),
+        (Goal("read", P50, 2.0), 2.01, False),
+    ],
+)
+def test_at_least_where_more_is_better_and_at_most_where_less_is(
+    goal: Goal, value: float, is_met: bool
+) -> None:
+    assert Verdict(goal, value).is_met is is_met
+
+
+def test_every_kind_of_goal_is_judged_by_its_own_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    goals = (
+        Goal("read", THROUGHPUT, 1.5, KAFKA),
+        Goal("read", P50, 2.0),
+        Goal("dirty", WIRE_BYTES, 1.1, reference="read"),
+        Goal("idle", WIRE_BYTES, 200),
+    )
+    monkeypatch.setattr("bench.goals.GOALS", {"section": goals})
+    measured = measured_goals(
+        ("read", LACUNA, THROUGHPUT, 300.0),
+        ("read", KAFKA, THROUGHPUT, 100.0),
+        ("read", LACUNA, P50, 2.5),
+        ("read", LACUNA, WIRE_BYTES, 100.0),
+        ("dirty", LACUNA, WIRE_BYTES, 130.0),
+        ("dirty", KAFKA, WIRE_BYTES, 1.0),
+        ("idle", LACUNA, WIRE_BYTES, 0.0),
+    )
+    verdicts = judge(measured)
+    assert [(each.goal, each.value, each.is_met) for each in verdicts] == [
+        (goals[0], 3.0, True),
+        (goals[1], 2.5, False),
+        (goals[2], 1.3, False),
+        (goals[3], 0.0, True),
+    ]
+
+
+def test_a_verdict_on_noise_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.goals.GOALS", {"section": (Goal("read", THROUGHPUT, 1.0, KAFKA),)})
+    measured = measured_goals(("read", LACUNA, THROUGHPUT, 3.0), ("read", KAFKA, THROUGHPUT, 1.0))
+    assert [verdict_line(each) for each in judge(measured)] == ["met     read: MB/s ≥ 1 × kafka: 3"]
+    measured.sections["section"][1].noisy = 1
+    assert [verdict_line(each) for each in judge(measured)] == [
+        "met     read: MB/s ≥ 1 × kafka: 3 (noise)"
+    ]
+
+
+def test_what_was_not_measured_is_not_judged() -> None:
+    """Without Kafka, only goals that do not need it are left."""
+    assert judge(measured_goals(("produce, none", LACUNA, THROUGHPUT, 300.0))) == []
+
+
+def test_a_goal_says_what_it_asks() -> None:
+    assert str(Goal("read", THROUGHPUT, 1.0, KAFKA)) == "read: MB/s ≥ 1 × kafka"
+    assert str(Goal("read", P50, 2.0)) == "read: p50 ms ≤ 2"
+    assert (
+        str(Goal("dirty", WIRE_BYTES, 1.1, reference="read"))
+        == "dirty: wire bytes/record ≤ 1.1 × read"
+    )
+
+
+def test_every_goal_can_be_met_or_missed() -> None:
+    """A figure without a better direction could not be judged."""
+    for goals in GOALS.values():
+        assert all(goal.figure.better.value != "neither" for goal in goals)
+
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE, EIGHT = transactions_by(1), transactions_by(8)
@@ -22,7 +161,7 @@ PRODUCED, PRODUCED_LZ4 = (throughput.work_of(throughput.PRODUCE, each) for each 
 TUNED = throughput.work_of(throughput.READ_TUNED, "none")
 
 
-def results(
+def measured_results(
     *measured: tuple[str, str, Figure, float], speeds: dict[str, float] | None = None
 ) -> Results:
     """Return rows of one run each."""
@@ -40,7 +179,9 @@ def the_end(found: Results) -> End:
 
 
 def test_the_rate_of_a_client_that_never_waits_is_that_of_its_busiest_thread() -> None:
-    end = the_end(results((PRODUCED, LACUNA, THROUGHPUT, 300.0), (PRODUCED, LACUNA, BUSIEST, 75.0)))
+    end = the_end(
+        measured_results((PRODUCED, LACUNA, THROUGHPUT, 300.0), (PRODUCED, LACUNA, BUSIEST, 75.0))
+    )
     assert end.limit.name == "the client's busiest thread"
     assert (end.lacuna, end.value, end.ratio) == (300, 400, 0.75)
 
@@ -48,7 +189,7 @@ def test_the_rate_of_a_client_that_never_waits_is_that_of_its_busiest_thread() -
 def test_the_client_counts_at_its_best_beside_any_server() -> None:
     """A client that waits for a slow server wastes CPU: 95 % at 19 MB/s, but 50 % at 200 MB/s with `bare`."""
     end = the_end(
-        results(
+        measured_results(
             (PRODUCED, LACUNA, THROUGHPUT, 19.0),
             (PRODUCED, LACUNA, BUSIEST, 95.0),
             (PRODUCED, BARE, THROUGHPUT, 200.0),
@@ -63,7 +204,7 @@ def test_the_client_counts_at_its_best_beside_any_server() -> None:
 )
 def test_the_nearest_limit_counts(disk: float, name: str, value: float) -> None:
     end = the_end(
-        results(
+        measured_results(
             (PRODUCED, LACUNA, THROUGHPUT, 300.0),
             (PRODUCED, LACUNA, BUSIEST, 75.0),
             speeds={machine.DISK: disk},
@@ -77,7 +218,7 @@ def test_of_a_time_the_longest_limit_is_the_nearest() -> None:
         return Limit("wait", P50, name, "asked", lambda _: ms)
 
     limits = [limit("a", 1.0), limit("b", 2.0)]
-    found = results(("wait", LACUNA, P50, 3.0))
+    found = measured_results(("wait", LACUNA, P50, 3.0))
     for order in (limits, limits[::-1]):
         (end,) = ends(found, order)
         assert (end.limit.name, end.ratio) == ("b", 1.5)
@@ -86,7 +227,7 @@ def test_of_a_time_the_longest_limit_is_the_nearest() -> None:
 def test_the_disk_gets_what_lz4_leaves_of_a_record() -> None:
     """Of 1,024 bytes, it writes 512, so the limit is twice as many records."""
     end = the_end(
-        results(
+        measured_results(
             (PRODUCED_LZ4, LACUNA, THROUGHPUT, 300.0),
             (aborted(0, "lz4"), LACUNA, WIRE_BYTES, 512.0),
             speeds={machine.DISK: 1000},
@@ -96,14 +237,14 @@ def test_the_disk_gets_what_lz4_leaves_of_a_record() -> None:
 
 
 def test_a_read_copies_each_byte_twice() -> None:
-    end = the_end(results((TUNED, LACUNA, THROUGHPUT, 800.0), speeds={machine.COPY: 8.0}))
+    end = the_end(measured_results((TUNED, LACUNA, THROUGHPUT, 800.0), speeds={machine.COPY: 8.0}))
     assert (end.limit.name, end.value, end.ratio) == ("copying memory", 4000, 0.2)
 
 
 def test_one_producer_waits_for_the_client_and_four_syncs() -> None:
     """1 ms on `bare`, and four times 0.25 ms."""
     end = the_end(
-        results(
+        measured_results(
             (ONE, LACUNA, TRANSACTIONS, 400.0),
             (ONE, BARE, TRANSACTIONS, 1000.0),
             speeds={machine.SYNC: 0.25},
@@ -114,7 +255,7 @@ def test_one_producer_waits_for_the_client_and_four_syncs() -> None:
 
 def test_a_record_is_read_after_the_clients_and_two_syncs() -> None:
     end = the_end(
-        results(
+        measured_results(
             (END_TO_END, LACUNA, P50, 1.0),
             (END_TO_END, BARE, P50, 0.25),
             speeds={machine.SYNC: 0.125},
@@ -125,14 +266,14 @@ def test_a_record_is_read_after_the_clients_and_two_syncs() -> None:
 
 @pytest.mark.parametrize(("work", "figure"), [(EIGHT, TRANSACTIONS), (PRODUCE, REQUESTS)])
 def test_what_is_bound_by_the_clients_ends_where_bare_does(work: str, figure: Figure) -> None:
-    end = the_end(results((work, LACUNA, figure, 900.0), (work, BARE, figure, 3600.0)))
+    end = the_end(measured_results((work, LACUNA, figure, 900.0), (work, BARE, figure, 3600.0)))
     assert (end.value, end.ratio) == (3600, 0.25)
 
 
 def test_aborted_records_end_at_lacunas_own_rate_without_any() -> None:
     half = aborted(50, "none")
     end = the_end(
-        results(
+        measured_results(
             (half, LACUNA, KILO_RECORDS, 540.0),
             (half, LACUNA, BUSIEST, 60.0),  # 900
             (aborted(0, "none"), LACUNA, KILO_RECORDS, 720.0),
@@ -143,10 +284,10 @@ def test_aborted_records_end_at_lacunas_own_rate_without_any() -> None:
 
 def test_what_was_not_measured_has_no_end() -> None:
     """Only Lacuna's runs count, and a missing speed gives no limit."""
-    assert ends(results((EIGHT, LACUNA, TRANSACTIONS, 900.0))) == []
-    assert ends(results((EIGHT, BARE, TRANSACTIONS, 900.0))) == []
+    assert ends(measured_results((EIGHT, LACUNA, TRANSACTIONS, 900.0))) == []
+    assert ends(measured_results((EIGHT, BARE, TRANSACTIONS, 900.0))) == []
     alone = ((ONE, LACUNA, TRANSACTIONS, 400.0), (ONE, BARE, TRANSACTIONS, 1000.0))
-    assert ends(results(*alone)) == []
+    assert ends(measured_results(*alone)) == []
 
 
 def test_older_results_load_and_say_less() -> None:
@@ -158,7 +299,9 @@ def test_older_results_load_and_say_less() -> None:
 
 
 def test_the_table_says_what_bounds_and_how_that_was_measured() -> None:
-    found = results((EIGHT, LACUNA, TRANSACTIONS, 900.0), (EIGHT, BARE, TRANSACTIONS, 3600.0))
+    found = measured_results(
+        (EIGHT, LACUNA, TRANSACTIONS, 900.0), (EIGHT, BARE, TRANSACTIONS, 3600.0)
+    )
     heading, line = ends_table(ends(found))
     assert heading[2:] == [
         "bounded by",

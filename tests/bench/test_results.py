@@ -1,4 +1,4 @@
-"""Results go to JSON and back, and into tables."""
+"""Results go to JSON and back, into tables, and into the picture of the README."""
 
 import json
 from collections.abc import Iterator
@@ -7,19 +7,11 @@ from threading import BrokenBarrierError
 
 import pytest
 
+from bench.aborts import work_of
 from bench.errors import BenchError
-from bench.figures import OTHERS, P50, THROUGHPUT, WIRE_BYTES, Row
+from bench.figures import KILO_RECORDS, OTHERS, P50, STORE_BYTES, THROUGHPUT, WIRE_BYTES, Row
 from bench.goals import Goal, Verdict
-from bench.report import (
-    BEGIN,
-    END,
-    in_columns,
-    in_markdown,
-    page_part,
-    remarks,
-    rewrite,
-    table,
-)
+from bench.report import BEGIN, END, in_columns, in_markdown, page_part, remarks, rewrite, table
 from bench.results import Results
 from bench.rounds import SMOKE, Bench
 from bench.run import _measure as measure_section
@@ -122,3 +114,33 @@ def test_a_section_that_fails_leaves_the_others_theirs(
     measure_section("tail", Bench((), SMOKE), results)
     assert results.facts["failures"] == {"tail": str(error) or type(error).__name__}
     assert [row.work for row in results.sections["tail"]] == ["work"]
+
+
+def results(shares: list[int]) -> Results:
+    run = {KILO_RECORDS: 100.0, WIRE_BYTES: 1000.0, STORE_BYTES: 1100.0}
+    rows = [
+        Row(work_of(share, "none"), target, [run])
+        for share in shares
+        for target in ("lacuna", "kafka")
+    ]
+    return Results("full", {}, {"aborts": rows})
+
+
+def draw(of: Results, path: Path) -> None:
+    """Imported here, together with matplotlib, because every worker imports this file."""
+    from bench import plot
+
+    plot.draw(of, path)
+
+
+def test_the_same_figures_give_the_same_picture(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.svg", tmp_path / "other.svg"
+    draw(results([0, 50, 90, 99]), one)
+    draw(results([0, 50, 90, 99]), other)
+    assert one.read_bytes() == other.read_bytes()
+    assert b"<svg" in one.read_bytes()
+
+
+def test_without_the_curve_there_is_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs the section aborts"):
+        draw(results([0, 50]), tmp_path / "none.svg")

@@ -1,4 +1,4 @@
-"""Runs the whole matrix on Lacuna and on Kafka, and compares it with docs/clients.md."""
+"""Runs the whole matrix on Lacuna and on Kafka, and the clients of the virtual environment on Lacuna."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import repeat
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from tests.compat import workload
 from tests.compat.clients import KAFKAS, Row, chosen, rows
+from tests.compat.clusters import lacuna
 from tests.compat.composed import is_possible
+from tests.compat.expected import expected
 from tests.compat.expected import kept as kept_line
+from tests.compat.expected import kept as kept_lines
 from tests.compat.page import PAGE, page
 from tests.compat.results import EXPECTED, REFERENCE, entry, is_expected, kept
 from tests.compat.run import bench
@@ -150,3 +156,43 @@ def test_no_client_notices() -> None:
         if cell["outcome"] == Outcome.DIFFERS
     ]
     assert not bad
+
+
+QUICK = [row for row in rows() if row.quick]
+
+
+@pytest.fixture(scope="module")
+def quick_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Starts Lacuna alone."""
+    folder: Path = tmp_path_factory.mktemp("compat")
+    with lacuna(folder) as address:
+        yield Bench(None, address, folder)
+
+
+def test_what_the_workload_says_is_what_kafka_gave() -> None:
+    said = json.loads(EXPECTED.read_text())
+    lines = expected(workload.make())
+    assert said == {name: json.loads(json.dumps(kept_lines(lines[name]))) for name in said}
+    assert set(said) == {"produce", "transactions", "holes", "commit", "group", "eos"}
+
+
+def test_clients_read_what_they_read_from_kafka(quick_bench: Bench) -> None:
+    """S13 to S17, S26: clients pass holes, reach lag 0 and see no aborted records.
+
+    All clients run concurrently, because they mostly wait.
+    """
+    with ThreadPoolExecutor(len(QUICK)) as pool:
+        for result in pool.map(run_row, QUICK, repeat(quick_bench)):
+            _check(result)
+
+
+def _check(result: Result) -> None:
+    assert result.whole is None, (result.row.title, result.whole)
+    wrong = {
+        name: cell.what
+        for name, cell in result.cells.items()
+        if cell.outcome not in (Outcome.SAME, Outcome.UNSUPPORTED)
+    }
+    said = [side.ran.stderr.read_text()[-2000:] for side in result.sides]
+    assert not wrong, (result.row.title, wrong, said)
+    assert sum(cell.outcome == Outcome.SAME for cell in result.cells.values()) >= 7

@@ -1,11 +1,17 @@
-"""Tests that generated pages match the code."""
+"""Tests that generated pages, docs/protocol.md and docs/glossary.md match the code."""
 
+import ast
+import json
 import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.agent.harness import RawClient
+from tests.agent.plane import cluster
+from tests.golden.messages import API_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What would install the package `lacuna`, which is another project's.
@@ -82,3 +88,87 @@ def test_nobody_is_told_to_install_what_is_not_ours() -> None:
 )
 def test_what_would_install_another_project(text: str, is_foreign: bool) -> None:
     assert (FOREIGN.search(text) is not None) == is_foreign
+
+
+PAGE = ROOT / "docs" / "protocol.md"
+ROW = re.compile(r"^\| (\d+) \| (\w+) \| (\d+)(?:\u2013(\d+))? \|", re.MULTILINE)
+KAFKA = json.loads((ROOT / "tests" / "golden" / "api_versions_kafka_4_1.json").read_text())
+
+
+def test_the_tables_are_written_from_the_code() -> None:
+    """Run `python docs/draw_protocol.py` after changing an API's versions or notes."""
+    made = runpy.run_path(str(ROOT / "docs" / "draw_protocol.py"))
+    assert PAGE.read_text() == made["page"]()
+
+
+async def test_the_table_is_what_an_agent_answers() -> None:
+    """S24: key, name and range of every API."""
+    rows = ROW.findall(PAGE.read_text())
+    told = {int(key): (int(low), int(high or low)) for key, _, low, high in rows}
+    async with cluster() as running:
+        client = await RawClient.connect(running.server.port)
+        answer = await client.ask(18, 0)
+        await client.close()
+    assert told == {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    for key, name, _, _ in rows:
+        assert name.lower() == API_NAMES[int(key)].replace("_", "")
+
+
+def test_all_of_kafka_is_named() -> None:
+    """One of the two tables lists each API of Kafka 4.1."""
+    before, rest = PAGE.read_text().split("## Not served\n")
+    missing, after = rest.split("\n## ", 1)
+    served = before + after
+    for name in KAFKA["names"].values():
+        plain = "".join(word.capitalize() for word in name.split("_"))
+        assert (f"| {plain} |" in served) != bool(re.search(rf"\b{plain}\b", missing))
+
+
+#: These only point elsewhere: whoever reads the code sees no more than its name.
+SAYS_NOTHING = re.compile(r"(Nothing|None|See \S+|As .{1,40} says)\.")
+
+
+def glossary() -> dict[str, str]:
+    rows = re.findall(
+        r"^\| (.+?) \| (.+) \|$", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE
+    )
+    assert rows[0] == ("word", "what it is")
+    return dict(rows[1:])
+
+
+def modules() -> Iterator[Path]:
+    return (ROOT / "lacuna").rglob("*.py")
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Return the docstrings that contain empty words, by file."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in modules():
+        code = path.read_text()
+        if SAYS_NOTHING.search(code) is None:
+            continue  # to parse all of the code takes a second
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+                yield f"{path.relative_to(ROOT)} {getattr(node, 'name', '')}", text
+
+
+def test_it_is_alphabetical_and_has_each_word_once() -> None:
+    page = (ROOT / "docs/glossary.md").read_text()
+    words = re.findall(r"^\| ([^|]+?) \| ", page, re.MULTILINE)[1:]
+    assert len(words) > 40
+    assert words == sorted(set(words))
+
+
+def test_its_words_are_those_of_the_code() -> None:
+    code = " ".join(path.read_text() for path in modules()).lower()
+    spelt = {word: word.replace(" ", r"[_\s]*") for word in glossary()}
+    assert [word for word, form in spelt.items() if not re.search(rf"\b{form}", code)] == []
+
+
+def test_a_line_does_not_explain_a_word_by_itself() -> None:
+    for word, text in glossary().items():
+        assert not re.search(rf"\b{re.escape(word)}\b", text.split(",")[0]), word
+
+
+def test_docstrings_say_something() -> None:
+    assert [where for where, text in docstrings() if SAYS_NOTHING.fullmatch(text)] == []

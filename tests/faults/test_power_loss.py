@@ -1,13 +1,10 @@
-"""Tests that power cuts at random moments keep every acknowledged record (S2) and leave nothing partial (S3).
-
-The test also omits each sync in turn: of the object, its directory, the directories above, and the journal's log,
-database and directory. The same checker then finds a loss, so it would detect a forgotten sync.
-"""
+"""Tests power cuts and a failing disk: acknowledged records stay (S2), and nothing is partial (S3)."""
 
 from __future__ import annotations
 
+import errno
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +12,16 @@ from confluent_kafka import Message, Producer
 
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.logstore.objects import DirectoryStore
+from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem
 from lacuna.logstore.objects.pack_puts import PackLimits
+from lacuna.logstore.objects.store import Part, WritableBuffer
 from lacuna.logstore.records.batch import read_batches
-from tests.clients.librd import producer
-from tests.clients.probing import Target
+from lacuna.testing import Cluster
+from tests.clients.batch import batch
+from tests.clients.hurry import keep_leases
+from tests.clients.librd import producer, read, send
+from tests.clients.probing import Target, error_name
 from tests.seeds import seeds
 
 from .history import Rows, Transaction, log_violations, transaction_violations
@@ -127,10 +130,10 @@ def read_all(bootstrap: str) -> tuple[Rows, list[str]]:
             if answer["error_code"]:
                 return found, [f"partition {partition}: error {answer['error_code']} at {position}"]
             end = answer["last_stable_offset"]
-            for batch in read_batches(answer["records"] or b""):
-                position = batch.header.next_offset
-                if not batch.header.is_control:
-                    rows += [(each.offset, each.value or b"") for each in batch.records()]
+            for read_batch in read_batches(answer["records"] or b""):
+                position = read_batch.header.next_offset
+                if not read_batch.header.is_control:
+                    rows += [(each.offset, each.value or b"") for each in read_batch.records()]
     return found, []
 
 
@@ -196,3 +199,70 @@ def test_a_weaker_mode_of_the_journal_loses_something(tmp_path: Path, mode: str)
     """S2: synchronous=FULL is necessary."""
     weaker = {"PRAGMA synchronous=FULL": f"PRAGMA synchronous={mode}"}
     assert any(losses(tmp_path, lambda kind, path: False, weaker))
+
+
+class SickDisk(OsFileSystem):
+    """A file system on which every write, open and read fails with `errno`, unless that is 0.
+
+    It recovers after `failures` failed calls, unless that is None.
+    """
+
+    def __init__(self) -> None:
+        self.errno = 0
+        self.failures: int | None = None
+
+    def write(self, fd: int, parts: Sequence[Part]) -> None:
+        self._fail()
+        super().write(fd, parts)
+
+    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
+        self._fail()
+        super().write_at(fd, parts, position)
+
+    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
+        if self.errno:
+            return [-self.errno] * len(ranges.sizes)
+        return super().read_ranges(ranges, buffer)
+
+    def open(self, path: str) -> int:
+        self._fail()
+        return super().open(path)
+
+    def _fail(self) -> None:
+        if not self.errno:
+            return
+        error = OSError(self.errno, errno.errorcode[self.errno])
+        if self.failures is not None:
+            self.failures -= 1
+            if not self.failures:
+                self.errno = 0
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(errno.ENOSPC, "no space left below"), (errno.EACCES, "give this user permission")],
+)
+def test_a_sick_disk_is_said_and_outlived(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int, message: str
+) -> None:
+    """S2: retriable errors name the problem. After the disk recovers, all requests succeed."""
+    disk, data = SickDisk(), tmp_path / "lacuna"
+
+    def open_store() -> DirectoryStore:
+        return DirectoryStore(data / "objects", file_system=disk)
+
+    with Cluster(data, open_store=open_store) as cluster:
+        keep_leases(cluster)
+        topic, raw = cluster.create_topic("t"), Target(cluster.bootstrap)
+        assert raw.verdict(topic, batch([b"raw"])) == "NONE"
+        disk.errno = number
+        assert raw.verdict(topic, batch([b"lost"])) == "KAFKA_STORAGE_ERROR"
+        assert message in caplog.text
+        if number == errno.EACCES:
+            assert error_name(raw.fetch(topic, 0)["error_code"]) == "KAFKA_STORAGE_ERROR"
+        disk.failures = 3
+        who = producer(cluster.bootstrap, enable_idempotence=True)
+        assert send(who, topic, [b"patient"]) == [1]
+        assert disk.errno == 0, "it was mended while the client tried again"
+        assert read(cluster.bootstrap, topic).offsets[-1:] == [1]

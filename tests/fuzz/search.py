@@ -1,7 +1,7 @@
 """Searches for inputs that break a target, with atheris: `python -m tests.fuzz.search TARGET --seconds N`.
 
 It starts from the corpus, with a different seed each time unless one is given, to find unknown failures. The search in
-test_search.py is reproducible: it uses the same seed and number of runs each time. `--keep` adds a minimal set of
+test_corpus.py is reproducible: it uses the same seed and number of runs each time. `--keep` adds a minimal set of
 inputs that reached new lines to the corpus. A failing input stays in the folder that the message names. Add it with
 tests/fuzz/corpus.py once the bug is fixed.
 """

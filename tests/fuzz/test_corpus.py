@@ -1,11 +1,14 @@
-"""Runs every stored input: it must cause no crash, no hang, and no memory use out of proportion to the input."""
+"""Runs every stored input, and a short reproducible search: no crash, no hang, no memory out of proportion."""
 
+import re
 import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
 from tests.fuzz import corpus
+from tests.fuzz.search import search
 from tests.fuzz.seeds import seeds
 from tests.fuzz.targets import MAX_DECOMPRESSED_BYTES, MAX_FRAME_BYTES, TARGETS
 
@@ -35,3 +38,20 @@ def test_the_kept_corpus(name: str) -> None:
 
 def test_every_target_has_seeds() -> None:
     assert {target for target, _ in seeds()} == TARGETS.keys()
+
+
+SEED = 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_is_found(name: str, tmp_path: Path) -> None:
+    found = tmp_path / "found"
+    found.mkdir()
+    wanted = TARGETS[name].runs
+    ended = search(name, found, seed=SEED, runs=wanted)
+    assert ended.returncode == 0, ended.stdout[-4000:]
+    runs = re.search(r"number_of_executed_units: (\d+)", ended.stdout)
+    assert runs is not None
+    assert int(runs[1]) >= wanted

@@ -1,4 +1,4 @@
-"""Tests that lacuna.logstore.records decodes a real Kafka 4.1's headers, records and markers (S17, S25)."""
+"""Tests frames, headers, records and markers that a real Kafka 4.1 wrote (S17, S24, S25)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from lacuna.agent.registry import response_header_version
 from lacuna.logstore.records.batch import RecordBatch, read_batches
 from lacuna.logstore.records.control import ControlType, read_control_record
 from lacuna.logstore.records.errors import CorruptBatchError, TruncatedBatchError
+from tests.wire.samples import MESSAGES
 
 RECORDS = pathlib.Path(__file__).with_name("records.json")
 INDEX: dict[str, dict[str, Any]] = json.loads(RECORDS.read_text())
@@ -115,3 +117,31 @@ def test_damage_is_found(name: str) -> None:
         start += batch.header.size
     with pytest.raises(TruncatedBatchError):
         list(read_batches(data[:-1]))
+
+
+HERE = pathlib.Path(__file__).parent
+FRAMES = (HERE / "frames.bin").read_bytes()
+Row = tuple[str, int, int, int, int, int, int]
+FRAMES_INDEX: list[Row] = [tuple(row) for row in json.loads((HERE / "frames.json").read_text())]
+BY_KEY = {
+    message.api_key: (message, MESSAGES[name.replace("_REQUEST", "_RESPONSE")])
+    for name, message in MESSAGES.items()
+    if name.endswith("_REQUEST")
+}
+
+
+def test_requests() -> None:
+    for name, key, version, at, size, _, _ in FRAMES_INDEX:
+        request, _ = BY_KEY[key]
+        client_id_size = int.from_bytes(FRAMES[at + 8 : at + 10], "big")
+        body = FRAMES[at + 10 + client_id_size + request.is_flexible(version) : at + size]
+        read = request.read(memoryview(body), version)
+        assert request.write(read, version) == body, (name, version, at)
+
+
+def test_responses() -> None:
+    for name, key, version, _, _, at, size in FRAMES_INDEX:
+        _, answer = BY_KEY[key]
+        body = FRAMES[at + 4 + response_header_version(key, version) : at + size]
+        read = answer.read(memoryview(body), version)
+        assert answer.write(read, version) == body, (name, version, at)

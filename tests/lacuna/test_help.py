@@ -1,19 +1,26 @@
-"""Tests the text that a new user reads first."""
+"""Tests what a new user reads first: help, `lacuna demo`, start messages, --verbose and health."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 
 from lacuna.cli.entries import ENTRIES
+from lacuna.testing.ports import lasting_ports
+from tests.forked import start_process
 
 if TYPE_CHECKING:
+    from lacuna.testing import Cluster
     from tests.lacuna.conftest import Command, Refusal
 
 
@@ -134,3 +141,65 @@ def test_what_shells_are_told(lacuna: Command, refused: Refusal) -> None:
         told = lacuna(**asked).out.splitlines()
         assert {line.partition(",")[2] for line in told} == expected
     assert "choose one of bash, zsh, fish" in refused("completion", "csh")
+
+
+CLAIM = "Every claim above was checked against the records that the client read."
+
+
+def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
+    ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # of some other cluster
+    assert ran.code == 0, ran.err
+    assert CLAIM in ran.out
+    assert "a range in which every record was aborted" in ran.out
+    assert "dropped: aborted; continues at 11" in ran.out, ran.out
+    assert "filler: a control record that moves the consumer on to 11" in ran.out
+
+
+@pytest.mark.parametrize("with_control", [False, True])
+def test_on_a_running_cluster(lacuna: Command, lacuna_cluster: Cluster, with_control: bool) -> None:
+    control = (lacuna_cluster.data / "control.address").read_text()
+    options = ("--control", control) if with_control else ()
+    ran = lacuna("demo", "--bootstrap", lacuna_cluster.bootstrap, *options, columns=140)
+    assert ran.code == 0, ran.err
+    assert CLAIM in ran.out
+    assert ("what a read_committed consumer receives" in ran.out) == with_control
+
+
+def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -> None:
+    (port,) = lasting_ports(1)
+    health = f"127.0.0.1:{port}"
+    command = [sys.executable, "-m", "lacuna", "up", "--data", str(tmp_path / "data"), "--verbose"]
+    up = start_process(
+        [*command, "--listen", "127.0.0.1:0", "--health", health, "--console", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert up.stdout is not None
+    try:
+        bootstrap = up.stdout.readline().removeprefix("bootstrap: ").strip()
+        said = "".join(up.stdout.readline() for _ in range(6))
+        for path in ("healthz", "readyz"):
+            with urlopen(f"http://{health}/{path}", timeout=60) as answer:
+                assert answer.read() == b"ok\n"
+        console = re.search(r"console (http://127\.0\.0\.1:\d+)", said)
+        assert console is not None
+        with urlopen(f"{console[1]}/readyz", timeout=60) as answer:
+            assert answer.read() == b"ok\n"
+        producer = clients.transactional(bootstrap, "shop")
+        producer.begin_transaction()
+        clients.send(producer, "orders", ["x"])
+        producer.abort_transaction(60)
+    finally:
+        up.send_signal(signal.SIGINT)
+        _, err = up.communicate(timeout=280)
+    assert f"serves  Kafka clients at {bootstrap}; topics are created when first used" in said
+    assert f"data    {tmp_path}/data (new: records and journal)" in said
+    assert f"health  http://{health}/readyz" in said
+    for line in (
+        f"agent {bootstrap} (node 1) has joined",
+        "created orders (1)",
+        "aborted the transaction of 'shop': its producer requested it",
+        f"agent {bootstrap} (node 1) has left: it was shut down",
+    ):
+        assert f"INFO lacuna.controlplane: {line}\n" in err

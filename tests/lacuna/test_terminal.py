@@ -1,22 +1,32 @@
-"""Tests what a user at a terminal sees: tables of any width, and Ctrl-C."""
+"""Tests what a user at a terminal sees: tables of any width, Ctrl-C, and the errors of librdkafka and agents."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import io
 import os
 import pty
 import re
+import socket
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 from rich.console import Console
 
+from lacuna.base.errors import UserError
 from lacuna.cli import console, verification
+from lacuna.cli.answers import check
+from lacuna.cli.records.librdkafka_errors import explain_error
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, plain
 from lacuna.pipeline.audit import PartitionReport
 from lacuna.pipeline.audit.picture import Cell
 from lacuna.testing import Cluster
+from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE, HeartbeatRequest
 
 WIDTHS = [80, 100, 140, 200]
 
@@ -129,3 +139,47 @@ def test_an_audit_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     verify.until("begun")
     assert verify.interrupt() == 130
     assert "stopped before its end" in verify.shown
+
+
+def test_damage_names_verify() -> None:
+    assert "`lacuna verify`" in explain_error(KafkaError(KafkaError.INVALID_MSG))
+    assert "`lacuna topics list`" in explain_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert explain_error(KafkaError(KafkaError._INVALID_ARG)) == "Invalid argument or configuration"
+
+
+def test_no_code_is_told_as_bare_words() -> None:
+    for code in set(ErrorCode) - {ErrorCode.NONE}:
+        with pytest.raises(UserError) as raised:
+            check(code, "it")
+        assert str(raised.value) != f"it: {code.name.lower().replace('_', ' ')}"
+
+
+def test_errors_of_the_system_are_told_without_numbers() -> None:
+    assert plain(ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('::1', 1)")) == (
+        "connection refused"
+    )
+    assert plain(TimeoutError()) == "timed out"
+    assert plain(socket.gaierror(-2, "Name or service not known")) == "Name or service not known"
+
+
+async def test_a_late_answer_is_not_taken_for_the_next_one() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the first request once the second has arrived."""
+        await reader.readuntil(b"second")
+        writer.write(b"\0\0\0\x06\0\0\0\x01\0\0")
+        await reader.read()
+        writer.close()
+
+    async def ask(group: str) -> None:
+        request = HeartbeatRequest(group, 1, "m")
+        await connection.ask(HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE, 0, request)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    agents = Agents(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    async with server, KafkaConnection(agents) as connection:
+        connection._timeout_seconds = 0.01
+        with pytest.raises(BootstrapUnavailable, match="did not answer within"):
+            await ask("first")
+        connection._timeout_seconds = 60.0
+        with pytest.raises(BootstrapUnavailable, match="answered another request"):
+            await ask("second")

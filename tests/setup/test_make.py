@@ -1,4 +1,4 @@
-"""Tests `make` and the virtual environment: an unusable one is reported before anything is installed."""
+"""Tests `make`, the virtual environment, and runs that stand still."""
 
 import os
 import shutil
@@ -10,8 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 
 
 def program(path: Path, *lines: str) -> Path:
@@ -56,6 +54,7 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(
     ("made_with", "runs", "expected"),
     [
@@ -75,6 +74,7 @@ def test_an_environment_that_cannot_be_used_is_named(
     assert f"rm -rf {folder}" in done.stderr
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", "3.12", "3.12")
     (folder / "bin" / "python").unlink()
@@ -85,6 +85,7 @@ def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
     assert f"rm -rf {folder}" in done.stderr
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_an_environment_that_was_not_finished(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", THIS, THIS)
     program(folder / "bin" / "python", f'case "$2" in "import pip") exit 1;; *) echo {THIS};; esac')
@@ -93,6 +94,7 @@ def test_an_environment_that_was_not_finished(tmp_path: Path) -> None:
     assert f"{folder} has no pip" in done.stderr
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_another_version_is_wrong_where_one_was_asked_for(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", "3.12", "3.12")
     assert make(folder).returncode == 0
@@ -103,6 +105,7 @@ def test_another_version_is_wrong_where_one_was_asked_for(tmp_path: Path) -> Non
     assert f"VENV=.venv-3.13 PYTHON={python}" in done.stderr
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(
     ("says", "expected"),
     [("echo 3.9", "is Python 3.9; 3.11 or newer is needed"), ("exit 1", "does not run")],
@@ -128,6 +131,7 @@ def recipes(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize("target", ["run", "demo"])
 def test_what_a_run_needs_is_installed_at_once(tmp_path: Path, target: str) -> None:
     """On a new machine, a run installs neither Spark nor linters, and compiles only what agents use."""
@@ -140,6 +144,7 @@ def test_what_a_run_needs_is_installed_at_once(tmp_path: Path, target: str) -> N
         assert "lacuna up --data data --listen 127.0.0.1:19092\n" in done
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_set_up_compiles_the_whole_kernel_and_a_run_what_is_older(tmp_path: Path) -> None:
     done = recipes(tmp_path, "setup")
     assert done.count("pip install") == 1
@@ -159,6 +164,7 @@ def beside(first: str, second: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.split(), done.stderr
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 3), (1, 0), (1, 3)])
 def test_of_two_commands_at_a_time_each_can_fail(tmp_path: Path, first: int, second: int) -> None:
     """The linters run beside the tests. The first one's output is complete and precedes the end."""
@@ -174,6 +180,7 @@ def test_of_two_commands_at_a_time_each_can_fail(tmp_path: Path, first: int, sec
     assert told.endswith("what it said is above\n") == bool(first)
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> None:
     assert ".ci/beside.sh 'make --no-print-directory lint' " in recipes(tmp_path, "test")
     for already in ("LINTED=yes", "COVERED_APART=yes"):
@@ -181,6 +188,7 @@ def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> N
         assert " -m pytest -n 4 " in recipes(tmp_path, "test", already)
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(
     ("given", "free_kib", "is_in_memory"),
     [("", 4 << 20, True), ("", 1 << 20, False), ("elsewhere", 4 << 20, False)],
@@ -197,3 +205,52 @@ def test_temporary_files_are_in_memory_where_there_is_room(
     )  # fmt: skip
     assert done.stdout.startswith("/dev/shm/") == (is_in_memory and os.access("/dev/shm", os.W_OK))
     assert is_in_memory or done.stdout.strip() == given
+
+
+CONFTEST = """
+from tests.stalled import Watch
+
+def pytest_configure(config):
+    config.pluginmanager.register(Watch(config, grace=10, silence=30))
+"""
+#: Python's handlers of signals wait for the call to return.
+DEAF = """
+import ctypes
+
+def test_deaf():
+    ctypes.PyDLL(None).sleep(200)
+"""
+AT_ITS_END = """
+import pytest, threading
+
+@pytest.fixture
+def waits():
+    yield
+    threading.Event().wait(200)
+
+def test_fails(waits):
+    assert False
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tests", "where"),
+    [(DEAF, "in test_deaf"), (AT_ITS_END, "in waits")],
+    ids=["in a call", "at the end of one that failed"],
+)
+def test_a_test_that_stands_still(pytester: pytest.Pytester, tests: str, where: str) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(tests)
+    ran = pytester.runpytest_subprocess("--timeout=0", "-o", "timeout=1", "-p", "no:cacheprovider")
+    assert ran.ret == 1
+    ran.stderr.fnmatch_lines(["Timeout (0:00:11)!", f"*{where}"])
+
+
+@pytest.mark.slow
+def test_a_worker_that_stands_still_before_its_tests(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile("import time\ntime.sleep(200)")
+    ran = pytester.runpytest_subprocess("-n1", "-o", "timeout=1", "-p", "no:cacheprovider")
+    assert ran.ret == 1
+    ran.stderr.fnmatch_lines(["Timeout (0:00:30)!", "*in loop_once"])

@@ -5,12 +5,14 @@ import asyncio
 import pytest
 
 from lacuna.agent.apis import k01_fetch as api
+from lacuna.agent.apis.k01_fetch import refuse
 from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, size_of
+from lacuna.agent.fetch.sessions import FINAL_EPOCH
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.control import ControlType, read_control_record
 from lacuna.logstore.records.layout import Codec
-from lacuna.wire.messages.fetch import FetchPartition, FetchTopic, PartitionData
+from lacuna.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tests.agent.fetch.log import (
     TestStore,
     batches_of,
@@ -407,3 +409,28 @@ async def test_s18_a_hundred_thousand_aborted_records_are_one_small_answer_and_n
         assert size_of(answer) < 200
         assert records_of(answer) == []
         assert log.store.metrics.gets == 0
+
+
+def request(session_id: int, session_epoch: int, topics: list[FetchTopic]) -> FetchRequest:
+    """A read_committed fetch of these topics."""
+    return FetchRequest(
+        isolation_level=1, session_id=session_id, session_epoch=session_epoch, topics=topics
+    )
+
+
+def test_an_incremental_fetch_is_sent_back_to_a_full_one() -> None:
+    """S21: after an empty answer, the client would retry at once, without end."""
+    answer = refuse(call_of(12), request(7, 3, []), 56)
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert answer.responses == ()
+
+
+def test_a_full_fetch_fails_partition_by_partition() -> None:
+    """The client backs off from each partition."""
+    topic = FetchTopic("t", bytes(16), [FetchPartition(0), FetchPartition(1, fetch_offset=5)])
+    answer = refuse(call_of(12), request(0, FINAL_EPOCH, [topic]), 56)
+    assert answer.error_code == 0
+    assert [(p.partition_index, p.error_code) for p in answer.responses[0].partitions] == [
+        (0, 56),
+        (1, 56),
+    ]

@@ -1,7 +1,8 @@
-"""The oldest versions, with a real control plane. kafka-python encodes and decodes the bytes."""
+"""The oldest versions of APIs: any log, any limits, odd frames. kafka-python writes and reads the bytes (S14, S24)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,24 +18,38 @@ from kafka.protocol.old.commit import (
     OffsetFetchRequest_v0,
     OffsetFetchRequest_v1,
 )
+from kafka.protocol.old.fetch import (
+    FetchRequest_v0,
+    FetchRequest_v1,
+    FetchRequest_v2,
+    FetchRequest_v3,
+)
 from kafka.protocol.old.list_offsets import ListOffsetsRequest_v0
 from kafka.protocol.old.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest_v0,
     OffsetForLeaderEpochRequest_v1,
 )
+from kafka.protocol.old.produce import ProduceRequest_v0, ProduceRequest_v1, ProduceRequest_v2
 
+from lacuna.agent.fetch.answers import READ_UNCOMMITTED
+from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.logstore.records.layout import Codec
+from tests.agent.fetch.log import Log, Writer, make_batch, next_offset_of, records_of
 from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
     ScriptedControl,
+    encode_request,
     make_context,
     serving,
     snapshot,
 )
-from tests.agent.legacy.asking import DescribeLogDirsRequest_v0, ask
+from tests.agent.legacy.asking import DescribeLogDirsRequest_v0, ask, body_of
+from tests.agent.legacy.test_message_sets import fetch, served, values_in
 from tests.agent.plane import cluster
+from tests.seeds import seeds
 
 UNKNOWN = 3  # UNKNOWN_TOPIC_OR_PARTITION
 LEADER_NOT_AVAILABLE = 5
@@ -146,3 +161,100 @@ async def test_without_a_control_plane(request_: Any, refused: Any) -> None:
         names = answer.SCHEMA.names
         assert getattr(answer, names[-1]) == refused
         await client.close()
+
+
+LIMITS = FetchSettings(max_response_bytes=8192, read_ahead_bytes=0)
+
+
+async def write(log: Log, source: Random) -> None:
+    """Write plain and transactional batches of every codec and size, mixed."""
+    open_ones: list[Writer] = []
+    for number in range(source.randint(1, 40)):
+        values = [b"%d" % number * source.randint(1, 300) for _ in range(source.randint(1, 5))]
+        codec = source.choice(list(Codec))
+        if source.random() < 0.3:
+            await log.produce(make_batch(*values, codec=codec))
+            continue
+        if not open_ones or source.random() < 0.4:
+            writer = await log.writer(f"tx{number}")
+            open_ones.append(writer)
+        else:
+            writer = source.choice(open_ones)
+        await writer.send(*values, codec=codec)
+        if source.random() < 0.6:
+            open_ones.remove(writer)
+            await writer.end(committed=source.random() < 0.3)
+    for writer in open_ones:
+        await writer.end(committed=source.random() < 0.3)
+
+
+async def everything(log: Log) -> list[tuple[int, bytes | None]]:
+    """Return everything that read_uncommitted reads."""
+    found: list[tuple[int, bytes | None]] = []
+    offset = 0
+    while (answer := await log.fetch(offset, isolation=READ_UNCOMMITTED)).records:
+        found += [record for record in records_of(answer) if record[0] >= offset]
+        offset = next_offset_of(answer)
+    return found
+
+
+async def walked(client: RawClient, version: int, size: int) -> list[tuple[int, bytes | None]]:
+    """Read like an old client, which moves by records only and asks for more after a partial one."""
+    found: list[tuple[int, bytes | None]] = []
+    offset, wanted = 0, size
+    while True:
+        error, watermark, sets = await fetch(client, version, offset, size=wanted)
+        assert error == 0
+        if not sets:
+            return found
+        assert version == 3 or len(sets) <= wanted
+        records = values_in(sets, offset)
+        if not records:
+            assert version < 3
+            assert len(sets) == wanted
+            wanted *= 2
+            continue
+        found += records
+        offset, wanted = records[-1][0] + 1, size
+        assert offset <= watermark
+
+
+@pytest.mark.parametrize("seed", seeds(4, 12))
+async def test_s24_walks(seed: int) -> None:
+    source = Random(seed)
+    async with served(fetch=LIMITS) as it:
+        for _ in range(2):
+            await write(it.log, source)
+            await it.compact()
+            expected: list[Any] = await everything(it.log)
+            for version in range(4):
+                size = source.choice([30, 200, 1000, 100_000])
+                assert await walked(it.client, version, size) == expected
+
+
+_FETCHED = [("t", [(0, 5, 100), (1, 0, 100)]), ("u", [])]
+_PRODUCED = [("t", [(0, b"set"), (1, b"")]), ("u", [(0, None)])]
+REQUESTS: list[Any] = [
+    ProduceRequest_v0(1, 9, _PRODUCED),
+    ProduceRequest_v1(1, 9, _PRODUCED),
+    ProduceRequest_v2(1, 9, _PRODUCED),
+    FetchRequest_v0(-1, 1, 1, _FETCHED),
+    FetchRequest_v1(-1, 1, 1, _FETCHED),
+    FetchRequest_v2(-1, 1, 1, _FETCHED),
+    FetchRequest_v3(-1, 1, 1, 1000, _FETCHED),
+]
+
+
+async def test_an_odd_frame_ends_its_connection_alone() -> None:
+    """tests/agent/test_every_api.py sends such frames to the other APIs at each version."""
+    async with cluster() as running:
+        for request in REQUESTS:
+            body = body_of(request)
+            for odd in (body[:-1], b"\x7f" * 40, b"", body + b"\0"):
+                client = await RawClient.connect(running.server.port)
+                client.send(encode_request(request.API_KEY, request.API_VERSION, odd))
+                assert await client.is_closed()
+        client = await RawClient.connect(running.server.port)
+        assert (await client.ask(18, 0)).error_code == 0
+        await client.close()
+        assert running.context.metrics.requests_failed == 0

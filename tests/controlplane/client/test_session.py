@@ -1,19 +1,47 @@
-"""Tests a session's client against a control plane that sends scripted answers."""
+"""Tests a session's client: scripted answers, and long commands and answers in parts."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
+from lacuna.controlplane import machine
 from lacuna.controlplane.client import CommandRefused, SessionClient, SessionLimits
+from lacuna.controlplane.client import parts as client_parts
+from lacuna.controlplane.client.parts import call_in_parts
 from lacuna.controlplane.shared.contract import own_contract
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, DeleteTopics, TopicPartition
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    AlterGroupConfigs,
+    DeleteOffsets,
+    DescribeGroupConfigs,
+)
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
-from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
+from lacuna.controlplane.v1.groups_pb2 import (
+    CommittedOffset,
+    DeleteGroups,
+    DescribeGroups,
+    ListGroups,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from lacuna.controlplane.v1.log_pb2 import ReadHistories, ReadPartitions
+from lacuna.controlplane.v1.transactions_pb2 import (
+    DescribeProducers,
+    DescribeTransactions,
+    InitProducerId,
+    ListTransactions,
+)
+from lacuna.controlplane.verbs import parts as server_parts
+from lacuna.controlplane.verbs import reading
+from lacuna.controlplane.verbs.groups import admin, committing, configuring
 from tests.controlplane.runtime.commands import heartbeat
+from tests.controlplane.verbs.cluster import Cluster
 from tests.loop_iterations import iterations
 
 
@@ -136,3 +164,118 @@ async def test_many_partitions_are_subscribed_and_unsubscribed_by_several_messag
     assert left == [*range(20)]
     calling.cancel()
     await client.close()
+
+
+PARTITIONS = 7
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    cluster = Cluster()
+    topic_id = cluster.create("a", PARTITIONS)
+    for group in range(5):
+        offsets = [
+            CommittedOffset(
+                partition=TopicPartition(topic_id=topic_id, partition=each), offset=each
+            )
+            for each in range(group, PARTITIONS)
+        ]
+        wanted = OffsetCommit(group_id=f"g{group}", generation_id=-1, offsets=offsets)
+        cluster.do("offset_commit", wanted)
+        change = {"name": "consumer.session.timeout.ms", "value": "50000"}
+        cluster.do("alter_group_configs", AlterGroupConfigs(group_id=f"g{group}", changes=[change]))
+    for number in range(5):
+        wanted_id = InitProducerId(
+            has_transactional_id=True,
+            transactional_id=f"t{number}",
+            transaction_timeout_ms=9_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        cluster.do("init_producer_id", wanted_id)
+        for each in range(3):
+            cluster.put(f"a-{each}", producer=(number + 100, 0), sequence=0)
+    return cluster
+
+
+def _all(cluster: Cluster, count: int = PARTITIONS) -> list[TopicPartition]:
+    topic_id = cluster.state.topics_by_name["a"].topic_id
+    return [TopicPartition(topic_id=topic_id, partition=index) for index in range(count)]
+
+
+COMMANDS: dict[str, Callable[[Cluster], Any]] = {
+    "read_partitions": lambda c: ReadPartitions(partitions=_all(c, 9)),
+    "read_histories": lambda c: ReadHistories(partitions=_all(c, 9)),
+    "describe_groups": lambda c: DescribeGroups(group_ids=["g0", "no", "g1", "g0"]),
+    "describe_transactions": lambda c: DescribeTransactions(transactional_ids=["t1", "no", "t0"]),
+    "describe_producers": lambda c: DescribeProducers(partitions=_all(c, 9)),
+    "list_groups": lambda c: ListGroups(types=["classic"]),
+    "list_transactions": lambda c: ListTransactions(states=["Empty", "odd"]),
+    "describe_group_configs": lambda c: DescribeGroupConfigs(all_groups=True),
+    "offset_fetch": lambda c: OffsetFetch(
+        groups=[
+            OffsetFetchGroup(group_id="g1", all_partitions=True),
+            OffsetFetchGroup(group_id="g0", partitions=_all(c, 9)),
+            OffsetFetchGroup(group_id="no", all_partitions=True),
+            OffsetFetchGroup(group_id="g2", all_partitions=True),
+            OffsetFetchGroup(group_id="g0"),
+        ]
+    ),
+    "delete_offsets": lambda c: DeleteOffsets(group_id="no", partitions=_all(c)),
+    "delete_topics": lambda c: DeleteTopics(topic_ids=[bytes(16)] * 5),
+    "delete_groups": lambda c: DeleteGroups(group_ids=["no", "none", "nowhere", "no"]),
+}
+
+
+@pytest.fixture(params=COMMANDS)
+def command(request: pytest.FixtureRequest, cluster: Cluster) -> Command:
+    return Command(**{request.param: COMMANDS[request.param](cluster)})
+
+
+def _asks(cluster: Cluster, sent: list[Command]) -> Callable[[Command], Any]:
+    async def call(command: Command) -> Reply:
+        sent.append(command)
+        reply = machine.handle(cluster.state, command, cluster.context()).reply
+        assert reply is not None
+        if reply.HasField("failure"):
+            raise AssertionError(reply.failure.message)
+        return reply
+
+    return call
+
+
+def test_an_answer_in_parts_is_that_of_one_command(
+    cluster: Cluster, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = asyncio.run(call_in_parts(_asks(cluster, []), command))
+    for module in (client_parts, server_parts):
+        monkeypatch.setattr(module, "MOST_ITEMS", 2)
+    for module in (reading, admin, committing, configuring):
+        monkeypatch.setattr(module, "MOST_LISTED", 2)
+    sent: list[Command] = []
+    assert asyncio.run(call_in_parts(_asks(cluster, sent), command)) == whole
+    is_refused_at_once = command.WhichOneof("verb") == "delete_offsets"
+    assert len(sent) == 1 if is_refused_at_once else len(sent) > 1
+
+
+def test_an_answer_ends_once_it_is_large(
+    cluster: Cluster, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = asyncio.run(call_in_parts(_asks(cluster, []), command))
+    monkeypatch.setattr(server_parts, "ANSWER_BYTES", 1)
+    assert asyncio.run(call_in_parts(_asks(cluster, []), command)) == whole
+
+
+def test_a_command_that_names_too_many_things_is_refused(cluster: Cluster) -> None:
+    commands: dict[str, Any] = {
+        "describe_groups": DescribeGroups(group_ids=["g"] * 2_001),
+        "offset_commit": OffsetCommit(group_id="g", offsets=[CommittedOffset()] * 20_001),
+        "offset_fetch": OffsetFetch(
+            groups=[OffsetFetchGroup(group_id="g", partitions=[TopicPartition()] * 20_001)]
+        ),
+    }
+    for verb, message in commands.items():
+        reply = machine.handle(cluster.state, Command(**{verb: message}), cluster.context()).reply
+        assert reply is not None
+        assert reply.failure.error_code == ErrorCode.INVALID_REQUEST, verb
+        assert "at most" in reply.failure.message

@@ -1,26 +1,43 @@
 """Tests the contract of every journal: SQLite, PostgreSQL, a bucket, and memory."""
 
-from collections.abc import Callable
+import asyncio
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
 import pytest
 
+from lacuna.controlplane import machine, service
+from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.bucket_calls import Bucket
 from lacuna.controlplane.journal.journal import (
     Journal,
     JournalBatch,
+    JournalCorrupt,
+    JournalError,
     JournalFenced,
     JournalForeign,
     JournalInUse,
+    JournalRefused,
+    JournalReplaced,
     OpenedJournal,
     Snapshot,
 )
 from lacuna.controlplane.journal.moving.holding import renewing
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.logstore.objects import MemoryStore
+from lacuna.controlplane.node import Node
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.service import ServiceSettings, serve
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from lacuna.logstore.objects import ConditionalStore, MemoryStore
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
+from tests.controlplane.journal.golden import SHARED, Place, make_place
+from tests.controlplane.verbs.cluster import Cluster
 from tests.doubles.clock import LeaseClock
 from tests.doubles.journal import MemoryJournal
 from tests.doubles.keys import some_keys
@@ -198,3 +215,173 @@ async def test_an_append_that_nobody_waits_for_is_written_all_the_same(kept: Kep
     await journal.open(None)
     assert [batch.records for batch in await batches(journal)] == [[b"a"]]
     await journal.close()
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    """Replace the files, as restoring a backup does."""
+    other = path.with_suffix(".other")
+    other.write_bytes(path.read_bytes())
+    os.replace(other, path)
+
+
+def move_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal"])
+@pytest.mark.parametrize("lose", [delete, replace, move_folder])
+async def test_nothing_is_acknowledged_any_more(
+    tmp_path: Path, name: str, lose: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    journal = SqliteJournal(str(folder / "journal.db"), lambda: "c")
+    opened = await journal.open(None)
+    assert await journal.append([b"a"], opened.fencing_token) == 1
+    lose(folder / name)
+    with pytest.raises(JournalError, match=f"{name} was deleted, moved or replaced|was deleted"):
+        await journal.append([b"b"], opened.fencing_token)
+    await journal.close()
+
+
+async def test_it_is_noticed_though_nobody_asks_for_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_WATCH_SECONDS", 0.01)
+    path = tmp_path / "journal.db"
+    running = await serve(f"unix:{tmp_path}/s", str(path), ServiceSettings())
+    path.unlink()
+    with pytest.raises(
+        JournalError, match=r"Nothing is acknowledged any more: stop everything that uses"
+    ):
+        async with asyncio.timeout(60):
+            await running.failed()
+    await running.close()
+
+
+class Replaced:
+    """A journal that `lose` resets to its state before `put`'s record, as a failover or a restore does."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._objects: dict[str, bytes] = {}
+
+    async def append(self, records: Sequence[bytes]) -> None:
+        journal = self.place.journal()
+        opened = await journal.open(Cluster().state.cluster_id)
+        for record in records:
+            await journal.append([record], opened.fencing_token)
+        await journal.close()
+
+    def keep(self) -> None:
+        bucket = self.place.bucket
+        self._objects = {info.key: bytes(bucket.get_all(info.key)) for info in bucket.list()}
+
+    async def lose(self, position: int) -> None:
+        """Drop everything after `position`."""
+        if self.place.url:
+            connection = await asyncpg.connect(self.place.url)
+            await connection.execute("DELETE FROM lacuna.appends WHERE last > $1", position)
+            await connection.close()
+            return
+        bucket = self.place.bucket
+        bucket.delete([info.key for info in bucket.list()])
+        for key, data in self._objects.items():
+            bucket.create(key, data)
+
+
+async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
+    return None
+
+
+def no_plane(*_: object) -> Runtime:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("kind", SHARED)
+@pytest.mark.parametrize("more", [0, 1, 3])
+async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
+    request: pytest.FixtureRequest, kind: str, more: int
+) -> None:
+    """It notices however many records follow. If none follow, the next leader notices."""
+    old, new = Cluster(), Cluster()
+    for cluster in (old, new):
+        cluster.create("orders")
+    kept = len(old.journal)
+    old.put("orders-0", 5)
+    new.put("orders-0", 2)
+    for _ in range(more):
+        new.put("orders-0", 3)
+    assert old.journal[:kept] == new.journal[:kept]
+    replaced = Replaced(make_place(kind, request))
+    await replaced.append(old.journal[:kept])
+    replaced.keep()
+    await replaced.append(old.journal[kept:])
+
+    following = replaced.place.patient()
+    reader = following.reader()  # type: ignore[attr-defined]
+    node = Node(no_plane, SystemClock(), nobody)
+    await node._catch_up(reader)
+    standby = node._replica
+    assert machine.snapshot(standby.state) == machine.snapshot(old.state)
+    # Nothing was lost yet, so nothing is read anew.
+    await node._catch_up(reader)
+    assert node._replica is standby
+
+    await replaced.lose(kept)
+    await replaced.append(new.journal[kept:])
+    stale = Replica()
+    stale.state, stale.position, stale.seal = standby.state, standby.position, standby.seal
+    plane = Runtime(
+        replaced.place.journal(),
+        SystemClock(),
+        lambda: bytes(16),
+        RuntimeSettings(),
+        replica=stale,
+        on_fatal=lambda _: None,
+    )
+    with pytest.raises(JournalReplaced, match="is not the one that was read"):
+        await plane.start(new.state.cluster_id)
+    if more or kind == "postgresql":
+        await node._catch_up(reader)
+        assert node._replica.position == len(new.journal)
+        assert machine.snapshot(node._replica.state) == machine.snapshot(new.state)
+    await reader.close()
+
+
+KEY = "journal/manifest"
+
+
+def bucket(store: ConditionalStore) -> Bucket:
+    return Bucket(store, "the bucket", 5.0)
+
+
+@pytest.fixture
+async def stored() -> MemoryStore:
+    store = MemoryStore()
+    assert await bucket(EncryptedConditionalStore(store, some_keys())).create(KEY, b"it")
+    return store
+
+
+async def test_without_the_keys_it_is_not_taken_for_something_else(stored: MemoryStore) -> None:
+    for read in (bucket(stored).load, bucket(stored).read):
+        with pytest.raises(JournalRefused, match="the journal is encrypted: name the file"):
+            await read(KEY)
+    other = bucket(EncryptedConditionalStore(stored, some_keys("other")))
+    with pytest.raises(JournalRefused, match="with key 'k1', but the test has only other"):
+        await other.load(KEY)
+
+
+async def test_what_was_changed_is_damage(stored: MemoryStore) -> None:
+    data = bytearray(stored.get_all(KEY))
+    data[-1] ^= 1
+    stored.delete([KEY])
+    stored.put(KEY, [data])
+    reading = bucket(EncryptedConditionalStore(stored, some_keys()))
+    for read in (reading.load, reading.read):
+        with pytest.raises(JournalCorrupt, match="'journal/manifest' is damaged at position 0"):
+            await read(KEY)

@@ -22,7 +22,7 @@ from lacuna.logstore.records.errors import (
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec
 from tests.logstore.records.test_coalesce import plain, records_of, stored_batches
 from tests.logstore.records.test_columns import with_horizon_bit
-from tests.logstore.records.test_forms_agree import LOG, edited, edits
+from tests.logstore.records.test_kernel import LOG, edited, edits
 
 NEW_HORIZON = 2_000_000
 OLD_HORIZONS = (900_000, 950_000)

@@ -1,4 +1,4 @@
-"""Tests DescribeGroups, ListGroups and DeleteGroups, and what the machine rejects from its own callers."""
+"""Tests DescribeGroups, ListGroups and DeleteGroups, and the configs of groups (KIP-848, S26)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lacuna.controlplane import machine
-from lacuna.controlplane.state.groups.live import LiveGroup
-from lacuna.controlplane.state.groups.states import (
-    TRANSITIONS,
-    GroupState,
-    IllegalTransitionError,
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.group_configs import (
+    GROUP_CONFIGS,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
 )
+from lacuna.controlplane.shared.topic_configs import APPEND, DELETE, SET, SUBTRACT
+from lacuna.controlplane.state.groups.live import LiveGroup
+from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.groups.states import TRANSITIONS, GroupState, IllegalTransitionError
+from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
+from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs, DescribeGroupConfigs
+from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench
 
 if TYPE_CHECKING:
     from tests.controlplane.verbs.groups.conftest import Play
@@ -87,3 +95,145 @@ def test_offsets_of_a_partition_that_is_not_there_are_refused(play: Play) -> Non
 def test_a_record_of_a_later_version_is_not_passed_over() -> None:
     with pytest.raises(machine.LaterFormatError, match="does not know"):
         machine.replay(machine.State(), JournalRecord(group=GroupRecord()))
+
+
+LOWEST = "must be greater than or equal to group.consumer.min"
+HIGHEST = "must be less than or equal to group.consumer.max"
+
+
+def alter(
+    bench: ConsumerBench,
+    *changes: tuple[str, int, str],
+    group_id: str = "g",
+    validate_only: bool = False,
+    replaces_all: bool = False,
+) -> tuple[str, str]:
+    """Return the name of the error and its message."""
+    command = AlterGroupConfigs(
+        group_id=group_id,
+        changes=[ConfigChange(name=n, operation=o, value=v) for n, o, v in changes],
+        validate_only=validate_only,
+        replaces_all=replaces_all,
+    )
+    reply, _ = bench.send("", Command(alter_group_configs=command))
+    assert reply is not None
+    answer = reply.group_configs_altered
+    return ErrorCode(answer.error_code).name, answer.error_message
+
+
+def described(bench: ConsumerBench, *group_ids: str) -> dict[str, dict[str, str]]:
+    """Return the configs that are set, by group. Without names, return those of all groups."""
+    command = DescribeGroupConfigs(group_ids=group_ids, all_groups=not group_ids)
+    reply, _ = bench.send("", Command(describe_group_configs=command))
+    assert reply is not None
+    return {each.group_id: dict(each.configs) for each in reply.group_configs_described.groups}
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "value", "told"),
+    [
+        (SESSION_TIMEOUT, SET, "44999", LOWEST),
+        (SESSION_TIMEOUT, SET, "60001", HIGHEST),
+        (SESSION_TIMEOUT, SET, "0", "Value must be at least 1"),
+        (SESSION_TIMEOUT, SET, "", "Not a number of type INT"),
+        (HEARTBEAT_INTERVAL, SET, "4999", LOWEST),
+        (HEARTBEAT_INTERVAL, SET, "15001", HIGHEST),
+        (HEARTBEAT_INTERVAL, SET, "99999999999", "Not a number of type INT"),
+        ("share.session.timeout.ms", SET, "50000", "Unknown group config name"),
+        ("retention.ms", SET, "1", "Unknown group config name"),
+        (SESSION_TIMEOUT, APPEND, "50000", "Can't APPEND to key"),
+        (SESSION_TIMEOUT, SUBTRACT, "50000", "Can't SUBTRACT to key"),
+        (SESSION_TIMEOUT, 9, "50000", "operation 9"),
+    ],
+)
+def test_what_may_not_be_set(name: str, operation: int, value: str, told: str) -> None:
+    bench = ConsumerBench()
+    alter(bench, (HEARTBEAT_INTERVAL, SET, "6000"))
+    error, message = alter(bench, (HEARTBEAT_INTERVAL, DELETE, ""), (name, operation, value))
+    assert error in ("INVALID_CONFIG", "INVALID_REQUEST")
+    if name != HEARTBEAT_INTERVAL:
+        assert told in message
+    assert described(bench) == {"g": {HEARTBEAT_INTERVAL: "6000"}}, "all changes or none"
+    error, message = alter(bench, (name, operation, value))
+    assert (error, told in message) == ("INVALID_CONFIG", True)
+
+
+def test_both_bounds_may_be_set_and_are_kept_as_they_are_read() -> None:
+    bench = ConsumerBench()
+    for config in GROUP_CONFIGS.values():
+        for value in (config.lowest, config.highest):
+            assert alter(bench, (config.name, SET, f" 0{value} ")) == ("NONE", "")
+            assert described(bench)["g"][config.name] == str(value)
+
+
+def test_what_is_asked_of_one_group_is_not_of_another() -> None:
+    bench = ConsumerBench()
+    assert alter(bench, (SESSION_TIMEOUT, SET, "50000"), group_id="") == (
+        "INVALID_REQUEST",
+        "Default group resources are not allowed.",
+    )
+    alter(bench, (SESSION_TIMEOUT, SET, "50000"), group_id="one")
+    alter(bench, (SESSION_TIMEOUT, SET, "60000"), group_id="two")
+    assert described(bench) == {
+        "one": {SESSION_TIMEOUT: "50000"},
+        "two": {SESSION_TIMEOUT: "60000"},
+    }
+    assert described(bench, "two", "nobody", "two") == {"two": {SESSION_TIMEOUT: "60000"}}
+
+
+def test_checking_alone_sets_nothing_and_replacing_takes_away() -> None:
+    bench = ConsumerBench()
+    alter(bench, (SESSION_TIMEOUT, SET, "50000"))
+    alter(bench, (SESSION_TIMEOUT, SET, "60000"), validate_only=True)
+    assert described(bench) == {"g": {SESSION_TIMEOUT: "50000"}}
+    alter(bench, (HEARTBEAT_INTERVAL, SET, "6000"), replaces_all=True)
+    assert described(bench) == {"g": {HEARTBEAT_INTERVAL: "6000"}}
+    alter(bench, (HEARTBEAT_INTERVAL, DELETE, ""), ("no.such", DELETE, ""))
+    assert described(bench) == {}
+
+
+def test_s26_a_member_learns_the_interval_and_is_out_after_the_groups_session() -> None:
+    bench = ConsumerBench(settings=GroupSettings())
+    alter(bench, (SESSION_TIMEOUT, SET, "60000"), (HEARTBEAT_INTERVAL, SET, "15000"))
+    bench.run("topic t 2")
+    assert bench.run("beat a topics=t") == "a: 1 t:0,1"
+    reply, _ = bench.send("a", Command(consumer_group_heartbeat=bench.heartbeat("a", ())))
+    assert reply is not None
+    assert reply.consumer_group_heartbeat_answered.heartbeat_interval_ms == 15_000
+    bench.run("after 59s")
+    assert bench.run("state") == "Stable 1/1 a=1:t:0,1"
+    for restart in ("restart", "restart_from_snapshot"):
+        bench.run(restart)
+        bench.run("after 1ms")
+        bench.run("after 59s")
+        assert bench.run("state") == "Stable 1/1 a=1:t:0,1", (
+            "the session began anew, with its length"
+        )
+    bench.run("after 1s")
+    assert bench.run("state") == "Empty 2/1"
+
+
+def test_a_new_session_timeout_counts_from_the_next_heartbeat_on() -> None:
+    bench = ConsumerBench()
+    bench.run("topic t 2")
+    bench.run("beat a topics=t")
+    alter(bench, (SESSION_TIMEOUT, SET, "60000"))
+    bench.run("after 40s")
+    bench.run("beat a")
+    bench.run("after 59s")
+    assert bench.run("state") == "Stable 1/1 a=1:t:0,1"
+    alter(bench, (SESSION_TIMEOUT, DELETE, ""))
+    bench.run("beat a")
+    bench.run("after 45s")
+    assert bench.run("state") == "Empty 2/1"
+
+
+def test_configs_outlive_their_group() -> None:
+    bench = ConsumerBench()
+    alter(bench, (SESSION_TIMEOUT, SET, "50000"))
+    bench.run("topic t 2")
+    bench.run("beat a topics=t")
+    bench.run("bye a")
+    assert bench.run("delete g") == "ok"
+    assert described(bench) == {"g": {SESSION_TIMEOUT: "50000"}}
+    assert bench.groups.group_ids() == set(), "to have configs is not to be a group"

@@ -25,7 +25,7 @@ from lacuna.logstore.records.legacy.writing import NewMessage, write_entry, writ
 from lacuna.logstore.records.packing import pack_batch
 from tests.logstore.records.legacy import naive
 from tests.logstore.records.legacy.naive import Rec
-from tests.logstore.records.test_forms_agree import edited, edits
+from tests.logstore.records.test_kernel import edited, edits
 
 Kernels = tuple[ModuleType, ModuleType]
 

@@ -6,6 +6,7 @@ import gzip
 import struct
 import zlib
 
+import lz4.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +15,21 @@ from lacuna.logstore.records.errors import (
     CorruptRecordsError,
     DecompressedTooLargeError,
     InvalidRecordError,
+    RecordsError,
     UnsupportedCodecError,
 )
 from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy import to_batch
+from lacuna.logstore.records.legacy.codecs import compress_set, decompress_set
 from lacuna.logstore.records.legacy.errors import CorruptMessageError
+from lacuna.logstore.records.legacy.lz4_header import (
+    with_old_checksum,
+    with_right_checksum,
+    xxh32_short,
+)
 from lacuna.logstore.records.legacy.reading import Message, read_entries, read_messages
-from lacuna.logstore.records.legacy.writing import write_entry
+from lacuna.logstore.records.legacy.writing import NewMessage, write_entry, write_message_set
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from tests.logstore.records.legacy import naive
 from tests.logstore.records.legacy.naive import Rec
 
@@ -262,3 +272,106 @@ def test_checksums_can_be_left_unchecked() -> None:
         _deep(message_set)
     (message,) = read_messages(message_set, max_bytes=BOUND, verify=False)
     assert (message.offset, message.key) == (3, b"k")
+
+
+RULES = ProduceRules(max_message_bytes=1 << 20)
+CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
+# Where bytes are changed, and by what.
+CHANGES = st.lists(st.tuples(st.integers(0, 2**16), st.integers(1, 255)), min_size=1, max_size=4)
+MESSAGES = [NewMessage(n, n, b"key", b"value" * n) for n in range(3)]
+
+
+def _taken_or_refused(message_set: bytes) -> None:
+    try:
+        batch = to_batch(message_set, max_bytes=4096, requires_key=False, magic=1)
+    except RecordsError:
+        return
+    assert validate_produced(batch, RULES, now_ms=0).record_count > 0
+
+
+def _changed(data: bytes, changes: list[tuple[int, int]]) -> bytes:
+    changed = bytearray(data)
+    for at, difference in changes:
+        changed[at % len(changed)] ^= difference
+    return bytes(changed)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    _taken_or_refused(data)
+
+
+@given(st.sampled_from((0, 1)), st.sampled_from(CODECS), CHANGES)
+def test_damaged_sets(magic: int, codec: Codec, changes: list[tuple[int, int]]) -> None:
+    _taken_or_refused(_changed(write_message_set(MESSAGES, magic=magic, codec=codec), changes))
+
+
+@given(st.binary(max_size=60))
+def test_any_message_behind_a_right_checksum(body: bytes) -> None:
+    """Sizes reveal what the CRC-32 cannot."""
+    for head in (b"\x00\x00", b"\x01\x00", b"\x00\x01", b"\x01\x02", b"\x01\x03", b""):
+        message = head + body
+        _taken_or_refused(naive.entry(0, struct.pack(">I", zlib.crc32(message)) + message))
+
+
+@given(st.sampled_from((0, 1)), st.sampled_from(CODECS[1:]), CHANGES, st.booleans())
+def test_damage_behind_a_wrappers_right_checksum(
+    magic: int, codec: Codec, changes: list[tuple[int, int]], compressed: bool
+) -> None:
+    """The damage is in the inner set or in the compressed bytes, including their declared lengths."""
+    inner = write_message_set(MESSAGES, magic=magic)
+    if compressed:
+        value = _changed(compress_set(codec, inner, magic), changes)
+    else:
+        value = compress_set(codec, _changed(inner, changes), magic)
+    _taken_or_refused(write_entry(2, magic, codec, 0, None, value))
+
+
+@given(st.binary(max_size=300), st.booleans(), st.sampled_from((0, 4, 5, 6, 7)))
+def test_the_right_checksum_is_that_of_the_lz4_library(
+    content: bytes, store_size: bool, block_size: int
+) -> None:
+    frame = lz4.frame.compress(content, store_size=store_size, block_size=block_size)
+    assert with_right_checksum(frame) == frame
+    assert with_right_checksum(with_old_checksum(frame)) == frame
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF)],
+)
+def test_known_hashes(data: bytes, expected: int) -> None:
+    """XXH32 with seed 0 matches other implementations. Captured frames test the old form."""
+    assert xxh32_short(data) == expected
+
+
+def test_only_short_input_is_hashed() -> None:
+    with pytest.raises(ValueError, match="16 bytes are too many"):
+        xxh32_short(bytes(16))
+
+
+def test_each_magic_has_its_own() -> None:
+    """The library rejects the frame of magic 0, which differs only in the checksum."""
+    old = compress_set(Codec.LZ4, b"inner set", 0)
+    right = compress_set(Codec.LZ4, b"inner set", 1)
+    assert [at for at in range(len(old)) if old[at] != right[at]] == [6]
+    with pytest.raises(RuntimeError):
+        lz4.frame.decompress(old)
+    assert decompress_set(Codec.LZ4, old, 0, 100) == b"inner set"
+    # Clients that never had the error (or mended it) write the right one in magic 0 too.
+    assert decompress_set(Codec.LZ4, right, 0, 100) == b"inner set"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\x04\x22\x4d\x18\x60\x40",  # ends before the checksum
+        b"\x04\x22\x4d\x18\x68\x40\x00\x00",  # ends inside the content size
+        b"\x04\x22\x4d\x18\x61\x40\x00\x00\x00\x00\x00\x00",  # with a dictionary
+        b"\x02\x21\x4c\x18\x60\x40\x82\x00",  # the legacy frame's magic number
+    ],
+)
+def test_what_is_no_frame_is_left_alone(frame: bytes) -> None:
+    assert with_old_checksum(frame) == frame
+    assert with_right_checksum(frame) == frame

@@ -1,11 +1,16 @@
-"""A coroutine that begins at once, and the task that continues it."""
+"""Tasks that begin at once, tasks that run side by side, and threads that cannot start."""
 
 import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from lacuna.agent import eager
 from lacuna.agent.eager import start
+from lacuna.agent.side_by_side import side_by_side
+from lacuna.agent.threads import Threads
 
 
 async def test_what_never_waits_is_done_without_a_task() -> None:
@@ -147,3 +152,67 @@ async def test_only_the_steps_of_timed_work_are_counted(monkeypatch: pytest.Monk
         await task
     assert taken == [3]
     assert timed.take_rest() == 4
+
+
+async def test_results_are_in_order_and_no_more_run_at_once_than_may() -> None:
+    running: set[int] = set()
+    seen = []
+
+    def work(number: int) -> Callable[[], Awaitable[int]]:
+        async def run() -> int:
+            running.add(number)
+            seen.append(len(running))
+            await asyncio.sleep(0)
+            running.discard(number)
+            return number
+
+        return run
+
+    assert await side_by_side([work(number) for number in range(10)], 3) == list(range(10))
+    assert max(seen) == 3
+    assert await side_by_side([work(7)], 3) == [7]
+    assert await side_by_side([], 3) == []
+
+
+async def test_the_first_error_ends_the_others() -> None:
+    cancelled = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await side_by_side([waits, fails, waits], 2)
+    await asyncio.sleep(0)
+    assert cancelled == [True]
+
+
+def _fail(*_: Any) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_the_work_is_done_by_the_threads_that_have_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy thread does it later. Otherwise, its future would be lost while it stays in the queue."""
+    executor = Threads(4, "test")
+    monkeypatch.setattr(threading.Thread, "start", _fail)
+    go_on = threading.Event()
+    busy = executor.submit(go_on.wait, 60)
+    others = [executor.submit(pow, 2, number) for number in range(10)]
+    assert not any(each.done() for each in others)
+    go_on.set()
+    assert [each.result(60) for each in others] == [2**number for number in range(10)]
+    assert busy.result(60)
+    executor.shutdown()
+
+
+def test_that_none_can_start_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", _fail)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        Threads(4, "test")

@@ -1,5 +1,6 @@
-"""Tests topics as Kafka Streams, Connect and schema registries create them: compacted, with segment.bytes."""
+"""Tests the topics of Kafka Streams, Connect and schema registries, and clients with SASL settings."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -50,3 +51,31 @@ def test_s11_a_compacted_topic_takes_records_with_keys_only_and_keeps_them(
     with pytest.raises(KafkaException) as raised:
         admin.delete_records([cut])[cut].result(60)
     assert raised.value.args[0].code() == KafkaError.POLICY_VIOLATION
+
+
+def test_librdkafka_says_that_authentication_failed(lacuna_cluster: Cluster) -> None:
+    """Without an answer to the handshake, it assumes that the broker is too old for SASL."""
+    failed = threading.Event()
+    reasons: list[str] = []
+
+    def heard(error: KafkaError) -> None:
+        reasons.append(error.str())
+        if error.code() == KafkaError._AUTHENTICATION:
+            failed.set()
+
+    producer = Producer(
+        {
+            "bootstrap.servers": lacuna_cluster.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "user",
+            "sasl.password": "secret",
+            "error_cb": heard,
+        }
+    )
+    for _ in range(120):
+        producer.poll(0.5)
+        if failed.is_set():
+            break
+    assert failed.is_set(), reasons
+    assert "not valid in current SASL state" in "".join(reasons)
