@@ -54,7 +54,7 @@ QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 COVERED := tests/logstore tests/controlplane tests/rules
 LINT := $(MAKE) --no-print-directory lint
 
-# The first run compiles the tests: here once, and not once in each worker. What fails to compile is told by the run.
+# The first run compiles the tests: here once, and not once in each worker. The run reports what does not compile.
 compiled: setup
 	@ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python -m pytest --collect-only -q tests >/dev/null || true
 

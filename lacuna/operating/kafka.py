@@ -174,7 +174,9 @@ class KafkaConnection:
         except ssl.SSLError as error:
             raise NotAuthenticated(_why_no_tls("the agent", error)) from error
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            hint = self._hint() if isinstance(error, asyncio.IncompleteReadError) else ""
+            # After a reset, the system discards an alert of TLS that has not been read yet.
+            is_cut = isinstance(error, asyncio.IncompleteReadError | ConnectionError)
+            hint = self._hint() if is_cut else ""
             raise BootstrapUnavailable(f"{self._why(error)}{hint}") from error
         except SizeError as error:
             raise BootstrapUnavailable(
