@@ -1,21 +1,16 @@
-"""Tests the journal in the bucket beyond the contract of all journals, with scripted faults and on S3."""
+"""Tests the journal in the bucket beyond the contract of all journals, with scripted faults."""
 
 import asyncio
 import json
 import logging
-import random
-import signal
-import sys
 import threading
 import time
-from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 
 import pytest
 
-from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.journal import bucket_calls
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES, encode_append
@@ -44,39 +39,16 @@ from lacuna.logstore.objects import (
     MemoryStore,
     StoreMisconfiguredError,
 )
-from lacuna.logstore.objects.s3 import S3Store
 from lacuna.logstore.segments import claim_store
 from lacuna.logstore.segments.paths import (
     JOURNAL_MANIFEST_KEY,
     JOURNAL_SNAPSHOTS_PREFIX,
     journal_append_key,
 )
-from lacuna.operating.moto import CREDENTIALS
-from tests.controlplane.runtime.commands import commit, created
-from tests.controlplane.runtime.rig import Rig
 from tests.doubles.bucket import BucketFault, FaultyBucket
 from tests.doubles.clock import ManualClock
 
 ANSWER_SECONDS = 60.0
-
-WRITER = """
-import asyncio, sys
-from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.logstore.objects import open_conditional_store
-
-async def main():
-    journal = BucketJournal(open_conditional_store(sys.argv[1]), lambda: "made")
-    opened = await journal.open(None)
-    position = opened.position
-    while True:
-        count = position % 7 + 1
-        records = [b"%d" % (position + at + 1) * 50 for at in range(count)]
-        position = await journal.append(records, opened.fencing_token)
-        sys.stdout.write(f"{position}\\n")
-        sys.stdout.flush()
-
-asyncio.run(main())
-"""
 
 
 @pytest.fixture
@@ -999,90 +971,3 @@ async def test_a_snapshot_may_take_longer_than_a_lease() -> None:
     assert await snapshots.load("made") == Snapshot(4, (bytes(10),) * 32)
     assert most <= 4
     assert snapshots._bucket._answer_timeout >= 10.0
-
-
-# On S3
-
-
-async def test_a_takeover_on_s3(s3: ConditionalStore) -> None:
-    old, new = journal_of(s3, "old", lease=0.2), journal_of(s3, "new", lease=0.2)
-    before = await old.open(None)
-    await old.append([b"a"], before.fencing_token)
-    await old.renewer(before.fencing_token).renew()
-    after = await new.open(None)
-    assert (after.fencing_token, after.position) == (2, 1)
-    with pytest.raises(JournalFenced):
-        await old.append([b"late"], before.fencing_token)
-    with pytest.raises(JournalFenced):
-        await old.renewer(before.fencing_token).renew()
-    await new.append([b"b"], after.fencing_token)
-    await new.store_snapshot(Snapshot(1, (b"one",)))
-    await new.store_snapshot(Snapshot(2, (b"two",)))
-    assert await new.load_snapshot() == Snapshot(2, (b"two",))
-    assert [batch.records for batch in await batches(new, 1)] == [[b"b"]]
-    await asyncio.gather(old.close(), new.close())
-
-
-@pytest.mark.slow
-async def test_kill_9_loses_nothing_that_was_acknowledged(
-    moto_endpoint: str, s3: ConditionalStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S2: the leader is killed three times on the same journal, at random moments."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    assert isinstance(s3, S3Store)
-    url = f"s3://{s3._bucket}/cluster?endpoint={moto_endpoint}"
-    rng = random.Random(5)
-    for _ in range(3):
-        writer = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", WRITER, url, stdout=PIPE
-        )
-        assert writer.stdout is not None
-        acknowledged = 0
-        for _ in range(rng.randint(1, 50)):
-            acknowledged = int(await writer.stdout.readline())
-        writer.send_signal(signal.SIGKILL)
-        rest = (await writer.stdout.read()).split(b"\n")[:-1]
-        acknowledged = int(rest[-1]) if rest else acknowledged
-        await writer.wait()
-        journal = journal_of(s3)
-        opened = await journal.open(None)
-        records = [record for batch in await batches(journal) for record in batch.records]
-        assert records == [b"%d" % at * 50 for at in range(1, opened.position + 1)]
-        assert opened.position >= acknowledged
-        await journal.close()
-
-
-# The runtime on it
-
-
-@pytest.mark.parametrize("kind", ["memory", "s3"])
-async def test_a_control_plane_goes_on_after_a_restart(
-    request: pytest.FixtureRequest, kind: str
-) -> None:
-    bucket = MemoryStore() if kind == "memory" else request.getfixturevalue("s3")
-    rig = await Rig(journal=journal_of(bucket)).start()
-    client = rig.client()
-    topic_id = await created(client)
-    await asyncio.gather(*(client.call(commit(topic_id)) for _ in range(20)))
-    before = rig.plane.serialized_state()
-    await rig.restart()
-    assert rig.plane.serialized_state() == before
-    await rig.plane.close()
-    assert rig.fatal == []
-
-
-async def test_a_control_plane_that_was_taken_over_answers_nothing_more(
-    bucket: FaultyBucket,
-) -> None:
-    rig = await Rig(journal=journal_of(bucket)).start()
-    client = rig.client()
-    topic_id = await created(client)
-    successor = await Rig(journal=journal_of(bucket)).start()
-    with pytest.raises(ControlPlaneUnavailable, match="taken over"):
-        await client.call(commit(topic_id))
-    [error] = rig.fatal
-    assert isinstance(error, JournalFenced)
-    assert successor.high_watermark(topic_id) == 0
-    await rig.plane.close()
-    await successor.plane.close()

@@ -3,10 +3,7 @@
 import asyncio
 import logging
 import random
-import signal
 import subprocess
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +14,6 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.journal import postgresql_connection, postgresql_schema
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
@@ -42,30 +38,10 @@ from lacuna.controlplane.journal.postgresql_connection import name_of
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
-from tests.controlplane.runtime.commands import commit, created
-from tests.controlplane.runtime.rig import Rig
 from tests.doubles.clock import ManualClock
 from tests.postgresql import PASSWORD, Line, PostgresqlServer, binaries, wait_until_blocked
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-
-WRITER = """
-import asyncio, sys
-from lacuna.controlplane.journal.postgresql import PostgresqlJournal
-
-async def main():
-    journal = PostgresqlJournal(sys.argv[1], lambda: "made")
-    opened = await journal.open(None)
-    position = opened.position
-    while True:
-        count = position % 7 + 1
-        records = [b"%d" % (position + at + 1) * 50 for at in range(count)]
-        position = await journal.append(records, opened.fencing_token)
-        sys.stdout.write(f"{position}\\n")
-        sys.stdout.flush()
-
-asyncio.run(main())
-"""
 
 
 @pytest_asyncio.fixture
@@ -542,33 +518,6 @@ async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
     assert len(records) <= len(acknowledged) + 1
 
 
-async def test_kill_9_loses_nothing_that_was_acknowledged(database: str) -> None:
-    """S2: the leader is killed five times on the same journal, at random moments."""
-    rng = random.Random(5)
-    acknowledged = 0
-    for _ in range(5):
-        writer = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", WRITER, database, stdout=PIPE
-        )
-        assert writer.stdout is not None
-        for _ in range(rng.randint(1, 300)):
-            acknowledged = int(await writer.stdout.readline())
-        writer.send_signal(signal.SIGKILL)
-        rest = await writer.stdout.read()
-        acknowledged = int(rest.rsplit(b"\n", 2)[-2]) if b"\n" in rest else acknowledged
-        await writer.wait()
-        journal = journal_of(database)
-        opened = await journal.open(None)
-        read = await batches(journal)
-        records = [record for batch in read for record in batch.records]
-        assert records == [b"%d" % at * 50 for at in range(1, opened.position + 1)]
-        assert all(
-            len(each.records) == (each.position - len(each.records)) % 7 + 1 for each in read
-        )
-        assert opened.position >= acknowledged
-        await journal.close()
-
-
 # What an operator is told
 
 
@@ -1004,32 +953,3 @@ async def test_two_who_store_the_same_snapshot_leave_one(database: str) -> None:
     loaded = await snapshots.load("c")
     assert loaded is not None
     assert loaded.parts in [(state,) for state in states]
-
-
-# The runtime on it
-
-
-async def test_a_control_plane_goes_on_after_a_restart(database: str) -> None:
-    rig = await Rig(journal=journal_of(database)).start()
-    client = rig.client()
-    topic_id = await created(client)
-    await asyncio.gather(*(client.call(commit(topic_id)) for _ in range(20)))
-    before = rig.plane.serialized_state()
-    await rig.restart()
-    assert rig.plane.serialized_state() == before
-    await rig.plane.close()
-    assert rig.fatal == []
-
-
-async def test_a_control_plane_that_was_taken_over_answers_nothing_more(database: str) -> None:
-    rig = await Rig(journal=journal_of(database)).start()
-    client = rig.client()
-    topic_id = await created(client)
-    successor = await Rig(journal=journal_of(database)).start()
-    with pytest.raises(ControlPlaneUnavailable, match="taken over"):
-        await client.call(commit(topic_id))
-    [error] = rig.fatal
-    assert isinstance(error, JournalFenced)
-    assert successor.high_watermark(topic_id) == 0
-    await rig.plane.close()
-    await successor.plane.close()
