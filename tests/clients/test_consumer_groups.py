@@ -5,18 +5,13 @@ The coordinator's heartbeat interval is short here.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init__ re-exports
-    AdminClient,
-    NewPartitions,
-)
+from confluent_kafka.admin import AdminClient
 
 from lacuna.controlplane.state.groups.consumer.live import Deadline
 from lacuna.testing import Cluster
@@ -137,61 +132,6 @@ def test_three_members_one_leaves_and_one_dies(quick: Cluster, group: Group) -> 
     third.close()
     assert first.assignment()
     hurry(quick)
-
-
-DOOMED = """
-import sys
-from confluent_kafka import Consumer
-who = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "group.protocol": "consumer"})
-who.subscribe([sys.argv[3]])
-while True:
-    who.poll(0.1)
-"""
-
-
-def test_a_member_that_is_killed_is_out_with_its_session(quick: Cluster, group: Group) -> None:
-    """S26: it does not leave the group; after its session, and not before, the others have its partitions."""
-    hurry(quick, SHORT_SESSION_MS)
-    member = group.join()
-    group.settle(6)
-    command = [sys.executable, "-c", DOOMED, quick.bootstrap, group.group, group.topic]
-    doomed = subprocess.Popen(command)
-    try:
-        group.poll_until(lambda: len(member.assignment()) == 3)
-    finally:
-        doomed.kill()
-        doomed.wait()
-    end_ms = _session_end_ms(quick, group.group, member.memberid())
-    group.settle(6)
-    assert quick.embedded.clock.now_ms() >= end_ms
-    hurry(quick)
-
-
-def test_topics_that_grow_and_match_later(quick: Cluster, group: Group) -> None:
-    """S26: a regular expression, new partitions, and a new topic that matches it."""
-    name = group.topic
-    group.topic = f"^{name}.*"
-    group.join()
-    group.settle(6)
-    admin = AdminClient({"bootstrap.servers": quick.bootstrap})
-    admin.create_partitions([NewPartitions(name, 8)])[name].result(60)
-    group.settle(8)
-    quick.create_topic(f"{name}-more", 2)
-    group.settle(10)
-
-
-def test_a_static_member_comes_back_to_its_own(quick: Cluster, group: Group) -> None:
-    """S26: no rebalance while it is away for less than its session."""
-    group.join()
-    static = group.join(group_instance_id="one")
-    group.settle(3, 3)
-    before = {row.partition for row in static.assignment()}
-    epoch = _epoch(quick, group.group)
-    group.leave(static)
-    again = group.join(group_instance_id="one")
-    group.settle(3, 3)
-    assert {row.partition for row in again.assignment()} == before
-    assert _epoch(quick, group.group) == epoch
 
 
 def test_committed_offsets_and_an_exactly_once_loop(quick: Cluster, group: Group) -> None:

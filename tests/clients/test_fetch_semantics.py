@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioTopicPartition
-from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PyTopicPartition
 
@@ -118,42 +117,6 @@ async def test_every_client_reads_what_every_client_wrote(
     assert await _to_aiokafka(bootstrap, name) == SENT
 
 
-def test_log_append_time(bootstrap: str, topic: Topic) -> None:
-    """S11: the broker's time, in the answer and in the log."""
-    name = topic(message_timestamp_type="LogAppendTime")
-    told: list[tuple[int, int]] = []
-    who = producer(bootstrap)
-    who.produce(
-        name, b"x", partition=0, timestamp=TIME, on_delivery=lambda _, m: told.append(m.timestamp())
-    )
-    who.flush(60)
-    reader = consumer(bootstrap)
-    reader.assign([TopicPartition(name, 0, 0)])
-    message = reader.poll(60)
-    reader.close()
-    assert message is not None
-    assert message.timestamp() == told[0]
-    assert told[0][0] == TIMESTAMP_LOG_APPEND_TIME
-    assert told[0][1] > TIME
-
-
-def test_offsets_for_times(bootstrap: str, topic: Topic) -> None:
-    """S21: the first record at or after a time, or the end if there is none."""
-    name, who = topic(), producer(bootstrap)
-    for offset in range(20):
-        who.produce(name, b"x", partition=0, timestamp=TIME + 10 * offset)
-    who.flush(60)
-    reader = consumer(bootstrap)
-    found = [
-        reader.offsets_for_times([TopicPartition(name, 0, TIME + delta)], 60)[0].offset
-        for delta in (-5, 0, 41, 190)
-    ]
-    beyond = reader.offsets_for_times([TopicPartition(name, 0, TIME + 191)], 60)[0].offset
-    reader.close()
-    assert found == [0, 0, 5, 19]
-    assert beyond in (-1, -1001)
-
-
 def test_a_record_larger_than_every_limit(bootstrap: str, topic: Topic) -> None:
     """S15, KIP-74: at least one batch comes even if it is larger than the limits."""
     name = topic()
@@ -164,26 +127,6 @@ def test_a_record_larger_than_every_limit(bootstrap: str, topic: Topic) -> None:
         message_max_bytes=1000, receive_message_max_bytes=2_000_000,
     )  # fmt: skip
     assert (got.values, got.errors) == (values, [])
-
-
-@pytest.mark.parametrize("start", [0, 1, 57, 98, 99])
-def test_start_inside_a_batch(bootstrap: str, topic: Topic, start: int) -> None:
-    """S15: the client skips records before the requested offset."""
-    name = topic()
-    send(
-        producer(bootstrap, linger_ms=50, compression_type="lz4"),
-        name,
-        [b"%d" % i for i in range(100)],
-    )
-    assert read(bootstrap, name, UNCOMMITTED, start=start).offsets == list(range(start, 100))
-
-
-def test_out_of_range_resets(bootstrap: str, topic: Topic) -> None:
-    """S7, S13: beyond the end, a client resets according to its own policy, and to the right offset."""
-    name = topic()
-    send(producer(bootstrap), name, [b"a", b"b"])
-    got = read(bootstrap, name, UNCOMMITTED, start=999, auto_offset_reset="earliest")
-    assert got.offsets == [0, 1]
 
 
 def test_a_long_fetch_session(bootstrap: str, topic: Topic) -> None:
@@ -205,18 +148,3 @@ def test_a_long_fetch_session(bootstrap: str, topic: Topic) -> None:
                 got.append((message.partition(), message.value()))
     who.close()
     assert got == sent
-
-
-async def test_a_produced_record_is_there_at_once(bootstrap: str, topic: Topic) -> None:
-    """S2: an acknowledged record is readable, with acks=1 as with acks=all."""
-    name = topic()
-    for number, acks in enumerate(("1", "all", "1", "all")):
-        send(producer(bootstrap, acks=acks), name, [b"%d" % number])
-        assert len(read(bootstrap, name, UNCOMMITTED).records) == number + 1
-
-
-def test_topics_are_made_at_first_use(bootstrap: str, unique: Callable[[str], str]) -> None:
-    """A topic is created on first use, as by Kafka's default."""
-    name = unique("auto")
-    assert send(producer(bootstrap), name, [b"x"]) == [0]
-    assert read(bootstrap, name, UNCOMMITTED).values == [b"x"]

@@ -72,28 +72,6 @@ def test_partitions_move_between_members(
     one.close()
 
 
-def test_committed_offsets_are_where_a_group_goes_on(
-    bootstrap: str, topic: Topic, unique: Unique
-) -> None:
-    """S26: after commit, leave and rejoin, a group reads exactly the next record."""
-    name, group = topic(), unique("g")
-    send(producer(bootstrap), name, [b"%d" % i for i in range(10)])
-    first = _member(bootstrap, group, name)
-    got: list[Any] = []
-    while len(got) < 4:
-        message = first.poll(1)
-        if message is not None:
-            got.append(message)
-    first.commit(message=got[-1], asynchronous=False)
-    first.close()
-    second = _member(bootstrap, group, name)
-    message = None
-    while message is None:
-        message = second.poll(1)
-    second.close()
-    assert message.offset() == 4
-
-
 def test_static_member_keeps_its_partitions(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S26: a static member that returns within its session causes no rebalance for the others."""
     name, group = topic(partitions=2), unique("g")

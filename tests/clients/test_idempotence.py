@@ -9,10 +9,8 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, Message
 from kafka import KafkaProducer
 
-from .batch import headers_of
 from .conftest import Topic
 from .librd import UNCOMMITTED, producer, read, send
-from .probing import Target
 
 VALUES = [b"%05d" % number for number in range(500)]
 
@@ -23,18 +21,6 @@ def test_librdkafka_in_order_and_once(bootstrap: str, topic: Topic) -> None:
     who = producer(bootstrap, enable_idempotence=True, batch_num_messages=7)
     assert send(who, name, VALUES) == list(range(len(VALUES)))
     assert read(bootstrap, name, UNCOMMITTED).values == VALUES
-
-
-def test_librdkafka_over_many_partitions(bootstrap: str, topic: Topic) -> None:
-    """S12: each partition keeps its order with requests to all of them in flight."""
-    name = topic(partitions=8)
-    who = producer(bootstrap, enable_idempotence=True, batch_num_messages=5)
-    for value in VALUES:
-        who.produce(name, value, partition=int(value) % 8)
-    assert who.flush(60) == 0
-    for partition in range(8):
-        expected = [value for value in VALUES if int(value) % 8 == partition]
-        assert read(bootstrap, name, UNCOMMITTED, partition=partition).values == expected
 
 
 def test_kafka_python(bootstrap: str, topic: Topic) -> None:
@@ -61,25 +47,6 @@ async def test_aiokafka(bootstrap: str, topic: Topic) -> None:
         await who.stop()
     assert [row.offset for row in rows] == list(range(len(VALUES)))
     assert read(bootstrap, name, UNCOMMITTED).values == VALUES
-
-
-def test_producer_ids_are_told_apart(bootstrap: str, topic: Topic) -> None:
-    """S8, S10: two idempotent producers get different ids, and neither id is 0."""
-    name = topic()
-    for _ in range(2):
-        send(producer(bootstrap, enable_idempotence=True), name, [b"x"])
-    target = Target(bootstrap)
-    try:
-        answer = target.call(
-            "describe_producers", 0, topics=[{"name": name, "partition_indexes": [0]}]
-        )
-        served = headers_of(target.fetch(name, 0)["records"])
-    finally:
-        target.close()
-    active = answer["topics"][0]["partitions"][0]["active_producers"]
-    assert len({row["producer_id"] for row in active}) == 2
-    assert [row["last_sequence"] for row in active] == [0, 0]
-    assert sum(batch.count for batch in served) == 2
 
 
 INVALID_RECORD = KafkaError.INVALID_RECORD

@@ -39,11 +39,10 @@ from lacuna.wire.records.offset_commit import (
     OFFSET_COMMIT_VALUE,
     OffsetCommitKey,
 )
-from lacuna.wire.records.transaction_log import TRANSACTION_LOG_KEY, TRANSACTION_LOG_VALUE
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 INTERNAL = (OFFSETS, TRANSACTIONS)
-ONGOING, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 4, 5
+ONGOING, COMPLETE_ABORT = 1, 5
 PATIENCE = 60
 
 
@@ -82,9 +81,6 @@ class Tool:
         assert message is not None
         assert message.error() is None, message.error()
         return message
-
-    def sees_nothing(self) -> bool:
-        return self.consumer.poll(0.5) is None
 
 
 @pytest.fixture
@@ -134,33 +130,6 @@ def test_commits_arrive_at_a_tool_that_tails(
     found = TopicPartition(OFFSETS, tail.where.partition, timestamp)
     (found,) = tail.consumer.offsets_for_times([found], timeout=PATIENCE)
     assert found.offset == seen[-1]
-
-
-def test_offsets_of_a_transaction_arrive_when_it_is_committed(
-    lacuna_cluster: Cluster,
-    lacuna_topic: Callable[..., str],
-    tool: Callable[[str, str], Tool],
-    member: Callable[[str], Consumer],
-) -> None:
-    topic, group_id, name = lacuna_topic(), f"g-{uuid.uuid4()}", f"t-{uuid.uuid4()}"
-    tail, states, consumer = tool(OFFSETS, group_id), tool(TRANSACTIONS, name), member(group_id)
-    producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap, "transactional.id": name})
-    producer.init_transactions(PATIENCE)
-    producer.begin_transaction()
-    producer.produce(topic, b"v")
-    offsets = [TopicPartition(topic, 0, 7)]
-    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), PATIENCE)
-    assert tail.sees_nothing()
-    producer.commit_transaction(PATIENCE)
-    assert committed(tail.next()) == (group_id, topic, 0, 7)
-    state = -1
-    while state != COMPLETE_COMMIT:  # those before may be superseded already
-        message = states.next()
-        key, value = message.key(), message.value()
-        assert isinstance(key, bytes)
-        assert isinstance(value, bytes)
-        assert TRANSACTION_LOG_KEY.read(memoryview(key)[2:], 0) == (name,)
-        state = TRANSACTION_LOG_VALUE.read(memoryview(value)[2:], 1).transaction_status
 
 
 def test_records_keep_their_offsets_over_a_crash(lacuna_private_cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from lacuna.agent.fetch.answers import READ_UNCOMMITTED
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
 from lacuna.logstore.objects import Part
@@ -129,6 +130,17 @@ async def test_s11_what_may_not_enter(name: str) -> None:
         assert answer.error_message
         assert answer.base_offset == -1
         assert log.store.metrics.puts == 0
+
+
+async def test_s11_a_changed_config_holds_from_the_next_batch_on() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", max_message_bytes="1000")
+        assert (await log.produce(make_batch(b"x" * 1500))).error_code == TOO_LARGE
+        for value, expected in (("2000", 0), ("1000", TOO_LARGE)):
+            change = ConfigChange(name="max.message.bytes", value=value)
+            command = AlterTopicConfigs(name="t", changes=[change])
+            await log.control.call(Command(alter_topic_configs=command))
+            assert (await log.produce(make_batch(b"x" * 1500))).error_code == expected
 
 
 async def test_s11_null_records_and_zstd_below_v7_are_refused() -> None:

@@ -223,13 +223,6 @@ async def test_no_way_down_to_a_mechanism_that_is_not_enabled(door: Door, mechan
         assert await client.is_closed()
 
 
-async def test_tokens_without_headers(door: Door) -> None:
-    client = await door.connect()
-    scram = ScramClient("alice", "secret")
-    assert scram.trusts(await log_in_without_headers(client, scram))
-    assert await is_served(client)
-
-
 async def test_a_wrong_token_without_a_header_closes_without_an_answer(door: Door) -> None:
     client = await door.connect()
     await handshake(client, "PLAIN", version=0)
@@ -287,18 +280,6 @@ async def test_a_refused_token_is_explained_and_logged_once_and_never_shown(
     assert caplog.text.count("authentication by OAUTHBEARER failed: the token has expired") == 1
 
 
-async def test_a_token_ends_its_session(door: Door, issuer: Issuer) -> None:
-    now = door.clock.now_ms() / 1000
-    client = await door.connect()
-    await handshake(client, "OAUTHBEARER")
-    token = issuer.token(now, exp=now - 27).encode()  # 30 seconds of skew are allowed
-    answer = await send_token(client, b"n,,\x01auth=Bearer %b\x01\x01" % token)
-    assert answer.session_lifetime_ms == 3000
-    assert await is_served(client)
-    door.clock.advance(3000)
-    assert not await is_served(client)
-
-
 # Authenticating again (KIP-368).
 
 
@@ -331,30 +312,6 @@ async def test_who_authenticates_again_stays(door: Door, versions: tuple[int, in
         door.clock.advance(6000)  # late, and in time for the handshake
     assert await handshake(client, "SCRAM-SHA-256") == ErrorCode.NONE
     assert not await is_served(client)  # not between the two
-
-
-async def test_another_principal_or_mechanism_is_refused(door: Door) -> None:
-    client = await door.connect()
-    await log_in(client, ScramClient("alice", "secret"))
-    door.clock.advance(4000)
-    answer = await log_in(client, ScramClient("bob", "secret"))
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert answer.error_message == "Cannot change principals during re-authentication"
-    assert await client.is_closed()
-    client = await door.connect()
-    await log_in(client, ScramClient("alice", "secret"))
-    door.clock.advance(4000)
-    assert await handshake(client, "PLAIN") == ErrorCode.ILLEGAL_SASL_STATE
-    assert await client.is_closed()
-
-
-async def test_a_wrong_password_the_second_time_closes(door: Door) -> None:
-    client = await door.connect()
-    await log_in(client, ScramClient("alice", "secret"))
-    door.clock.advance(4000)
-    answer = await log_in(client, ScramClient("alice", "wrong"))
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert await client.is_closed()
 
 
 LEAVING: dict[int, tuple[int, dict[str, Any]]] = {

@@ -207,17 +207,20 @@ def test_retention_bytes_takes_the_oldest_beyond_the_limit() -> None:
     """)
 
 
-def test_a_topic_that_is_only_compacted_keeps_what_retention_would_take() -> None:
+def test_a_topic_without_delete_keeps_what_retention_would_take() -> None:
     run("""
         topic a 1 cleanup.policy=compact retention.ms=1000 retention.bytes=0
         topic b 1 cleanup.policy=compact,delete retention.ms=1000
+        topic c 1 cleanup.policy= retention.ms=1000 retention.bytes=0
         put a-0 x1 lat=1000000                 -> 0
         put b-0 x1 lat=1000000                 -> 0
+        put c-0 x1 lat=1000000                 -> 0
         delete-records a-0 1                   -> POLICY_VIOLATION
         clock +0                               ->
         clock +5000                            -> log_starts_moved
         see a-0                                -> 0..1..1
         see b-0                                -> 1..1..1
+        see c-0                                -> 0..1..1
     """)
 
 
