@@ -64,10 +64,11 @@ def _same(request: ElectLeadersRequest, error: tuple[int, str | None]) -> _Resul
 
 def _result(context: AgentContext, name: str, index: int) -> tuple[int, str]:
     topic = topic_by_name(context.control.cluster, name)
+    # Kafka's words, which its tools print.
     if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if not 0 <= index < topic.partition_count:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{index}"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
     return ErrorCode.ELECTION_NOT_NEEDED, _NOT_NEEDED
 
 
