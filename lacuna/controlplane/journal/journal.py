@@ -5,7 +5,15 @@ was thought dead cannot append after its successor has taken over.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -100,6 +108,17 @@ class Seal(NamedTuple):
     crc: int
 
 
+#: (lease id, sequence) of a hot segment (`controlplane.shared.hot`).
+HotKey: TypeAlias = tuple[int, int]
+
+
+class HotSegment(NamedTuple):
+    """A hot segment, which becomes durable with the append that commits it. `data` is its whole object."""
+
+    key: HotKey
+    data: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class JournalBatch:
     """The records of one append. `position` is that of the last one.
@@ -163,12 +182,37 @@ class Journal(Protocol):
         """
         ...
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+    @property
+    def hot(self) -> Mapping[HotKey, int]:
+        """The hot segments that the journal has, each with its size in bytes; known once it is open.
+
+        It includes those of appends that are durable, and none that was dropped.
+        """
+        ...
+
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> "asyncio.Future[int]":
         """Append one or more records atomically, and return a future of the position of the last one.
 
-        The future is done once the records are durable, which may be before it is returned. Only one append may be
+        The bytes of `hot` become durable in the same step, but are never among the records that are read. The future
+        is done once the records are durable, which may be before it is returned. Only one append may be
         under way at a time. The future fails with JournalFenced or another JournalError. It is then unknown whether the
         records were written, and the writer must stop.
+        """
+        ...
+
+    async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        """Return the bytes of hot segments. Those that the journal does not have are left out.
+
+        Raises JournalCorrupt for damaged ones, and other JournalErrors.
+        """
+        ...
+
+    async def drop_hot(self, keys: Collection[HotKey]) -> None:
+        """Delete hot segments, which nothing refers to any more. Keys that the journal does not have are ignored.
+
+        A crash may undo it for some of them, which `hot` has again then. Raises JournalError.
         """
         ...
 

@@ -6,6 +6,7 @@ from enum import IntEnum
 class ErrorCode(IntEnum):
     """All error codes of Kafka 4.1's protocol. Those below -1 are Lacuna's."""
 
+    HOT_REFUSED = -1004
     PIN_EXPIRED = -1003
     PLAN_STALE = -1002
     LEASE_EXPIRED = -1001

@@ -29,6 +29,7 @@ ITEMS: Final = {
     "describe_transactions": ("transactional_ids", "transactions"),
     "offset_fetch": ("groups", "groups"),
     "read_histories": ("partitions", "histories"),
+    "read_hot": ("segments", "segments"),
     "read_partitions": ("partitions", "partitions"),
 }
 

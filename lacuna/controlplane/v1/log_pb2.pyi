@@ -130,18 +130,20 @@ class ExtentSwap(_message.Message):
     def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ...) -> None: ...
 
 class CommitSegment(_message.Message):
-    __slots__ = ("segment", "object_size", "slices", "batches", "transactional_ids")
+    __slots__ = ("segment", "object_size", "slices", "batches", "transactional_ids", "hot")
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
+    HOT_FIELD_NUMBER: _ClassVar[int]
     segment: SegmentId
     object_size: int
     slices: bytes
     batches: bytes
     transactional_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ..., transactional_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    hot: bytes
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ..., transactional_ids: _Optional[_Iterable[str]] = ..., hot: _Optional[bytes] = ...) -> None: ...
 
 class SegmentCommitted(_message.Message):
     __slots__ = ("error_code", "slices", "batches")
@@ -152,6 +154,26 @@ class SegmentCommitted(_message.Message):
     slices: bytes
     batches: bytes
     def __init__(self, error_code: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ...) -> None: ...
+
+class ReadHot(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[SegmentId]
+    def __init__(self, segments: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ...) -> None: ...
+
+class HotSegment(_message.Message):
+    __slots__ = ("data", "is_gone")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_GONE_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    is_gone: bool
+    def __init__(self, data: _Optional[bytes] = ..., is_gone: _Optional[bool] = ...) -> None: ...
+
+class HotRead(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[HotSegment]
+    def __init__(self, segments: _Optional[_Iterable[_Union[HotSegment, _Mapping]]] = ...) -> None: ...
 
 class ReadPartitions(_message.Message):
     __slots__ = ("partitions",)
