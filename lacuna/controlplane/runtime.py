@@ -23,6 +23,7 @@ from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import Receiver
 from lacuna.controlplane.clock import STORE, Clock, SteadyTime
 from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import (
     Journal,
     JournalError,
@@ -37,13 +38,14 @@ from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.hot_intake import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
 from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.state.times import leap
 from lacuna.controlplane.tenure import LockedTenure, Tenure
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHot
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
 
 _log = logging.getLogger("lacuna.controlplane")
@@ -81,6 +83,18 @@ class RuntimeSettings:
         64 * MEBIBYTE,
         "How many bytes of the journal may follow a snapshot of the metadata before the next one.",
         least=1,
+    )
+    hot_bytes_per_second: int = setting(
+        "hot.bytes.per.second",
+        HOT_BYTES_PER_SECOND,
+        "How many bytes of hot segments the journal takes in a second. Agents write further segments to the bucket.",
+        least=1,
+    )
+    max_hot_bytes: int = setting(
+        "hot.max.bytes",
+        MAX_HOT_BYTES,
+        "How many bytes of hot segments the journal keeps at most, until merging has moved them to the bucket. Agents "
+        "write further segments to the bucket.",
     )
     tick_interval_ms: int = 250
     max_held: int = 50_000
@@ -163,6 +177,8 @@ class Runtime:
         self._last_session = 0
         self._records: list[bytes] = []
         self._records_bytes = 0
+        self._hot = HotBytes(journal)
+        self._hot_reads: set[asyncio.Task[None]] = set()
         #: The current append or confirmation; there is only one at a time.
         self._append: asyncio.Future[int] | None = None
         #: The numbers of proofs of the lead that were requested, will be given by the current append or confirmation,
@@ -229,6 +245,11 @@ class Runtime:
         await replica.catch_up(self._journal)
         replica.check(opened)
         self._state = replica.state
+        intake = self._state.hot_intake
+        intake.bytes_per_second = self._settings.hot_bytes_per_second
+        intake.max_bytes = self._settings.max_hot_bytes
+        self._hot.opened()
+        intake.kept_bytes = self._hot.kept_bytes
         self._position = self._durable = replica.position
         self._records_since_snapshot = replica.records
         self._bytes_since_snapshot = replica.bytes
@@ -237,10 +258,11 @@ class Runtime:
     async def close(self) -> None:
         """Stop after writing and answering everything decided. Later commands fail. Closing again does nothing."""
         self._is_closing = True
-        for task in (self._timer, self._snapshot):
+        for task in (self._timer, self._snapshot, *self._hot_reads):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+        await self._hot.close()
         self._begin_append()
         while self._append is not None:
             await asyncio.wait([self._append])
@@ -501,6 +523,9 @@ class Runtime:
         """Expire everything that is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
         self._check_running()
         self._step("a tick", machine.tick)
+        if not self._time.is_doubtful:
+            self._hot.drop_some(self._state, self._time.now_ms())
+            self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
     def expect_jump(self, by_ms: int) -> None:
         """Do not treat a jump as a pause of the process, since a test has moved the clock forwards by `by_ms`."""
@@ -571,10 +596,20 @@ class Runtime:
             self._parked[token] = session
             session.parked[token] = command.command_id
             self._apply(decision, command)
+            if command.HasField("read_hot"):
+                reading = asyncio.create_task(self._read_hot(token, command.read_hot))
+                self._hot_reads.add(reading)
+                reading.add_done_callback(self._hot_reads.discard)
             return
         if rights is not None:
             reply = rights.answer(reply)
         self._apply(decision, command, session, reply, proof)
+
+    async def _read_hot(self, token: int, command: ReadHot) -> None:
+        """Answer a parked command with the bytes of hot segments."""
+        reply = await self._hot.read(command)
+        if self._stopped is None:
+            self._apply(Decision(completions=[(token, reply)]))
 
     def _hear(self, command: Command, reply: Reply | None) -> None:
         """Record the clocks of an agent with a lease, and of the store."""
@@ -612,6 +647,8 @@ class Runtime:
             data = record.SerializeToString()
             self._records.append(data)
             self._records_bytes += len(data)
+        if command is not None and decision.records and command.commit_segment.hot:
+            self._add_hot(command.commit_segment)
         self._position += len(decision.records)
         held: dict[PlaneSession, Held] = {}
         self._hold_changes(held)
@@ -626,6 +663,13 @@ class Runtime:
             waiting_reply.proof = proof
         if held:
             self._hold(held.values())
+
+    def _add_hot(self, commit: CommitSegment) -> None:
+        """Have the journal keep the bytes of a hot segment, unless its commit was refused or left no extent."""
+        segments, key = self._state.segments, (commit.segment.lease_id, commit.segment.sequence)
+        if key in segments and key not in segments.replaced:
+            self._hot.add(commit)
+            self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
     def _hold_changes(self, held: dict[PlaneSession, Held]) -> None:
         for delta in self._state.take_changes():
@@ -699,7 +743,7 @@ class Runtime:
         self._appends_since_snapshot += 1
         self._records_bytes = 0
         try:
-            self._append = self._journal.append(records, self._fencing_token)
+            self._append = self._journal.append(records, self._fencing_token, self._hot.take())
         except Exception as error:
             self._fail(error)
             return
@@ -759,7 +803,7 @@ class Runtime:
     def _is_full(self) -> bool:
         return (
             len(self._held) >= self._settings.max_held
-            or self._records_bytes >= self._settings.max_held_bytes
+            or self._records_bytes + self._hot.pending_bytes >= self._settings.max_held_bytes
         )
 
     def _drain_backlog(self) -> None:

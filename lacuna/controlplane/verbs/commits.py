@@ -9,12 +9,14 @@ from typing import Final
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.batches import topic_ids_of
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hot import MOST_HOT_BYTES, is_hot, lease_of
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.controlplane.verbs.agents import used_late
 from lacuna.controlplane.verbs.needs import Need, on_topic_ids, own_leases
+from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.slices import decide_slices, replay_slices
 from lacuna.controlplane.verbs.transactions import join_partitions, start_transaction
 from lacuna.controlplane.verbs.turn import Turn
@@ -26,9 +28,10 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
     """Decide one commit. A segment that is committed again gets the same answer."""
     segment = command.segment
     state = turn.state
-    lease = state.leases.get(segment.lease_id)
+    lease_id = lease_of(segment.lease_id)
+    lease = state.leases.get(lease_id)
     if lease is None:
-        used_late(turn, [segment.lease_id])
+        used_late(turn, [lease_id])
         return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED))
     known = lease.recent.get(segment.sequence)
     if known is not None:
@@ -36,6 +39,13 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
     key = (segment.lease_id, segment.sequence)
     if segment.sequence <= lease.forgotten_sequence or key in state.segments:
         return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.INVALID_REQUEST))
+    if is_hot(segment.lease_id):
+        if not 0 < len(command.hot) <= MOST_HOT_BYTES:
+            raise MalformedCommand(
+                f"a hot segment must have from 1 to {MOST_HOT_BYTES} bytes, not {len(command.hot)}"
+            )
+        if not state.hot_intake.admits(len(command.hot), turn.now_ms):
+            return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.HOT_REFUSED))
     return _decide(turn, command)
 
 
@@ -78,11 +88,11 @@ def replay_segment_recorded(state: State, record: SegmentRecorded, now_ms: int) 
     segment = record.segment
     key = (segment.lease_id, segment.sequence)
     state.segments.add(key, record.object_size, extents, now_ms)
-    state.leases[segment.lease_id].remember(segment.sequence, record.verdicts.SerializeToString())
+    state.leases[lease_of(segment.lease_id)].remember(segment.sequence, record.verdicts.SerializeToString())
 
 
 def _needs(command: CommitSegment, state: State) -> Iterator[Need]:
-    yield from own_leases([command.segment.lease_id], state)
+    yield from own_leases([lease_of(command.segment.lease_id)], state)
     for transactional_id in command.transactional_ids:
         yield Need((Operation.WRITE,), ResourceType.TRANSACTIONAL_ID, transactional_id)
     yield from on_topic_ids(Operation.WRITE, topic_ids_of(command), state)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lacuna.controlplane.eras import first_of_next_era
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, LeasesDescribed
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -48,7 +49,8 @@ def leases_of(state: State) -> LeasesDescribed:
         lease = state.leases.get(lease_id)
         remembered = () if lease is None else (lease.forgotten_sequence, *lease.recent)
         answer.lease_ids.append(lease_id)
-        answer.last_sequences.append(max((state.segments.last_sequence(lease_id), *remembered)))
+        committed = map(state.segments.last_sequence, (lease_id, hot_lease(lease_id)))
+        answer.last_sequences.append(max((*committed, *remembered)))
     return answer
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Set
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hot import is_hot
 from lacuna.controlplane.shared.log.live import live_mask
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import SegmentKey
@@ -69,34 +70,36 @@ def _find_run(
 ) -> tuple[int, int] | None:
     """Return the indexes [start, stop) of the first run below `end_offset` that is worth merging, or None.
 
-    A run is worth merging if it has enough extents or a dead one. Its live bytes are at most `max_bytes`, and none of
-    them is in one of the `avoided` segments. Only the newest MERGE_WINDOW extents are examined. Older ones were
-    examined before, and re-enter the window as newer ones are merged.
+    A run is worth merging if it has enough extents, a dead one, or a hot one, whose bytes are to leave the journal. Its
+    live bytes are at most `max_bytes`, and none of them is in one of the `avoided` segments. Only the newest
+    MERGE_WINDOW extents are examined. Older ones were examined before, and re-enter the window as newer ones are
+    merged.
     """
     extents = partition.extents
     end = extents.first_ending_after(end_offset)
     least = max(1, command.min_extents)
     start = max(0, end - MERGE_WINDOW)
-    if end - start < least and not len(partition.dead):
+    hot = [*map(is_hot, extents.lease_ids[start:end])]
+    if end - start < least and not len(partition.dead) and not any(hot):
         return None
-    run_start, run_bytes, has_dead = start, 0, False
+    run_start, run_bytes, is_due = start, 0, False
     is_live = live_mask(extents, partition.dead, start, end)
     for index in range(start, end):
         size = extents.sizes[index]
         is_dead = not is_live[index - start]
         is_candidate = is_dead or (
-            size < command.small_bytes
+            (size < command.small_bytes or hot[index - start])
             and (not avoided or (extents.lease_ids[index], extents.sequences[index]) not in avoided)
         )
         added = 0 if is_dead else size
         if is_candidate and run_bytes + added <= max_bytes:
             run_bytes += added
-            has_dead = has_dead or is_dead
+            is_due = is_due or is_dead or hot[index - start]
             continue
-        if index - run_start >= least or has_dead:
+        if index - run_start >= least or is_due:
             return run_start, index
-        run_start, run_bytes, has_dead = index + 1, 0, False
-    return (run_start, end) if end - run_start >= least or has_dead else None
+        run_start, run_bytes, is_due = index + 1, 0, False
+    return (run_start, end) if end - run_start >= least or is_due else None
 
 
 def _plan(partition: Partition, start: int, stop: int) -> MergePlanPartition:

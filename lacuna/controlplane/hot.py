@@ -1,0 +1,163 @@
+"""The runtime's part in hot segments: it passes them to the journal, reads them back, and drops them (adr/0077).
+
+The state machine sees only their sizes. A segment is dropped once its extents were replaced or deleted and no pin holds
+it, or if the state does not know it, as after a loss.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from lacuna.base.setting import MEBIBYTE
+from lacuna.controlplane.journal.journal import HotKey, HotSegment, Journal, JournalError
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.parts import ANSWER_BYTES
+from lacuna.controlplane.state.segments import SegmentTable
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Failure, Reply
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, HotRead, ReadHot
+from lacuna.controlplane.v1.log_pb2 import HotSegment as HotSegmentMessage
+
+_log = logging.getLogger("lacuna.controlplane")
+
+#: How long after its extents were replaced a segment can still be read, by fetches that were planned before.
+GRACE_MS: Final = 10_000
+#: How many segments one tick examines, and drops.
+_SEGMENTS_A_TICK: Final = 2_000
+_CACHE_BYTES: Final = 64 * MEBIBYTE
+_READS_AT_ONCE: Final = 4
+#: Reads that wait. Agents repeat what is refused.
+_MOST_READS: Final = 1_000
+
+
+class HotBytes:
+    """The hot segments of one runtime. Use it only in the runtime's event loop."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        #: What the next append writes.
+        self._pending: list[HotSegment] = []
+        self.pending_bytes = 0
+        #: What was written or read last, up to a bound.
+        self._cache: OrderedDict[HotKey, bytes] = OrderedDict()
+        self._cache_bytes = 0
+        self._free_reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._reads = 0
+        self._kept_bytes = 0
+        #: Segments of the journal that this round still has to examine.
+        self._unexamined: list[HotKey] = []
+        self._dropping: asyncio.Task[None] | None = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that the journal has, or will have after the next append."""
+        return self._kept_bytes + self.pending_bytes
+
+    def opened(self) -> None:
+        """Count what the journal has, once it is open."""
+        self._kept_bytes = sum(self._journal.hot.values())
+
+    def add(self, commit: CommitSegment) -> None:
+        """Pass the bytes of a decided commit to the next append."""
+        segment = commit.segment
+        self._pending.append(HotSegment((segment.lease_id, segment.sequence), commit.hot))
+        self.pending_bytes += len(commit.hot)
+
+    def take(self) -> list[HotSegment]:
+        """Return what the append that now begins must write."""
+        taken, self._pending = self._pending, []
+        self._kept_bytes += self.pending_bytes
+        self.pending_bytes = 0
+        for segment in taken:
+            self._keep(segment.key, segment.data)
+        return taken
+
+    async def read(self, command: ReadHot) -> Reply:
+        """Return the answer to a command: the first segments that it names, as many as fit."""
+        if self._reads >= _MOST_READS:
+            message = f"{self._reads} reads of hot segments are waiting already: try again"
+            return Reply(failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message))
+        self._reads += 1
+        try:
+            async with self._free_reads:
+                return Reply(hot_read=await self._read(_first(command, self._journal)))
+        except JournalError as error:
+            message = f"the journal's hot segments cannot be read: {error}"
+            return Reply(failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message))
+        finally:
+            self._reads -= 1
+
+    async def _read(self, keys: Sequence[HotKey]) -> HotRead:
+        durable = self._journal.hot
+        missing = [key for key in keys if key not in self._cache and key in durable]
+        found = dict(await self._journal.read_hot(missing)) if missing else {}
+        answer = HotRead()
+        for key in keys:
+            data = self._cache.get(key) if key in durable else None
+            if data is None and (data := found.get(key)) is not None:
+                self._keep(key, data)
+            answer.segments.append(
+                HotSegmentMessage(is_gone=True) if data is None else HotSegmentMessage(data=data)
+            )
+        return answer
+
+    def drop_some(self, state: State, now_ms: int) -> None:
+        """Examine some of the journal's segments, and drop those that nothing needs any more."""
+        if self._dropping is not None:
+            return
+        if not self._unexamined:
+            self._unexamined = [*self._journal.hot]
+        some = self._unexamined[-_SEGMENTS_A_TICK:]
+        del self._unexamined[-_SEGMENTS_A_TICK:]
+        due = [key for key in some if _is_due(key, state.segments, now_ms)]
+        if due:
+            self._dropping = asyncio.create_task(self._drop(due))
+
+    async def _drop(self, keys: Sequence[HotKey]) -> None:
+        sizes = {key: self._journal.hot.get(key, 0) for key in keys}
+        try:
+            await self._journal.drop_hot(keys)
+        except JournalError as error:
+            # The next round tries again.
+            _log.warning("%d hot segments could not be dropped: %s", len(keys), error)
+        finally:
+            self._dropping = None
+        for key, size in sizes.items():
+            if key not in self._journal.hot:
+                self._kept_bytes -= size
+                self._cache_bytes -= len(self._cache.pop(key, b""))
+
+    async def close(self) -> None:
+        """Stop dropping segments. The next leader drops the rest."""
+        if self._dropping is not None:
+            self._dropping.cancel()
+            await asyncio.gather(self._dropping, return_exceptions=True)
+
+    def _keep(self, key: HotKey, data: bytes) -> None:
+        self._cache_bytes += len(data) - len(self._cache.pop(key, b""))
+        self._cache[key] = data
+        while self._cache_bytes > _CACHE_BYTES:
+            _, dropped = self._cache.popitem(last=False)
+            self._cache_bytes -= len(dropped)
+
+
+def _first(command: ReadHot, journal: Journal) -> list[HotKey]:
+    """Return the first segments of a command whose bytes fit into one answer, at least one."""
+    keys: list[HotKey] = []
+    size = 0
+    for segment in command.segments:
+        keys.append(key := (segment.lease_id, segment.sequence))
+        size += journal.hot.get(key, 0)
+        if size >= ANSWER_BYTES:
+            break
+    return keys
+
+
+def _is_due(key: HotKey, segments: SegmentTable, now_ms: int) -> bool:
+    replaced_ms = segments.replaced.get(key)
+    if replaced_ms is None:
+        return key not in segments
+    held_from_ms = min((pin.starts_ms for pin in segments.pins.values()), default=now_ms)
+    return replaced_ms + GRACE_MS <= now_ms and replaced_ms < held_from_ms
