@@ -17,6 +17,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.agent.trust import Trust
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.cluster_pb2 import (
     Endpoint,
     RegisterAgent,
@@ -83,12 +84,12 @@ class AgentLease:
             Endpoint(listener=name, host=host, port=port) for name, host, port in self._endpoints
         ]
 
-    def next_segment_id(self) -> SegmentId:
+    def next_segment_id(self, *, is_hot: bool = False) -> SegmentId:
         """Return a segment id that was never used before. Raises NoLeaseError."""
         if self.lease_id == NO_LEASE:
             raise NoLeaseError("the agent has no lease from the control plane at the moment")
         self._sequence += 1
-        return SegmentId(self.lease_id, self._sequence)
+        return SegmentId(hot_lease(self.lease_id) if is_hot else self.lease_id, self._sequence)
 
     def report_expired(self, lease_id: int) -> None:
         """Register again at once if `lease_id`, which the control plane reported as expired, is the current lease."""

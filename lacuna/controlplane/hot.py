@@ -78,14 +78,18 @@ class HotBytes:
         """Return the answer to a command: the first segments that it names, as many as fit."""
         if self._reads >= _MOST_READS:
             message = f"{self._reads} reads of hot segments are waiting already: try again"
-            return Reply(failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message))
+            return Reply(
+                failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message)
+            )
         self._reads += 1
         try:
             async with self._free_reads:
                 return Reply(hot_read=await self._read(_first(command, self._journal)))
         except JournalError as error:
             message = f"the journal's hot segments cannot be read: {error}"
-            return Reply(failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message))
+            return Reply(
+                failure=Failure(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, message=message)
+            )
         finally:
             self._reads -= 1
 

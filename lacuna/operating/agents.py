@@ -14,6 +14,7 @@ from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.zone import Zone
 from lacuna.agent.guards import guarded
+from lacuna.agent.hot import with_hot
 from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.members import Members
@@ -240,6 +241,7 @@ def _context(
 ) -> AgentContext:
     """Return all parts of one agent except its listener."""
     metrics = AgentMetrics()
+    store, hot = with_hot(store, control, asyncio.get_running_loop())
     lease = AgentLease(control, parts.agent, metrics)
     lines = PeerLines(control, lease, connect_peer)
     fetch = FetchService(
@@ -256,6 +258,7 @@ def _context(
         store=store,
         lease=lease,
         clock=clock,
+        hot=hot,
         fetch=fetch,
         settings=parts.produce,
         pace=pace,

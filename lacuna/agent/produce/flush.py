@@ -2,6 +2,9 @@
 
     queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
 
+A small flush becomes a hot segment if the settings and the control plane allow it: it is not put, and its bytes travel
+with its commit (adr/0077). It does not wait for `flush_interval_ms`.
+
 A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
 queued. With `flush_interval_ms`, it starts that long after its first batch arrived. Commits are sent in the order of
 the queue. If a flush fails, the later batches of its producers fail with it, so that a batch is never committed before
@@ -18,6 +21,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from lacuna.agent.eager import start
+from lacuna.agent.hot import HotStore
 from lacuna.agent.lease import NoLeaseError
 from lacuna.agent.produce.buffer import (
     MAYBE_PERSISTED,
@@ -64,6 +68,8 @@ _MAX_ITERATIONS = 8
 # Up to this size, a PUT takes about as long as its sync.
 _SMALL_BYTES = 128 * 1024
 _FIRST_RETRY_SECONDS = 0.05
+#: How long flushes are put after the control plane has refused a hot segment.
+_COLD_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 1.0
 
 
@@ -72,7 +78,7 @@ class Lease(Protocol):
 
     cluster_id: str
 
-    def next_segment_id(self) -> SegmentId:
+    def next_segment_id(self, *, is_hot: bool = False) -> SegmentId:
         """Return a segment id that was never used before. Raises NoLeaseError."""
         ...
 
@@ -108,6 +114,8 @@ class FlushMetrics:
     flushes_now: int = 0
     batches: int = 0
     bytes_written: int = 0
+    hot_flushes: int = 0
+    hot_refused: int = 0
     commits_repeated: int = 0
     on_flush: Callable[[FlushSeen], None] | None = None
 
@@ -156,6 +164,7 @@ class _Flight:
     slices: dict[PartitionKey, list[PendingBatch]] = field(default_factory=dict)
     #: a reply to its commit was lost
     is_repeated: bool = False
+    is_hot: bool = False
 
     @property
     def is_small(self) -> bool:
@@ -206,10 +215,14 @@ class Flusher:
         store: ObjectStore,
         lease: Lease,
         settings: ProduceSettings,
+        hot: HotStore | None = None,
         on_written: Written | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.metrics = FlushMetrics()
+        self._hot = hot
+        #: Until when flushes are put, since the control plane takes no more hot segments for now.
+        self._cold_until = -inf
         self._control = control
         self._store = store
         self._lease = lease
@@ -276,10 +289,18 @@ class Flusher:
         loop = asyncio.get_running_loop()
         if is_full:
             self._start = loop.call_soon(self._begin)
-        elif self._settings.flush_interval_ms:
+        elif self._settings.flush_interval_ms and not self._is_hot(self._buffer.queued_bytes):
             self._start = loop.call_later(self._settings.flush_interval_ms / 1000, self._begin)
         elif not self._puts_now and self._is_worth_a_flush():
             self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
+
+    def _is_hot(self, size: int) -> bool:
+        """Whether a flush of this many bytes becomes a hot segment."""
+        return (
+            self._hot is not None
+            and size <= self._settings.hot_bytes
+            and asyncio.get_running_loop().time() >= self._cold_until
+        )
 
     def _is_worth_a_flush(self) -> bool:
         """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive
@@ -304,6 +325,7 @@ class Flusher:
         flight = _Flight(
             self._buffer.take(self._settings.flush_bytes), self._last_ended, loop.create_future()
         )
+        flight.is_hot = self._is_hot(sum(len(batch.part) for batch in flight.batches))
         self._last_ended = flight.ended
         self._puts_now += 1
         self.metrics.flushes_now += 1
@@ -353,8 +375,10 @@ class Flusher:
     async def _put(self, flight: _Flight) -> WrittenSegment | Verdict:
         """Write the segment; return a Verdict if that failed."""
         try:
-            flight.segment_id = self._lease.next_segment_id()
+            flight.segment_id = self._lease.next_segment_id(is_hot=flight.is_hot)
             write = partial(self._write, flight, flight.segment_id)
+            if flight.is_hot:
+                return write()
             if self._pace is not None and flight.is_small:
                 write = partial(self._pace.timed, write)
                 if self._puts_now == 1 and self._pace.allows():
@@ -402,6 +426,9 @@ class Flusher:
         command, batches = _commit_command(written, placed)
         if not batches:
             return None
+        if flight.is_hot and self._hot is not None:
+            key = segment_key(self._lease.cluster_id, written.segment_id)
+            command.hot = self._hot.written(key)
         if self._on_written is not None:
             # Before the commit, since tailing consumers learn of it before its reply arrives here.
             self._on_written(
@@ -411,6 +438,9 @@ class Flusher:
         reply = await self._call(flight, command)
         if isinstance(reply, Verdict):
             return reply
+        if reply.error_code == ErrorCode.HOT_REFUSED:
+            return await self._commit_cold(flight)
+        self.metrics.hot_flushes += flight.is_hot
         self.metrics.batches += len(placed)
         self.metrics.bytes_written += written.size
         answers = BATCH_VERDICT.iter_unpack(reply.batches)
@@ -424,6 +454,15 @@ class Flusher:
                     verdict = Verdict(code, base_offset, append_time, log_start_offset)
                     batch.settle(self._heard(flight, batch, verdict))
         return None
+
+    async def _commit_cold(self, flight: _Flight) -> Verdict | None:
+        """Put a segment that the control plane did not take as a hot one, and commit it."""
+        self.metrics.hot_refused += 1
+        self._cold_until = asyncio.get_running_loop().time() + _COLD_SECONDS
+        flight.is_hot = False
+        self._puts_now += 1
+        written = await self._put(flight)
+        return written if isinstance(written, Verdict) else await self._commit(flight, written)
 
     def _heard(self, flight: _Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
         """Record the outcome of a batch. Return its verdict, or another one if it may be sent again."""
@@ -476,7 +515,7 @@ class Flusher:
             flight.is_repeated |= self._control.cluster.sessions != sessions
             if reply is None:
                 return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
-            if reply.error_code == ErrorCode.NONE:
+            if reply.error_code in (ErrorCode.NONE, ErrorCode.HOT_REFUSED):
                 return reply
             if reply.error_code == ErrorCode.LEASE_EXPIRED:
                 self._lease.report_expired(command.segment.lease_id)

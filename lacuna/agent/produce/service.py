@@ -14,6 +14,7 @@ from typing import Final
 
 from lacuna.agent.clock import WallClock
 from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.hot import HotStore
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.produce.buffer import (
     NOT_PERSISTED,
@@ -96,6 +97,7 @@ class ProduceService:
         store: ObjectStore,
         lease: Lease,
         clock: WallClock,
+        hot: HotStore | None = None,
         fetch: FetchService | None = None,
         settings: ProduceSettings | None = None,
         pace: Pace | None = None,
@@ -113,6 +115,7 @@ class ProduceService:
             store=store,
             lease=lease,
             settings=self.settings,
+            hot=hot,
             on_written=None if fetch is None else fetch.keep_written,
             pace=pace,
         )

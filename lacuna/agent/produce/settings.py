@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
+from lacuna.controlplane.shared.hot import MOST_HOT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,13 @@ class ProduceSettings:
     )
     flush_bytes: int = setting(
         "produce.flush.bytes", 8 * MEBIBYTE, "A flush with this many bytes does not wait.", least=1
+    )
+    hot_bytes: int = setting(
+        "produce.hot.bytes",
+        0,
+        "A flush of at most this many bytes becomes a hot segment: the journal keeps its bytes, with its commit, until "
+        "merging moves them to the bucket. 0: none does.",
+        most=MOST_HOT_BYTES // 2,
     )
     max_flushes: int = setting(
         "produce.max.flushes",

@@ -88,7 +88,9 @@ def replay_segment_recorded(state: State, record: SegmentRecorded, now_ms: int) 
     segment = record.segment
     key = (segment.lease_id, segment.sequence)
     state.segments.add(key, record.object_size, extents, now_ms)
-    state.leases[lease_of(segment.lease_id)].remember(segment.sequence, record.verdicts.SerializeToString())
+    state.leases[lease_of(segment.lease_id)].remember(
+        segment.sequence, record.verdicts.SerializeToString()
+    )
 
 
 def _needs(command: CommitSegment, state: State) -> Iterator[Need]:

@@ -95,6 +95,10 @@ class EncryptedStore(Generic[Inner]):
         self._lock = threading.Lock()
         self._kinds: OrderedDict[str, bool] = OrderedDict()
 
+    def around(self, inner: ObjectStore) -> EncryptedStore[ObjectStore]:
+        """Return a store that encrypts the same objects in another one."""
+        return EncryptedStore(inner, self.keys, plain=self._plain, random_bytes=self._random_bytes)
+
     def check(self) -> None:
         self.inner.check()
 
