@@ -1,10 +1,12 @@
 """A journal in memory, durable as long as the object lives."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from functools import partial
 
 from lacuna.controlplane.journal.journal import (
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalFenced,
     JournalForeign,
@@ -26,7 +28,8 @@ class MemoryJournal:
         self._snapshot: Snapshot | None = None
         self._fencing_token = 0
         self._is_open = False
-        self._under_way: tuple[asyncio.Future[int], list[bytes]] | None = None
+        self._under_way: tuple[asyncio.Future[int], list[bytes], Sequence[HotSegment]] | None = None
+        self._hot: dict[HotKey, bytes] = {}
         self.is_held = False
         #: How the next append ends, if it is not held.
         self._next: partial[None] | None = None
@@ -53,7 +56,23 @@ class MemoryJournal:
             if batch.position > after_position:
                 yield batch
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+    @property
+    def hot(self) -> Mapping[HotKey, int]:
+        """The durable hot segments."""
+        return {key: len(data) for key, data in self._hot.items()}
+
+    async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        """Return those that there are."""
+        return {key: self._hot[key] for key in keys if key in self._hot}
+
+    async def drop_hot(self, keys: Collection[HotKey]) -> None:
+        """Drop segments at once."""
+        for key in keys:
+            self._hot.pop(key, None)
+
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> "asyncio.Future[int]":
         """Append, durable at the next turn of the loop or when `release` is called."""
         loop = asyncio.get_running_loop()
         appended: asyncio.Future[int] = loop.create_future()
@@ -62,7 +81,7 @@ class MemoryJournal:
                 JournalFenced("another control plane has taken this journal over")
             )
             return appended
-        self._under_way = (appended, list(records))
+        self._under_way = (appended, list(records), hot)
         end, self._next = self._next, None
         if end is not None or not self.is_held:
             loop.call_soon(end or self._end)
@@ -77,13 +96,14 @@ class MemoryJournal:
     def _end(self, error: Exception | None = None) -> None:
         if self._under_way is None:
             return
-        appended, records = self._under_way
+        appended, records, hot = self._under_way
         self._under_way = None
         if error is not None:
             appended.set_exception(error)
             return
         self._position += len(records)
         self._batches.append(JournalBatch(self._position, records))
+        self._hot.update(hot)
         if not appended.done():
             appended.set_result(self._position)
 

@@ -1,0 +1,134 @@
+"""Hot segments in the state machine: their commits, bounds, merges and ends. It never sees their bytes."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.shared.batches import commit_of
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hot import HOT, MOST_HOT_BYTES, hot_lease, is_hot, lease_of
+from lacuna.controlplane.state.hot_intake import HotIntake
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
+from lacuna.controlplane.v1.control_pb2 import Command, Failure
+from lacuna.controlplane.v1.log_pb2 import PlanMerge, ReadHot, SegmentId
+from lacuna.controlplane.verbs.losses import leases_of
+from tests.controlplane.verbs.cluster import Cluster, add_batch
+
+
+def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequence: int = 0) -> Any:
+    """Commit one batch in a hot segment; return the answer."""
+    cluster.sequence += 1
+    segment = SegmentId(lease_id=hot_lease(cluster.lease_id), sequence=sequence or cluster.sequence)
+    batches = cluster.slice(partition)
+    add_batch(batches, timestamp=cluster.now_ms)
+    command = commit_of(segment, 1 << 20, [batches], ())
+    command.hot = data
+    return cluster.do("commit_segment", command)
+
+
+def planned(cluster: Cluster, **limits: int) -> list[int]:
+    """Return how many extents a merge plan has of each partition."""
+    command = PlanMerge(
+        lease_id=cluster.lease_id, max_bytes=1 << 30, small_bytes=50, min_extents=32, **limits
+    )
+    plan = cluster.do("plan_merge", command)
+    return [len(each.extents.sizes) for each in plan.partitions]
+
+
+def test_a_hot_commit_is_a_commit_without_its_bytes() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    secret = b"the bytes of the object"
+    assert commit_hot(cluster, "t-0", secret).error_code == 0
+    assert cluster.put("t-0") == 1
+    extents = cluster.found("t-0").extents
+    assert [*map(is_hot, extents.lease_ids)] == [True, False]
+    assert [*map(lease_of, extents.lease_ids)] == [cluster.lease_id] * 2
+    assert all(secret not in record for record in cluster.journal)
+    assert secret not in machine.snapshot(cluster.state)
+    cluster.check()
+
+
+def test_sent_again_it_gets_the_same_answer_even_when_no_more_are_taken() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    first = commit_hot(cluster, "t-0", sequence=7)
+    cluster.state.hot_intake.max_bytes = 0
+    assert commit_hot(cluster, "t-0", sequence=7) == first
+    assert commit_hot(cluster, "t-0", sequence=8).error_code == ErrorCode.HOT_REFUSED
+    assert cluster.found("t-0").high_watermark == 1
+
+
+def test_a_number_is_given_once_to_a_segment_of_either_kind() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    for sequence in range(1, 100):
+        assert commit_hot(cluster, "t-0", sequence=sequence).error_code == 0
+    assert commit_hot(cluster, "t-0", sequence=1).error_code == ErrorCode.INVALID_REQUEST
+    cluster.sequence = 0
+    assert cluster.put("t-0") == "INVALID_REQUEST"
+    assert [*leases_of(cluster.state).last_sequences] == [99]
+    assert [*cluster.do("describe_leases", DescribeLeases()).last_sequences] == [99]
+
+
+def test_one_without_bytes_or_with_too_many_is_malformed() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    for data in (b"", bytes(MOST_HOT_BYTES + 1)):
+        answer = commit_hot(cluster, "t-0", data)
+        assert isinstance(answer, Failure)
+        assert f"from 1 to {MOST_HOT_BYTES} bytes, not {len(data)}" in answer.message
+    assert commit_hot(cluster, "t-0", bytes(MOST_HOT_BYTES)).error_code == 0
+
+
+def test_it_needs_the_lease_under_which_it_was_written() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    cluster.do("release_lease", ReleaseLease(lease_id=cluster.lease_id))
+    assert commit_hot(cluster, "t-0").error_code == ErrorCode.LEASE_EXPIRED
+    assert all(lease_id < HOT for lease_id in cluster.state.ended_leases)
+
+
+def test_hot_extents_are_merged_however_few_and_large_they_are() -> None:
+    cluster = Cluster()
+    cluster.create("t", 3)
+    cluster.put("t-0")
+    commit_hot(cluster, "t-1")
+    commit_hot(cluster, "t-1")
+    cluster.put("t-2")
+    commit_hot(cluster, "t-2")
+    cluster.put("t-2")
+    assert planned(cluster) == [2, 1]
+
+
+def test_a_read_waits_for_the_journal_and_changes_nothing() -> None:
+    cluster = Cluster()
+    command = Command(read_hot=ReadHot(segments=[SegmentId(lease_id=HOT | 1, sequence=1)]))
+    decision = machine.handle(cluster.state, command, cluster.context())
+    assert decision.reply is None
+    assert not decision.records
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3_000), st.integers(1, 400), st.integers(0, 700)), max_size=50
+    )
+)
+def test_the_intake_keeps_its_bounds(commits: list[tuple[int, int, int]]) -> None:
+    """(time since the last commit, size, bytes dropped before it); at most a second's worth at once."""
+    intake = HotIntake()
+    intake.bytes_per_second, intake.max_bytes = 1_000, 2_000
+    now_ms, admitted = 10_000_000, []
+    for passed_ms, size, dropped in commits:
+        now_ms += passed_ms
+        intake.kept_bytes = max(0, intake.kept_bytes - dropped)
+        if intake.admits(size, now_ms):
+            intake.kept_bytes += size
+            admitted.append((now_ms, size))
+        assert intake.kept_bytes <= intake.max_bytes
+        for begin_ms, _ in admitted:
+            taken = sum(size for at_ms, size in admitted if begin_ms <= at_ms)
+            assert taken <= 1_000 + (now_ms - begin_ms) + 1
+    assert intake.refused == len(commits) - len(admitted)
