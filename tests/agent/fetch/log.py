@@ -8,9 +8,10 @@ async with open_log() as log:
     answer = await log.fetch(0)
 """
 
+import asyncio
 import itertools
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -20,6 +21,7 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.hot import with_hot
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.produce.service import ProduceService
@@ -38,6 +40,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.objects.store import Part, StoreUnavailableError
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
@@ -180,7 +183,9 @@ class Log:
         lease: AgentLease,
         produce: ProduceService,
         fetch: FetchService,
+        plane: Runtime,
     ) -> None:
+        self.plane = plane
         self.control = control
         self.store = store
         self.lease = lease
@@ -337,8 +342,12 @@ async def open_log(
     fetch: FetchSettings | None = None,
     journal: MemoryJournal | None = None,
     max_views: int = 10_000,
+    over: Callable[[ObjectStore], ObjectStore] = lambda store: store,
 ) -> AsyncIterator[Log]:
-    """Start the log, and end it after the block. The test fails if the control plane had to stop."""
+    """Start the log, and end it after the block. The test fails if the control plane had to stop.
+
+    `over` returns the store that the agent uses over the one in memory.
+    """
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
     plane = Runtime(
@@ -352,12 +361,13 @@ async def open_log(
     control = InProcessClient(plane, max_partitions=max_views)
     await control.cluster.ready()
     store = store or TestStore()
+    whole, hot = with_hot(over(store), control, asyncio.get_running_loop())
     lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())
     await lease.start(9092)
     await lengthen(plane, [lease])
     fetching = FetchService(
         control=control,
-        store=store,
+        store=whole,
         trust=lease.trust,
         cluster_id=lambda: lease.cluster_id,
         randint=Random(7).randint,
@@ -365,14 +375,15 @@ async def open_log(
     )
     producing = ProduceService(
         control=control,
-        store=store,
+        store=whole,
         lease=lease,
         clock=SystemWallClock(),
+        hot=hot,
         fetch=fetching,
         settings=produce,
     )
     try:
-        yield Log(control, store, lease, producing, fetching)
+        yield Log(control, store, lease, producing, fetching, plane)
     finally:
         if store.gate is not None:
             store.gate.set()

@@ -28,10 +28,10 @@ def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequen
     return cluster.do("commit_segment", command)
 
 
-def planned(cluster: Cluster, **limits: int) -> list[int]:
+def planned(cluster: Cluster) -> list[int]:
     """Return how many extents a merge plan has of each partition."""
     command = PlanMerge(
-        lease_id=cluster.lease_id, max_bytes=1 << 30, small_bytes=50, min_extents=32, **limits
+        lease_id=cluster.lease_id, max_bytes=1 << 30, small_bytes=50, min_extents=32
     )
     plan = cluster.do("plan_merge", command)
     return [len(each.extents.sizes) for each in plan.partitions]

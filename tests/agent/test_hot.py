@@ -1,0 +1,162 @@
+"""Hot segments through an agent: written with their commits, read back, refused, and merged into the bucket."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from lacuna.agent.hot import HotStore, is_hot_key
+from lacuna.agent.housekeeping.merging import Merger, MergeSettings
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.shared.hot import hot_lease
+from lacuna.logstore.objects.encrypted import EncryptedStore
+from lacuna.logstore.objects.store import (
+    ObjectNotFoundError,
+    RangeRead,
+    ShortReadError,
+    StoreUnavailableError,
+)
+from lacuna.logstore.segments import SegmentId, segment_key
+from lacuna.logstore.segments.paths import MAX_LEASE_ID
+from tests.agent.fetch.log import Log, open_log, records_of
+from tests.doubles.journal import MemoryJournal
+from tests.doubles.keys import some_keys
+
+HOT = ProduceSettings(hot_bytes=4096, flush_interval_ms=60_000)
+
+
+def keys_in(log: Log) -> list[str]:
+    return [info.key for info in log.store.list()]
+
+
+async def merge(log: Log) -> None:
+    """Merge what is stable now, as an agent does."""
+    settings = MergeSettings(min_age_ms=0)
+    store = HotStore(log.store, log.control, asyncio.get_running_loop())
+    with ThreadPoolExecutor(1) as executor:
+        merger = Merger(log.control, store, log.lease, executor, settings)
+        assert await merger.run_once() is not None
+
+
+async def test_a_small_flush_waits_for_nothing_and_is_in_the_journal_alone() -> None:
+    journal = MemoryJournal("cluster")
+    async with open_log(produce=HOT, journal=journal) as log:
+        await log.create_topic("t")
+        writer = await log.writer("id")
+        for value in (b"a", b"b"):
+            assert (await writer.send(value)).error_code == 0
+        await writer.end(committed=True)
+        assert records_of(await log.fetch(0)) == [(0, b"a"), (1, b"b")]
+        assert keys_in(log) == []
+        assert len(journal.hot) == 2
+        assert log.produce_service.flusher.metrics.hot_flushes == 2
+
+
+async def test_another_agent_reads_it_from_the_control_plane() -> None:
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        await (await log.writer()).send(b"a")
+        (lease_id, sequence), size = next(iter(log.plane._journal.hot.items()))
+        key = segment_key(log.lease.cluster_id, SegmentId(lease_id, sequence))
+        other = HotStore(log.store, log.control, asyncio.get_running_loop())
+        whole = await asyncio.to_thread(other.get_all, key)
+        assert len(whole) == await asyncio.to_thread(other.size, key) == size
+        assert whole == log.produce_service.flusher._hot.written(key)  # type: ignore[union-attr]
+        buffer = bytearray(6)
+        reads = [RangeRead(key, 2, 8, [(3, 2, 0), (6, 4, 2)])]
+        assert await asyncio.to_thread(other.get_into, reads, buffer) == [None]
+        assert buffer == whole[3:5] + whole[6:10]
+        with pytest.raises(ShortReadError, match=f"only 1 of the 9 bytes at position {size - 1}"):
+            await asyncio.to_thread(other.get, key, size - 1, 9)
+
+
+async def test_a_large_flush_goes_to_the_bucket() -> None:
+    async with open_log(produce=replace(HOT, flush_interval_ms=0)) as log:
+        await log.create_topic("t")
+        await (await log.writer()).send(bytes(5000))
+        assert len(keys_in(log)) == 1
+        assert not log.plane._journal.hot
+
+
+async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None:
+    async with open_log(produce=replace(HOT, flush_interval_ms=0)) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        log.plane.state.hot_intake.max_bytes = 0
+        for value in (b"a", b"b"):
+            assert (await writer.send(value)).error_code == 0
+        metrics = log.produce_service.flusher.metrics
+        # For a second, it is not asked again.
+        assert (metrics.hot_refused, metrics.hot_flushes) == (1, 0)
+        assert len(keys_in(log)) == 2
+        assert records_of(await log.fetch(0)) == [(0, b"a"), (1, b"b")]
+
+
+async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None:
+    journal = MemoryJournal("cluster")
+    async with open_log(produce=HOT, journal=journal) as log:
+        await log.create_topic("t")
+        writer = await log.writer("id")
+        for number in range(6):
+            await writer.send(b"%d" % number)
+            await writer.end(committed=number % 2 == 0)
+        await merge(log)
+        (key,) = keys_in(log)
+        assert not is_hot_key(key)
+        wanted = [(number, b"%d" % number) for number in (0, 2, 4)]
+        assert records_of(await log.fetch(0)) == wanted
+        state, hot = log.plane.state, log.plane._hot
+        now_ms = log.plane.now_ms()
+        hot.drop_some(state, now_ms)
+        assert hot._dropping is None, "fetches that were planned before may still read it"
+        hot.drop_some(state, now_ms + 60_000)
+        while hot._dropping is not None:
+            await hot._dropping
+        assert not journal.hot
+        assert hot.kept_bytes == 0
+        log.fetch_service.cache._loads.clear()
+        assert records_of(await log.fetch(0)) == wanted
+
+
+async def test_a_read_after_it_was_dropped_finds_no_object() -> None:
+    async with open_log(produce=HOT) as log:
+        key = segment_key(log.lease.cluster_id, SegmentId(hot_lease(1), 1))
+        store = HotStore(log.store, log.control, asyncio.get_running_loop())
+        with pytest.raises(ObjectNotFoundError):
+            await asyncio.to_thread(store.get_all, key)
+        buffer = bytearray(1)
+        (outcome,) = await asyncio.to_thread(
+            store.get_into, [RangeRead(key, 0, 1, [(0, 1, 0)])], buffer
+        )
+        assert isinstance(outcome, ObjectNotFoundError)
+        await asyncio.to_thread(store.delete, [key])
+
+
+async def test_without_a_control_plane_a_read_says_so() -> None:
+    async with open_log(produce=HOT) as log:
+        key = segment_key(log.lease.cluster_id, SegmentId(hot_lease(1), 1))
+        store = HotStore(log.store, log.control, asyncio.get_running_loop())
+        await log.plane.close()
+        with pytest.raises(StoreUnavailableError, match="could not be read from the control plane"):
+            await asyncio.to_thread(store.get_all, key)
+
+
+async def test_encrypted_objects_are_encrypted_in_the_journal_too() -> None:
+    journal = MemoryJournal("cluster")
+    secret = b"a secret of a user"
+    async with open_log(
+        produce=HOT, journal=journal, over=lambda store: EncryptedStore(store, some_keys())
+    ) as log:
+        await log.create_topic("t")
+        await (await log.writer()).send(secret)
+        assert records_of(await log.fetch(0)) == [(0, secret)]
+        (data,) = (await journal.read_hot([*journal.hot])).values()
+        assert secret not in data
+
+
+def test_keys_say_which_segments_are_hot() -> None:
+    for lease_id in (0, 1, 2**61, MAX_LEASE_ID >> 1):
+        assert not is_hot_key(segment_key("c", SegmentId(lease_id, 5)))
+        assert is_hot_key(segment_key("c", SegmentId(hot_lease(lease_id), 5)))
+    assert not is_hot_key("cluster.json")
