@@ -1,4 +1,4 @@
-"""The object store of an agent, with the hot segments that are in the control plane's journal (adr/0077).
+"""The object store of an agent, with the hot segments that are in the control plane's journal (adr/0069).
 
 A hot segment is put like any other: it waits here until its commit takes its bytes along. Reads of hot segments get
 them from what this agent wrote or read last, and otherwise from the control plane. All else goes to the store beneath.

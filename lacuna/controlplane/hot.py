@@ -1,4 +1,4 @@
-"""The runtime's part in hot segments: it passes them to the journal, reads them back, and drops them (adr/0077).
+"""The runtime's part in hot segments: it passes them to the journal, reads them back, and drops them (adr/0069).
 
 The state machine sees only their sizes. A segment is dropped once its extents were replaced or deleted and no pin holds
 it, or if the state does not know it, as after a loss.

@@ -250,6 +250,11 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
         lambda produce: produce.flusher.metrics.bytes_written,
     ),
     counter(
+        "lacuna_hot_flushes",
+        "Flushes that became hot segments, without a PUT.",
+        lambda produce: produce.flusher.metrics.hot_flushes,
+    ),
+    counter(
         "lacuna_commits_repeated",
         "Commits sent again because their reply was lost.",
         lambda produce: produce.flusher.metrics.commits_repeated,

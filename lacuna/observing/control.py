@@ -367,6 +367,21 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         lambda seen: len(seen.state.segments.replaced),
     ),
     gauge(
+        "lacuna_hot_bytes",
+        "Bytes of hot segments that the journal has, until merging has moved them to the bucket.",
+        lambda seen: seen.state.hot_intake.kept_bytes,
+    ),
+    gauge(
+        "lacuna_hot_limit_bytes",
+        "The limit of these bytes (hot.max.bytes). Beyond it, agents write their segments to the bucket.",
+        lambda seen: seen.state.hot_intake.max_bytes,
+    ),
+    counter(
+        "lacuna_hot_refused",
+        "Hot segments that were beyond that limit or hot.bytes.per.second, so that agents wrote them to the bucket.",
+        lambda seen: seen.state.hot_intake.refused,
+    ),
+    gauge(
         "lacuna_groups_kept_bytes",
         "Bytes that all groups together store in the control plane.",
         lambda seen: seen.state.groups.kept_bytes,

@@ -3,7 +3,7 @@
     queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
 
 A small flush becomes a hot segment if the settings and the control plane allow it: it is not put, and its bytes travel
-with its commit (adr/0077). It does not wait for `flush_interval_ms`.
+with its commit (adr/0069). It does not wait for `flush_interval_ms`.
 
 A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
 queued. With `flush_interval_ms`, it starts that long after its first batch arrived. Commits are sent in the order of
