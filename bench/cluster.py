@@ -34,6 +34,7 @@ from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.cli.running import run
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.journal.journal import HotSegment
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
@@ -116,12 +117,14 @@ class _CountedJournal(SqliteJournal):
     size = 0
     loop_cpu = 0.0
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> "asyncio.Future[int]":
         self.appends += 1
         self.size += sum(map(len, records))
         started = time.thread_time()
         try:
-            return super().append(records, fencing_token)
+            return super().append(records, fencing_token, hot)
         finally:
             self.loop_cpu += time.thread_time() - started
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.journal import (
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalError,
     JournalFenced,
@@ -35,9 +37,20 @@ class DiskWeather:
     fails: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One append: its records, and the hot segments that share its fate."""
+
+    batch: JournalBatch
+    hot: tuple[HotSegment, ...] = ()
+
+
 @dataclass(slots=True)
 class Disk:
-    """The storage of the control plane's machine: synced rows, and rows that were only written."""
+    """The storage of the control plane's machine: synced rows, and rows that were only written.
+
+    `hot` is the table of the hot segments, as far as it is synced.
+    """
 
     loop: SimulatedLoop
     random: random.Random
@@ -45,7 +58,8 @@ class Disk:
     cluster_id: str | None = None
     fencing_token: int = 0
     synced: list[JournalBatch] = field(default_factory=list)
-    written: list[JournalBatch] = field(default_factory=list)
+    written: list[Row] = field(default_factory=list)
+    hot: dict[HotKey, bytes] = field(default_factory=dict)
     snapshot: Snapshot | None = None
     owner: Process | None = None
 
@@ -53,21 +67,26 @@ class Disk:
     def position(self) -> int:
         """Return the position of the last written record."""
         if self.written:
-            return self.written[-1].position
+            return self.written[-1].batch.position
         if self.synced:
             return self.synced[-1].position
         return 0 if self.snapshot is None else self.snapshot.position
 
     def sync(self) -> None:
         """Make all written data survive a loss of power."""
-        self.synced += self.written
+        self._keep(self.written)
         self.written.clear()
 
     def lose_power(self) -> None:
         """Keep the synced rows, and possibly the first of the unsynced ones."""
         kept = int(self.random.random() * (len(self.written) + 1))
-        self.synced += self.written[:kept]
+        self._keep(self.written[:kept])
         self.written.clear()
+
+    def _keep(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.synced.append(row.batch)
+            self.hot.update(row.hot)
 
     def trim(self, snapshot: Snapshot) -> None:
         """Keep a snapshot instead of the rows that it covers."""
@@ -104,22 +123,55 @@ class SimulatedJournal:
         self, after_position: int, _: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
         await self._takes(0.002)
-        for batch in [*self._disk.synced, *self._disk.written]:
+        written = [row.batch for row in self._disk.written]
+        for batch in [*self._disk.synced, *written]:
             if batch.position > after_position:
                 yield batch
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> asyncio.Future[int]:
+    @property
+    def hot(self) -> Mapping[HotKey, int]:
+        return {key: len(data) for key, data in self._written_hot().items()}
+
+    def _written_hot(self) -> Mapping[HotKey, bytes]:
+        """Return what a process reads: what it has written, whether it is synced or not."""
+        disk = self._disk
+        return {**disk.hot, **{key: data for row in disk.written for key, data in row.hot}}
+
+    async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        await self._takes(0.002)
+        there = self._written_hot()
+        return {key: there[key] for key in keys if key in there}
+
+    async def drop_hot(self, keys: Collection[HotKey]) -> None:
+        await self._takes(0.002)
+        self._disk.sync()
+        for key in keys:
+            self._disk.hot.pop(key, None)
+
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> asyncio.Future[int]:
         loop, disk = self._disk.loop, self._disk
         appended: asyncio.Future[int] = loop.create_future()
         took = (0.0002 + 0.0008 * disk.random.random()) * disk.weather.slowness
         # The disk is another world: it goes on with a write that it has, whatever becomes of the process.
         loop.call_in(
-            loop.world, took / 2, self._write, list(records), fencing_token, took, appended
+            loop.world,
+            took / 2,
+            self._write,
+            (list(records), tuple(hot)),
+            fencing_token,
+            took,
+            appended,
         )
         return appended
 
     def _write(
-        self, records: list[bytes], fencing_token: int, took: float, appended: asyncio.Future[int]
+        self,
+        content: tuple[list[bytes], tuple[HotSegment, ...]],
+        fencing_token: int,
+        took: float,
+        appended: asyncio.Future[int],
     ) -> None:
         loop, disk = self._disk.loop, self._disk
         if disk.owner is not self._process or not self._process.is_alive:
@@ -132,14 +184,14 @@ class SimulatedJournal:
         elif disk.weather.fails and disk.random.random() < disk.weather.fails:
             error = JournalError("the disk failed")
             if disk.random.random() < 0.5:
-                self._add(records)
+                self._add(*content)
         else:
-            self._add(records)
+            self._add(*content)
         loop.call_in(loop.world, took / 2, self._sync, error, appended)
 
-    def _add(self, records: list[bytes]) -> None:
+    def _add(self, records: list[bytes], hot: tuple[HotSegment, ...]) -> None:
         disk = self._disk
-        disk.written.append(JournalBatch(disk.position + len(records), records))
+        disk.written.append(Row(JournalBatch(disk.position + len(records), records), hot))
 
     def _sync(self, error: Exception | None, appended: asyncio.Future[int]) -> None:
         disk = self._disk

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -19,6 +19,8 @@ from lacuna.controlplane.client.session import SessionLimits
 from lacuna.controlplane.decision import Decision
 from lacuna.controlplane.journal.journal import (
     Fit,
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalReader,
     Leader,
@@ -213,14 +215,26 @@ class WatchedJournal:
             self._reigns.read(self._who, batch)
             yield batch
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> asyncio.Future[int]:
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> asyncio.Future[int]:
         def note(appended: asyncio.Future[int]) -> None:
             if not appended.cancelled() and appended.exception() is None:
                 self._reigns.appended(self._who, fencing_token, appended.result(), records)
 
-        appended = self._journal.append(records, fencing_token)
+        appended = self._journal.append(records, fencing_token, hot)
         appended.add_done_callback(note)
         return appended
+
+    @property
+    def hot(self) -> Mapping[HotKey, int]:
+        return self._journal.hot
+
+    async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        return await self._journal.read_hot(keys)
+
+    async def drop_hot(self, keys: Collection[HotKey]) -> None:
+        await self._journal.drop_hot(keys)
 
     def renewer(self, fencing_token: int) -> Renewer:
         return self._journal.renewer(fencing_token)

@@ -1,14 +1,14 @@
 """The journal in SQLite.
 
 It uses a write-ahead log with synchronous=FULL, so a commit is one write and one sync of the log file. Each append is
-one row, and one append runs at a time. Readers (the snapshot process) do not block the writer. A lock on a file beside
-the database keeps out a second control plane.
+one row, and one append runs at a time. Hot segments are rows of another table (`sqlite_hot`). Readers (the snapshot
+process) do not block the writer. A lock on a file beside the database keeps out a second control plane.
 """
 
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -22,7 +22,10 @@ from lacuna.controlplane.journal.connections import (
     transaction,
 )
 from lacuna.controlplane.journal.evidence import gather
+from lacuna.controlplane.journal.hot_segments import in_portions
 from lacuna.controlplane.journal.journal import (
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalError,
     JournalFenced,
@@ -37,9 +40,10 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.open_files import OpenFiles
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
+from lacuna.controlplane.journal.sqlite_hot import delete_hot, hot_sizes, insert_hot, read_hot
 from lacuna.controlplane.journal.tables import create, last_position, read_batches, read_meta
 from lacuna.controlplane.journal.witness import Witness, witness_path
-from lacuna.controlplane.journal.worker import Worker
+from lacuna.controlplane.journal.worker import Worker, do_nothing
 from lacuna.controlplane.shared.pace import Pace
 
 # A single statement, and so a single transaction: it checks the fencing token, writes and syncs.
@@ -50,6 +54,9 @@ _APPEND: Final = """
 _Result = TypeVar("_Result")
 
 _ROWS_A_TRIM: Final = 64
+#: What one job of the worker reads or deletes, for which an append may wait.
+_HOT_BYTES_AT_ONCE: Final = 2 << 20
+_HOT_AT_ONCE: Final = 256
 
 
 class SqliteJournal:
@@ -77,6 +84,7 @@ class SqliteJournal:
         self._snapshots: SnapshotDatabase | None = None
         self._witness: Witness | None = None
         self._position = 0
+        self._hot: dict[HotKey, int] = {}
         self._files = OpenFiles(())
 
     @property
@@ -121,6 +129,7 @@ class SqliteJournal:
         execute("UPDATE meta SET value=? WHERE key='format_version'", (FORMAT_VERSION,))
         self._snapshots = SnapshotDatabase(snapshots_path(self.path), stored_id, self._connect)
         self._position = last_position(self._connection)
+        self._hot = hot_sizes(self._connection)
         self._witness = Witness(witness_path(self.path), stored_id, self._position)
         self._files = OpenFiles((self.path, f"{self.path}-wal"))
         return OpenedJournal(stored_id, fencing_token, self._position)
@@ -142,39 +151,86 @@ class SqliteJournal:
     def _read(self, after_position: int) -> list[JournalBatch]:
         return read_batches(self._opened(), after_position)
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+    @property
+    def hot(self) -> Mapping[HotKey, int]:
+        """The hot segments with their sizes. It changes in the event loop only."""
+        return self._hot
+
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> "asyncio.Future[int]":
         """Append the records as one row, which is durable once the future is done, possibly when it is returned."""
-        job = partial(self._append, records, fencing_token)
+        job = partial(self._append, records, fencing_token, hot)
+        then = partial(self._note_hot, hot)
         pace, worker = self._pace, self._worker
         if pace is None or worker is None:
-            return self._submit(job)
+            return self._submit(job, then)
         if worker.is_idle and pace.allows():
-            return self._append_here(partial(pace.timed, job))
-        return self._submit(partial(pace.timed, job))
+            return self._append_here(partial(pace.timed, job), then)
+        return self._submit(partial(pace.timed, job), then)
 
-    def _append_here(self, job: Callable[[], int]) -> "asyncio.Future[int]":
+    def _append_here(
+        self, job: Callable[[], int], then: Callable[[], None]
+    ) -> "asyncio.Future[int]":
         """Append in the event loop. The worker is idle, so nothing else uses the connection."""
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         try:
             appended.set_result(self._run(job))
+            then()
         except JournalError as error:
             appended.set_exception(error)
         return appended
 
-    def _append(self, records: Sequence[bytes], fencing_token: int) -> int:
+    def _note_hot(self, hot: Sequence[HotSegment]) -> None:
+        for segment in hot:
+            self._hot[segment.key] = len(segment.data)
+
+    def _append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment]
+    ) -> int:
         blob = encode_records(records)
         position = self._position + len(records)
         row = (position, len(records), checksum(position, blob), blob, fencing_token)
-        # The statement, and with it its transaction, ends only once its last row has been fetched.
-        if not self._opened().execute(_APPEND, row).fetchall():
-            raise JournalFenced(
-                f"another control plane has taken over {self.path} (its token is not "
-                f"{fencing_token}, that of this one): this one stops"
-            )
+        if hot:
+            with transaction(self._opened()):
+                self._insert(row)
+                insert_hot(self._opened(), hot)
+        else:
+            self._insert(row)
         self.check_files()
         self._position = position
         self._opened_witness().note(position)
         return position
+
+    def _insert(self, row: tuple[int, int, int, bytes, int]) -> None:
+        # The statement, and with it a transaction of its own, ends only once its last row has been fetched.
+        if not self._opened().execute(_APPEND, row).fetchall():
+            raise JournalFenced(
+                f"another control plane has taken over {self.path} (its token is not "
+                f"{row[-1]}, that of this one): this one stops"
+            )
+
+    async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        """Return the bytes of hot segments, some MiB at a time, so that appends can run in between."""
+        found: dict[HotKey, bytes] = {}
+        for portion in in_portions(keys, self._hot, _HOT_BYTES_AT_ONCE, _HOT_AT_ONCE):
+            found.update(await self._submit(partial(self._read_hot, portion)))
+        return found
+
+    def _read_hot(self, keys: Sequence[HotKey]) -> list[HotSegment]:
+        return list(read_hot(self._opened(), self.path, keys))
+
+    async def drop_hot(self, keys: Collection[HotKey]) -> None:
+        """Delete hot segments in small transactions, so that appends can run in between."""
+        for portion in in_portions(keys, self._hot, _HOT_BYTES_AT_ONCE, _HOT_AT_ONCE):
+            await self._submit(partial(self._drop_hot, portion), partial(self._forget_hot, portion))
+
+    def _drop_hot(self, keys: Sequence[HotKey]) -> None:
+        delete_hot(self._opened(), keys)
+
+    def _forget_hot(self, keys: Sequence[HotKey]) -> None:
+        for key in keys:
+            self._hot.pop(key, None)
 
     def check_files(self) -> None:
         """Raise JournalError if the journal is no longer the one in its folder."""
@@ -242,10 +298,12 @@ class SqliteJournal:
             os.close(self._lock)
             self._lock = None
 
-    def _submit(self, job: Callable[[], _Result]) -> "asyncio.Future[_Result]":
+    def _submit(
+        self, job: Callable[[], _Result], then: Callable[[], None] = do_nothing
+    ) -> "asyncio.Future[_Result]":
         if self._worker is None:
             raise JournalError("the journal is closed")
-        return self._worker.submit(partial(self._run, job))
+        return self._worker.submit(partial(self._run, job), then)
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
         with errors_of(self.path):

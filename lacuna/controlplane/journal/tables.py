@@ -15,6 +15,7 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
 )
 from lacuna.controlplane.journal.rows import check_row, decode_records
+from lacuna.controlplane.journal.sqlite_hot import HOT_SCHEMA
 
 _SCHEMA: Final = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -22,6 +23,7 @@ _SCHEMA: Final = (
         position INTEGER PRIMARY KEY, count INTEGER NOT NULL,
         crc INTEGER NOT NULL, records BLOB NOT NULL
     )""",
+    *HOT_SCHEMA,
 )
 _ROWS_A_READ: Final = 256
 

@@ -4,18 +4,27 @@ import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+
+def do_nothing() -> None:
+    """What follows a job if nothing does."""
+
+
+class _Submitted(NamedTuple):
+    job: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Any]"
+    then: Callable[[], None]
 
 
 class Worker:
     """A thread with a queue of jobs. The caller bounds the queue: a journal has only one append under way."""
 
     def __init__(self, name: str) -> None:
-        self._jobs: SimpleQueue[
-            tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]] | None
-        ] = SimpleQueue()
+        self._jobs: SimpleQueue[_Submitted | None] = SimpleQueue()
         self._waiting = 0
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -25,12 +34,17 @@ class Worker:
         """Whether no job is queued or running, as far as the event loop knows."""
         return not self._waiting
 
-    def submit(self, job: Callable[[], T]) -> "asyncio.Future[T]":
-        """Run `job` after all earlier jobs; return a future of its result or exception."""
+    def submit(
+        self, job: Callable[[], T], then: Callable[[], None] = do_nothing
+    ) -> "asyncio.Future[T]":
+        """Run `job` after all earlier jobs; return a future of its result or exception.
+
+        If it succeeds, `then` runs in the event loop, before the future is done, and even if the future was cancelled.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._waiting += 1
-        self._jobs.put((job, loop, future))
+        self._jobs.put(_Submitted(job, loop, future, then))
         return future
 
     def stop(self) -> None:
@@ -40,28 +54,22 @@ class Worker:
 
     def _work(self) -> None:
         while (item := self._jobs.get()) is not None:
-            job, loop, future = item
             try:
-                result = job()
+                result = item.job()
             except BaseException as error:
-                self._hand_over(loop, future, None, error)
+                self._hand_over(item, None, error)
             else:
-                self._hand_over(loop, future, result, None)
+                self._hand_over(item, result, None)
 
-    def _hand_over(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        future: "asyncio.Future[Any]",
-        result: object,
-        error: BaseException | None,
-    ) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(self._settle, future, result, error)
+    def _hand_over(self, item: _Submitted, result: object, error: BaseException | None) -> None:
+        if not item.loop.is_closed():
+            item.loop.call_soon_threadsafe(self._settle, item, result, error)
 
-    def _settle(
-        self, future: "asyncio.Future[Any]", result: object, error: BaseException | None
-    ) -> None:
+    def _settle(self, item: _Submitted, result: object, error: BaseException | None) -> None:
         self._waiting -= 1
+        if error is None:
+            item.then()
+        future = item.future
         if future.done():
             return
         if error is not None:

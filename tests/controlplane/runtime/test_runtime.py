@@ -8,6 +8,7 @@ import pytest
 from lacuna.controlplane import machine
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalCorrupt,
     JournalError,
     JournalForeign,
@@ -477,7 +478,9 @@ async def test_what_fails_before_the_append_begins_stops_the_process(rig: Rig) -
     await client.cluster.ready()
     await iterations()
 
-    def append(records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+    def append(
+        records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> "asyncio.Future[int]":
         raise JournalError("the journal is closed")
 
     rig.memory.append = append  # type: ignore[method-assign]

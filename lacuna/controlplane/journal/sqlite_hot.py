@@ -1,0 +1,56 @@
+"""The hot segments in SQLite: the table `hot` in the file of the records.
+
+A table of the same file shares the transaction of the append, and so its single sync. Another file would need a second
+sync for each append. With write-ahead logs, a power cut could even tear the transaction: SQLite then makes it atomic
+in each file, but not across them.
+
+SQLite's own limit for checkpoints (1000 pages) stays. A longer log delays no append less at the median, and it is read
+as a whole at the start (`evidence`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lacuna.controlplane.journal.connections import Connection, transaction
+from lacuna.controlplane.journal.hot_segments import check_hot, hot_checksum
+from lacuna.controlplane.journal.journal import HotKey, HotSegment
+
+#: The index answers what is there and how large it is, so that opening the journal reads no bytes of segments. `bytes`
+#: is the last column, so that the others can be read without it.
+HOT_SCHEMA: Final = (
+    """CREATE TABLE hot (
+        id INTEGER PRIMARY KEY, lease_id INTEGER NOT NULL, sequence INTEGER NOT NULL,
+        size INTEGER NOT NULL, crc INTEGER NOT NULL, bytes BLOB NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX hot_keys ON hot (lease_id, sequence, size)",
+)
+_INSERT: Final = "INSERT INTO hot (lease_id, sequence, size, crc, bytes) VALUES (?, ?, ?, ?, ?)"
+_SIZES: Final = "SELECT lease_id, sequence, size FROM hot INDEXED BY hot_keys"
+_READ: Final = "SELECT crc, bytes FROM hot WHERE lease_id=? AND sequence=?"
+_DELETE: Final = "DELETE FROM hot WHERE lease_id=? AND sequence=?"
+
+
+def insert_hot(connection: Connection, hot: Sequence[HotSegment]) -> None:
+    """Insert segments in the caller's transaction."""
+    for segment in hot:
+        size, crc = len(segment.data), hot_checksum(segment.key, segment.data)
+        connection.execute(_INSERT, (*segment.key, size, crc, segment.data))
+
+
+def hot_sizes(connection: Connection) -> dict[HotKey, int]:
+    """Return the keys of all segments with their sizes, without reading bytes of segments."""
+    return {(lease_id, sequence): size for lease_id, sequence, size in connection.execute(_SIZES)}
+
+
+def read_hot(connection: Connection, name: str, keys: Sequence[HotKey]) -> Iterator[HotSegment]:
+    """Yield the segments that are there. Raises JournalCorrupt for a damaged one."""
+    for key in keys:
+        for crc, data in connection.execute(_READ, key).fetchall():
+            yield HotSegment(key, check_hot(name, key, data, crc))
+
+
+def delete_hot(connection: Connection, keys: Sequence[HotKey]) -> None:
+    """Delete segments in one transaction."""
+    with transaction(connection):
+        for key in keys:
+            connection.execute(_DELETE, key)
