@@ -6,6 +6,7 @@ from typing import Protocol
 
 from lacuna.agent.clock import WallClock
 from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.hot import Holding, nothing_held
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
@@ -35,7 +36,7 @@ class AgentContext:
     """The parts of one agent, which is one worker process.
 
     `advertised` has the first and last version of each API, by its key, as in ApiVersions' answer. `lease` holds the
-    agent's identity at the control plane: its node id, and the ids of its segments.
+    agent's identity at the control plane: its node id, and the ids of its segments. `holding` brings hot segments.
     """
 
     control: ControlClient
@@ -52,3 +53,4 @@ class AgentContext:
     lines: PeerLines
     access: Access
     quotas: Quotas
+    holding: Holding = nothing_held

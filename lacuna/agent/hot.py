@@ -1,15 +1,15 @@
 """The object store of an agent, with the hot segments that are in the control plane's journal (adr/0069).
 
-A hot segment is put like any other: it waits here until its commit takes its bytes along. Reads of hot segments get
-them from what this agent wrote or read last, and otherwise from the control plane. All else goes to the store beneath.
+A hot segment is put like any other: it waits here until its commit takes its bytes along. A reader holds the hot
+segments that it needs (`HotStore.holding`), which brings them from the control plane unless this agent wrote or read
+them lately. All else goes to the store beneath.
 """
 
-import asyncio
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import TimeoutError as CallTimeout
-from typing import Final
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Final, TypeAlias
 
 from lacuna.base.setting import MEBIBYTE
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
@@ -35,21 +35,31 @@ from lacuna.logstore.segments import parse_segment_key
 from lacuna.logstore.segments.paths import InvalidPathError
 
 _KEPT_BYTES: Final = 64 * MEBIBYTE
-_LONGEST_READ_SECONDS: Final = 30.0
+#: The segments of which is remembered why they could not be brought.
+_MOST_FAILURES: Final = 10_000
+
+
+#: Brings those of the objects under these keys that are hot segments, for reads in the block.
+Holding: TypeAlias = Callable[[Iterable[str]], AbstractAsyncContextManager[None]]
+
+
+def nothing_held(_keys: Iterable[str]) -> AbstractAsyncContextManager[None]:
+    """Bring nothing, where there are no hot segments."""
+    return nullcontext()
 
 
 class HotStore:
-    """An `ObjectStore` over `inner`. Thread-safe, but hot segments must not be read in the event loop `loop`."""
+    """An `ObjectStore` over `inner`. Thread-safe, but `holding` belongs to one event loop."""
 
-    def __init__(
-        self, inner: ObjectStore, control: ControlClient, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, inner: ObjectStore, control: ControlClient) -> None:
         self.inner = inner
         self._control = control
-        self._loop = loop
         self._lock = threading.Lock()
+        #: The bytes of hot segments by key, the least recently used first, and how many readers hold each.
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._kept_bytes = 0
+        self._holders: Counter[str] = Counter()
+        self._failures: OrderedDict[str, ObjectStoreError] = OrderedDict()
 
     @property
     def read_gap(self) -> int:
@@ -76,6 +86,31 @@ class HotStore:
         """Return the bytes of a hot segment that was just put."""
         with self._lock:
             return self._kept[key]
+
+    @asynccontextmanager
+    async def holding(self, keys: Iterable[str]) -> AsyncIterator[None]:
+        """Bring those of these objects that are hot segments, for reads in the block.
+
+        Raises nothing: a read of what could not be brought raises the reason.
+        """
+        hot = [key for key in dict.fromkeys(keys) if is_hot_key(key)]
+        if not hot:
+            yield
+            return
+        with self._lock:
+            self._holders.update(hot)
+            missing = [key for key in hot if key not in self._kept]
+        try:
+            if missing:
+                await self._bring(missing)
+            yield
+        finally:
+            with self._lock:
+                self._holders.subtract(hot)
+                for key in hot:
+                    if not self._holders[key]:
+                        del self._holders[key]
+                self._evict()
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         if not is_hot_key(key):
@@ -106,13 +141,9 @@ class HotStore:
             found = self.inner.get_into([reads[at] for at in cold], buffer)
             for at, outcome in zip(cold, found, strict=True):
                 outcomes[at] = outcome
-        try:
-            data = self._find(list(dict.fromkeys(key for key in keys if is_hot_key(key))))
-        except ObjectStoreError as error:
-            return [error if hot else outcomes[at] for at, hot in enumerate(are_hot)]
         for at, hot in enumerate(are_hot):
             if hot:
-                outcomes[at] = _copy(reads[at], data.get(keys[at]), buffer)
+                outcomes[at] = self._copy(reads[at], buffer)
         return outcomes
 
     def get_all(self, key: str) -> bytearray:
@@ -133,62 +164,80 @@ class HotStore:
         self.inner.close()
 
     def _bytes_of(self, key: str) -> bytes:
-        found = self._find([key]).get(key)
-        if found is None:
-            raise ObjectNotFoundError(key)
-        return found
-
-    def _find(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the bytes of hot segments by key, without those that are gone."""
         with self._lock:
-            found = {key: self._kept[key] for key in keys if key in self._kept}
-        missing = [key for key in keys if key not in found]
-        if missing:
-            brought = self._bring(missing)
-            self._keep(brought)
-            found |= brought
-        return found
+            data = self._kept.get(key)
+            if data is not None:
+                return data
+            failure = self._failures.get(key)
+        raise failure or StoreUnavailableError(f"hot segment {key!r} is not held by its reader")
 
-    def _bring(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Ask the control plane. Raises StoreUnavailableError."""
+    def _copy(self, read: RangeRead, buffer: WritableBuffer) -> ObjectStoreError | None:
+        try:
+            data = self._bytes_of(read.key)
+        except ObjectStoreError as error:
+            return error
+        if len(data) < read.position + read.size:
+            there = max(len(data) - read.position, 0)
+            return ShortReadError(read.key, read.position, read.size, there)
+        with memoryview(data) as view:
+            copy_parts(read, view[read.position : read.position + read.size], buffer)
+        return None
+
+    async def _bring(self, keys: Sequence[str]) -> None:
+        """Ask the control plane for segments, and keep them or the reasons why they cannot be read."""
         ids = [parse_segment_key(key)[1] for key in keys]
         segments = [SegmentId(lease_id=each.lease_id, sequence=each.sequence) for each in ids]
-        command = Command(read_hot=ReadHot(segments=segments))
-        asked = asyncio.run_coroutine_threadsafe(self._control.call(command), self._loop)
         try:
-            answers = asked.result(_LONGEST_READ_SECONDS).hot_read.segments
-        except (ControlPlaneUnavailable, CommandRefused, CallTimeout) as error:
-            asked.cancel()
-            raise StoreUnavailableError(
+            reply = await self._control.call(Command(read_hot=ReadHot(segments=segments)))
+        except (ControlPlaneUnavailable, CommandRefused) as error:
+            failure = StoreUnavailableError(
                 f"hot segments could not be read from the control plane: {error}"
-            ) from error
-        return {
-            key: answer.data
-            for key, answer in zip(keys, answers, strict=True)
-            if not answer.is_gone
-        }
+            )
+            self._fail(dict.fromkeys(keys, failure))
+            return
+        answers = dict(zip(keys, reply.hot_read.segments, strict=True))
+        self._fail({key: ObjectNotFoundError(key) for key in keys if answers[key].is_gone})
+        self._keep({key: each.data for key, each in answers.items() if not each.is_gone})
 
     def _keep(self, more: dict[str, bytes]) -> None:
         with self._lock:
             for key, data in more.items():
+                self._failures.pop(key, None)
                 self._kept_bytes += len(data) - len(self._kept.pop(key, b""))
                 self._kept[key] = data
-            while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
-                _, dropped = self._kept.popitem(last=False)
-                self._kept_bytes -= len(dropped)
+            self._evict()
+
+    def _fail(self, failures: Mapping[str, ObjectStoreError]) -> None:
+        with self._lock:
+            self._failures.update(failures)
+            while len(self._failures) > _MOST_FAILURES:
+                self._failures.popitem(last=False)
+
+    def _evict(self) -> None:
+        """Forget the least recently used segments beyond the bound that no reader holds."""
+        excess = self._kept_bytes - _KEPT_BYTES
+        if excess <= 0:
+            return
+        unheld = (key for key in self._kept if key not in self._holders)
+        gone = []
+        for key in unheld:
+            gone.append(key)
+            excess -= len(self._kept[key])
+            if excess <= 0:
+                break
+        for key in gone:
+            self._kept_bytes -= len(self._kept.pop(key))
 
 
-def with_hot(
-    store: ObjectStore, control: ControlClient, loop: asyncio.AbstractEventLoop
-) -> tuple[ObjectStore, HotStore]:
+def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, HotStore]:
     """Return `store` with hot segments, and their part of it.
 
     They are beneath the encryption, so that the journal has them encrypted like objects in the bucket.
     """
     if isinstance(store, EncryptedStore):
-        hot = HotStore(store.inner, control, loop)
+        hot = HotStore(store.inner, control)
         return store.around(hot), hot
-    hot = HotStore(store, control, loop)
+    hot = HotStore(store, control)
     return hot, hot
 
 
@@ -209,14 +258,3 @@ _HOT_ENDINGS: Final = frozenset(f"{digit:x}/" for digit in range(4, 8))
 def _range(key: str, data: bytes, position: int, size: int) -> bytearray:
     check_range(key, position, size)
     return bytearray(memoryview(data)[position : position + size])
-
-
-def _copy(read: RangeRead, data: bytes | None, buffer: WritableBuffer) -> ObjectStoreError | None:
-    if data is None:
-        return ObjectNotFoundError(read.key)
-    if len(data) < read.position + read.size:
-        there = max(len(data) - read.position, 0)
-        return ShortReadError(read.key, read.position, read.size, there)
-    with memoryview(data) as view:
-        copy_parts(read, view[read.position : read.position + read.size], buffer)
-    return None

@@ -241,12 +241,13 @@ def _context(
 ) -> AgentContext:
     """Return all parts of one agent except its listener."""
     metrics = AgentMetrics()
-    store, hot = with_hot(store, control, asyncio.get_running_loop())
+    store, hot = with_hot(store, control)
     lease = AgentLease(control, parts.agent, metrics)
     lines = PeerLines(control, lease, connect_peer)
     fetch = FetchService(
         control=control,
         store=store,
+        holding=hot.holding,
         trust=lease.trust,
         cluster_id=lambda: control.cluster.cluster_id,
         randint=randomness.randint,
@@ -278,4 +279,5 @@ def _context(
         lines=lines,
         quotas=Quotas(control.cluster.security),
         access=access,
+        holding=hot.holding,
     )

@@ -1,6 +1,5 @@
 """Hot segments through an agent: written with their commits, read back, refused, and merged into the bucket."""
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -33,9 +32,9 @@ def keys_in(log: Log) -> list[str]:
 async def merge(log: Log) -> None:
     """Merge what is stable now, as an agent does."""
     settings = MergeSettings(min_age_ms=0)
-    store = HotStore(log.store, log.control, asyncio.get_running_loop())
+    store = HotStore(log.store, log.control)
     with ThreadPoolExecutor(1) as executor:
-        merger = Merger(log.control, store, log.lease, executor, settings)
+        merger = Merger(log.control, store, log.lease, executor, settings, store.holding)
         assert await merger.run_once() is not None
 
 
@@ -59,16 +58,20 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
         await (await log.writer()).send(b"a")
         (lease_id, sequence), size = next(iter(log.plane._journal.hot.items()))
         key = segment_key(log.lease.cluster_id, SegmentId(lease_id, sequence))
-        other = HotStore(log.store, log.control, asyncio.get_running_loop())
-        whole = await asyncio.to_thread(other.get_all, key)
-        assert len(whole) == await asyncio.to_thread(other.size, key) == size
-        assert whole == log.produce_service.flusher._hot.written(key)  # type: ignore[union-attr]
-        buffer = bytearray(6)
-        reads = [RangeRead(key, 2, 8, [(3, 2, 0), (6, 4, 2)])]
-        assert await asyncio.to_thread(other.get_into, reads, buffer) == [None]
-        assert buffer == whole[3:5] + whole[6:10]
-        with pytest.raises(ShortReadError, match=f"only 1 of the 9 bytes at position {size - 1}"):
-            await asyncio.to_thread(other.get, key, size - 1, 9)
+        other = HotStore(log.store, log.control)
+        async with other.holding([key, "cluster.json"]):
+            whole = other.get_all(key)
+            assert len(whole) == other.size(key) == size
+            assert whole == other.get_up_to(key, 0, size + 1)
+            assert whole == log.produce_service.flusher._hot.written(key)  # type: ignore[union-attr]
+            buffer = bytearray(6)
+            reads = [RangeRead(key, 2, 8, [(3, 2, 0), (6, 4, 2)])]
+            assert other.get_into(reads, buffer) == [None]
+            assert buffer == whole[3:5] + whole[6:10]
+            with pytest.raises(
+                ShortReadError, match=f"only 1 of the 9 bytes at position {size - 1}"
+            ):
+                other.get(key, size - 1, 9)
 
 
 async def test_a_large_flush_goes_to_the_bucket() -> None:
@@ -122,24 +125,27 @@ async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None
 async def test_a_read_after_it_was_dropped_finds_no_object() -> None:
     async with open_log(produce=HOT) as log:
         key = segment_key(log.lease.cluster_id, SegmentId(hot_lease(1), 1))
-        store = HotStore(log.store, log.control, asyncio.get_running_loop())
-        with pytest.raises(ObjectNotFoundError):
-            await asyncio.to_thread(store.get_all, key)
-        buffer = bytearray(1)
-        (outcome,) = await asyncio.to_thread(
-            store.get_into, [RangeRead(key, 0, 1, [(0, 1, 0)])], buffer
-        )
-        assert isinstance(outcome, ObjectNotFoundError)
-        await asyncio.to_thread(store.delete, [key])
+        store = HotStore(log.store, log.control)
+        async with store.holding([key]):
+            with pytest.raises(ObjectNotFoundError):
+                store.get_all(key)
+            (outcome,) = store.get_into([RangeRead(key, 0, 1, [(0, 1, 0)])], bytearray(1))
+            assert isinstance(outcome, ObjectNotFoundError)
+        store.delete([key])
 
 
 async def test_without_a_control_plane_a_read_says_so() -> None:
     async with open_log(produce=HOT) as log:
         key = segment_key(log.lease.cluster_id, SegmentId(hot_lease(1), 1))
-        store = HotStore(log.store, log.control, asyncio.get_running_loop())
+        store = HotStore(log.store, log.control)
         await log.plane.close()
-        with pytest.raises(StoreUnavailableError, match="could not be read from the control plane"):
-            await asyncio.to_thread(store.get_all, key)
+        with pytest.raises(StoreUnavailableError, match="is not held by its reader"):
+            store.get_all(key)
+        async with store.holding([key]):
+            with pytest.raises(
+                StoreUnavailableError, match="could not be read from the control plane"
+            ):
+                store.get_all(key)
 
 
 async def test_encrypted_objects_are_encrypted_in_the_journal_too() -> None:
@@ -153,6 +159,26 @@ async def test_encrypted_objects_are_encrypted_in_the_journal_too() -> None:
         assert records_of(await log.fetch(0)) == [(0, secret)]
         (data,) = (await journal.read_hot([*journal.hot])).values()
         assert secret not in data
+
+
+async def test_what_readers_hold_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything else goes, the least recently used first."""
+    monkeypatch.setattr("lacuna.agent.hot._KEPT_BYTES", 10)
+    async with open_log(produce=HOT) as log:
+        store = HotStore(log.store, log.control)
+        keys = [segment_key("c", SegmentId(hot_lease(1), number)) for number in range(4)]
+        store.put(keys[0], [bytes(6)])
+        async with store.holding(keys[:1]):
+            for key in keys[1:]:
+                store.put(key, [bytes(4), bytes(1)])
+            assert store.size(keys[0]) == 6
+            assert [*store._kept] == keys[:1]
+            store.put(keys[3], [bytes(4)])
+            assert [*store._kept] == [keys[0], keys[3]]
+        assert [*store._kept] == [keys[0], keys[3]]
+        store.put(keys[1], [bytes(1)])
+        assert [*store._kept] == [keys[3], keys[1]]
+        assert store._kept_bytes == 5
 
 
 def test_keys_say_which_segments_are_hot() -> None:

@@ -39,6 +39,7 @@ from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.stretch import Load, Span, Stretch
 from lacuna.agent.fetch.stretches import Stretches
+from lacuna.agent.hot import Holding, nothing_held
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces, Place
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.objects.store import ObjectStore
@@ -92,6 +93,7 @@ class ExtentCache:
         max_read_bytes: int,
         max_reads: int,
         shared: SharedReads | None = None,
+        holding: Holding = nothing_held,
     ) -> None:
         self.metrics = CacheMetrics()
         self._store = store
@@ -112,6 +114,7 @@ class ExtentCache:
         self._free_reads = asyncio.Semaphore(max_reads)
         self._max_reads = max_reads
         self._shared = shared
+        self._holding = holding
         self._reads_now = 0
         self._live = LiveBytes()
         # Reads under way and answers hold parts of it too.
@@ -308,9 +311,10 @@ class ExtentCache:
                 self._live.watch(buffer.obj, len(buffer))
                 brought = None if shared is None else await shared.bring(plan, buffer)
                 outcomes = NOTHING_BROUGHT if brought is None else brought.outcomes
-                loaded: Loaded = await loop.run_in_executor(
-                    self._executor, load, plan, self._store, buffer, outcomes
-                )
+                async with self._holding(plan.reads.keys):
+                    loaded: Loaded = await loop.run_in_executor(
+                        self._executor, load, plan, self._store, buffer, outcomes
+                    )
         finally:
             self._reads_now -= 1
             self._ended(runs)

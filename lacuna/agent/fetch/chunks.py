@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
+from lacuna.agent.hot import Holding, nothing_held
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, ShortReadError
 
 # The length of a long range of a chunk, and the extra bytes read beyond a chunk's end: a piece may begin in a chunk and
@@ -108,8 +109,10 @@ class ChunkCache:
         max_bytes: int,
         max_reads: int,
         on_size: Callable[[int], None],
+        holding: Holding = nothing_held,
     ) -> None:
         self._store = store
+        self._holding = holding
         self._executor = executor
         self.chunk_bytes = chunk_bytes
         self._max_bytes = max_bytes
@@ -211,9 +214,10 @@ class ChunkCache:
             flight.has_begun = True
             self.bytes_reading += size
             try:
-                data = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, get, key, flight.position, size
-                )
+                async with self._holding([key]):
+                    data = await asyncio.get_running_loop().run_in_executor(
+                        self._executor, get, key, flight.position, size
+                    )
             except ObjectStoreError as error:
                 return error
             finally:

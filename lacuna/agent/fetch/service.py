@@ -27,6 +27,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
 from lacuna.agent.fetch.zone import Zone
+from lacuna.agent.hot import Holding, nothing_held
 from lacuna.agent.internal import is_internal
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.threads import Threads
@@ -61,6 +62,7 @@ class FetchService:
         randint: Callable[[int, int], int],
         settings: FetchSettings | None = None,
         zone: Zone | None = None,
+        holding: Holding = nothing_held,
     ) -> None:
         self.settings = settings or FetchSettings()
         #: The number of reads of the store that run at once.
@@ -71,7 +73,7 @@ class FetchService:
         #: The reads that the agents of the zone share, or None if they share nothing.
         self.shared = None
         if zone is not None and _may_share(self.settings, store, zone):
-            self.shared = self._share(zone, store, cluster_id, reads)
+            self.shared = self._share(zone, store, cluster_id, reads, holding)
         self.cache = ExtentCache(
             store,
             self._executor,
@@ -80,6 +82,7 @@ class FetchService:
             max_read_bytes=self.settings.max_read_bytes,
             max_reads=reads,
             shared=self.shared,
+            holding=holding,
         )
         self.sessions = Sessions(
             self.settings.max_sessions, self.settings.max_session_partitions, randint
@@ -144,7 +147,12 @@ class FetchService:
         self._executor.shutdown(wait=False)
 
     def _share(
-        self, zone: Zone, store: ObjectStore, cluster_id: Callable[[], str], reads: int
+        self,
+        zone: Zone,
+        store: ObjectStore,
+        cluster_id: Callable[[], str],
+        reads: int,
+        holding: Holding,
     ) -> SharedReads:
         """Create the shared reads of the zone. Their chunks take up to half of the cache's bytes."""
         most = self.settings.cache_bytes // 2
@@ -155,6 +163,7 @@ class FetchService:
             max_bytes=most,
             max_reads=max(reads // 2, 1),
             on_size=lambda size: self.cache.reserve(size),
+            holding=holding,
         )
         return SharedReads(
             zone,

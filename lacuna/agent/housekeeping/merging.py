@@ -17,6 +17,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TypeAlias
 
+from lacuna.agent.hot import Holding, nothing_held
 from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.base.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
@@ -145,12 +146,14 @@ class Merger:
         lease: AgentLease,
         executor: Executor,
         settings: MergeSettings,
+        holding: Holding = nothing_held,
     ) -> None:
         self._control = control
         self._store = store
         self._lease = lease
         self._executor = executor
         self._settings = settings
+        self._holding = holding
         #: The segments that cannot be read or merged.
         self.set_aside: SetAside[SegmentKey] = SetAside("merging")
 
@@ -171,9 +174,10 @@ class Merger:
         plan = (await self._control.call(Command(plan_merge=request))).merge_plan
         if plan.error_code != ErrorCode.NONE or not plan.partitions:
             return None
-        merged, bytes_read, reasons = await loop.run_in_executor(
-            self._executor, self._merge, plan.partitions
-        )
+        async with self._holding(self._keys_in(plan.partitions)):
+            merged, bytes_read, reasons = await loop.run_in_executor(
+                self._executor, self._merge, plan.partitions
+            )
         self._note(merged, reasons)
         failed = len(plan.partitions) - len(merged)
         last_failure = "".join(str(error) for error in list(reasons.values())[-1:])
@@ -206,6 +210,11 @@ class Merger:
         for segment, error in reasons.items():
             name = segment_key(self._lease.cluster_id, StoredSegmentId(*segment))
             self.set_aside.add(segment, name, error, now)
+
+    def _keys_in(self, partitions: Iterable[MergePlanPartition]) -> Iterator[str]:
+        for each in partitions:
+            for piece in live_pieces(each):
+                yield self._key_of(piece)
 
     def _merge(
         self, partitions: Sequence[MergePlanPartition]

@@ -51,7 +51,7 @@ class Housekeeping:
         self.metrics = HousekeepingMetrics()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         store, control, lease = context.store, context.control, context.lease
-        self.merger = Merger(control, store, lease, self._executor, settings.merge)
+        self.merger = Merger(control, store, lease, self._executor, settings.merge, context.holding)
         self.collector = Collector(control, store, lease, self._executor)
         self._tasks: list[asyncio.Task[None]] = []
 

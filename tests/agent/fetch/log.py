@@ -8,7 +8,6 @@ async with open_log() as log:
     answer = await log.fetch(0)
 """
 
-import asyncio
 import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -361,13 +360,14 @@ async def open_log(
     control = InProcessClient(plane, max_partitions=max_views)
     await control.cluster.ready()
     store = store or TestStore()
-    whole, hot = with_hot(over(store), control, asyncio.get_running_loop())
+    whole, hot = with_hot(over(store), control)
     lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())
     await lease.start(9092)
     await lengthen(plane, [lease])
     fetching = FetchService(
         control=control,
         store=whole,
+        holding=hot.holding,
         trust=lease.trust,
         cluster_id=lambda: lease.cluster_id,
         randint=Random(7).randint,
