@@ -3,12 +3,12 @@
 Each append is one row. A single statement, which is a transaction by itself, inserts it. The statement carries its
 fence: it inserts nothing unless the leader's row still has the writer's epoch, and it holds that row's lock until it
 has committed. So a late append inserts nothing, and a takeover, which updates the row, waits for the current append and
-counts its records.
+counts its records. The same statement inserts the append's hot segments (`postgresql_hot`).
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -18,6 +18,8 @@ import asyncpg
 from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.journal import (
     Fit,
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalError,
     JournalFenced,
@@ -46,6 +48,7 @@ from lacuna.controlplane.journal.postgresql_connection import (
     name_of,
     reason_of,
 )
+from lacuna.controlplane.journal.postgresql_hot import HotTables
 from lacuna.controlplane.journal.postgresql_reading import (
     PostgresqlReader,
     fit,
@@ -157,6 +160,7 @@ class PostgresqlJournal:
         self._epoch = 0
         self._position = 0
         self._appending = OneAppend()
+        self._hot = HotTables(url)
         self._failed: JournalError | None = None
         self._warnings = Warnings(self.name)
 
@@ -219,6 +223,7 @@ class PostgresqlJournal:
         await raise_version(connection)
         # A separate statement, so that it sees the append that the takeover has waited for.
         self._position = await connection.fetchval(_END)
+        await self._hot.open(connection, self._epoch)
         return OpenedJournal(stored_id, self._epoch, self._position)
 
     async def _take_over(self, connection: Connection) -> int:
@@ -286,7 +291,27 @@ class PostgresqlJournal:
         """Return a reader with a separate connection."""
         return PostgresqlReader(self._url, self._snapshots, self._watch)
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+    @property
+    def hot(self) -> Mapping[HotKey, int]:
+        """The hot segments with their sizes."""
+        return self._hot.sizes
+
+    async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        """Return the bytes of hot segments, over a separate connection. Raises JournalCorrupt."""
+        self._opened()
+        return await self._hot.read(keys)
+
+    async def drop_hot(self, keys: Collection[HotKey]) -> None:
+        """Forget hot segments, whose tables are dropped once nothing in them is live. Raises JournalFenced.
+
+        Those of a table with others come back when the journal is opened again.
+        """
+        self._opened()
+        await self._hot.drop(keys)
+
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> "asyncio.Future[int]":
         """Append the records in one statement, which is durable once the future is done.
 
         The future fails with JournalInDoubt if the connection is lost or the answer does not come in time. After that,
@@ -295,13 +320,16 @@ class PostgresqlJournal:
         if self._failed is not None:
             raise self._failed
         self._opened()
-        return self._appending.begin(partial(self._append, records, fencing_token))
+        return self._appending.begin(partial(self._append, records, fencing_token, hot))
 
-    async def _append(self, records: Sequence[bytes], fencing_token: int) -> int:
+    async def _append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment]
+    ) -> int:
         async with self._turn:
             first, last = self._position + 1, self._position + len(records)
             blob = encode_records(records)
             row = (fencing_token, first, last, checksum(last, blob), blob)
+            statement, columns = self._hot.statement(hot) if hot else (_APPEND, ())
             connection = self._opened()
             if connection.is_closed():
                 self._failed = JournalUnreachable(
@@ -311,7 +339,9 @@ class PostgresqlJournal:
                 raise self._failed
             self._warnings.forget()
             try:
-                done = await connection.execute(_APPEND, *row, timeout=self._answer_timeout)
+                done = await connection.execute(
+                    statement, *row, *columns, timeout=self._answer_timeout
+                )
                 self._warnings.check()
             except JournalUnreachable as error:
                 connection.terminate()
@@ -327,6 +357,8 @@ class PostgresqlJournal:
         if done != "INSERT 0 1":
             raise fenced(self.name, fencing_token)
         self._position = last
+        if hot:
+            self._hot.note(hot)
         return last
 
     def _why_failed(self, error: Exception, first: int, last: int) -> JournalError:
@@ -376,6 +408,7 @@ class PostgresqlJournal:
         if not self._is_open:
             return
         await self._appending.finish()
+        await self._hot.close()
         async with self._turn:
             self._is_open = False
             connection, self._connection = self._connection, None

@@ -4,6 +4,7 @@ journal    one row: format version, cluster id, and up to where records were tri
 leader     one row: the epoch, which is the fencing token, of the last writer, and where it serves
 renewals   a sequence, of which each renewal of the leader takes a number
 appends    one row for each append, with the positions of its first and its last record
+hot_1 ...  the hot segments (`postgresql_hot`)
 snapshots  the parts of snapshots, and before the first one, the seal of the last append it covers
 """
 
@@ -15,6 +16,7 @@ import asyncpg
 from lacuna.controlplane.journal.formats import check_journal_format
 from lacuna.controlplane.journal.journal import JournalForeign
 from lacuna.controlplane.journal.postgresql_connection import Connection
+from lacuna.controlplane.journal.postgresql_hot import create_table
 
 FORMAT_VERSION: Final = 1
 
@@ -126,6 +128,7 @@ async def make_tables(
         )
     for statement in _TABLES:
         await connection.execute(statement)
+    await create_table(connection, 1)
     await connection.execute(_ADD_LEADER, epoch)
     await connection.execute(_BEGIN_RENEWALS)
     await connection.execute(_ADD_JOURNAL, format_version, cluster_id, position)

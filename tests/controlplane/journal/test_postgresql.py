@@ -14,8 +14,13 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from lacuna.controlplane.journal import postgresql_connection, postgresql_schema
+from lacuna.controlplane.journal import (
+    postgresql_connection,
+    postgresql_hot,
+    postgresql_schema,
+)
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -36,6 +41,7 @@ from lacuna.controlplane.journal.place import Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import name_of
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
 from tests.doubles.clock import ManualClock
@@ -953,3 +959,141 @@ async def test_two_who_store_the_same_snapshot_leave_one(database: str) -> None:
     loaded = await snapshots.load("c")
     assert loaded is not None
     assert loaded.parts in [(state,) for state in states]
+
+
+# Hot segments
+
+LEASE = hot_lease(7)
+#: Each test's table is full with 32 segments.
+SEGMENT = 16 << 10
+
+
+@pytest.fixture
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql_hot, "TABLE_BYTES", 32 * SEGMENT)
+
+
+async def put_hot(journal: PostgresqlJournal, token: int, sequences: range) -> None:
+    for sequence in sequences:
+        await journal.append([b"commit"], token, [HotSegment((LEASE, sequence), bytes(SEGMENT))])
+        # As the next table is created beside the appends, none would be there in time.
+        if journal._hot._creating is not None:
+            await journal._hot._creating
+
+
+async def hot_tables(admin: Connection) -> dict[str, int]:
+    rows = await admin.fetch(
+        "SELECT relname, pg_total_relation_size(oid) AS size FROM pg_class "
+        "WHERE relname ~ '^hot_[0-9]+$' ORDER BY oid"
+    )
+    return {row["relname"]: row["size"] for row in rows}
+
+
+@pytest.mark.usefixtures("small_tables")
+async def test_a_table_is_dropped_once_nothing_in_it_is_live(
+    database: str, admin: Connection
+) -> None:
+    journal = journal_of(database)
+    token = (await journal.open(None)).fencing_token
+    await put_hot(journal, token, range(100))
+    before = await hot_tables(admin)
+    assert list(before) == ["hot_1", "hot_2", "hot_3", "hot_4"]
+    assert sum(before.values()) > 100 * SEGMENT
+    await journal.drop_hot([(LEASE, sequence) for sequence in range(96) if sequence != 40])
+    assert list(await hot_tables(admin)) == ["hot_2", "hot_4"]
+    await journal.close()
+    token = (await journal.open(None)).fencing_token
+    assert sorted(journal.hot) == [(LEASE, each) for each in (*range(32, 64), *range(96, 100))]
+    await journal.drop_hot(list(journal.hot))
+    await put_hot(journal, token, range(100, 101))
+    after = await hot_tables(admin)
+    assert list(after) == ["hot_4"]
+    assert sum(after.values()) < 16 * SEGMENT
+    await journal.close()
+
+
+@pytest.mark.usefixtures("small_tables")
+async def test_a_strangers_query_delays_the_end_of_its_table_only(
+    database: str, admin: Connection
+) -> None:
+    journal = journal_of(database)
+    token = (await journal.open(None)).fencing_token
+    await put_hot(journal, token, range(70))
+    stranger = await asyncpg.connect(database)
+    async with stranger.transaction():
+        await stranger.fetchval("SELECT count(*) FROM lacuna.hot_1")
+        dropping = asyncio.ensure_future(journal.drop_hot(list(journal.hot)))
+        await wait_until_blocked(admin)
+        await put_hot(journal, token, range(70, 75))
+        await dropping
+        assert list(await hot_tables(admin)) == ["hot_1", "hot_3"]
+    await journal.drop_hot([])
+    assert list(await hot_tables(admin)) == ["hot_3"]
+    await stranger.close()
+    await journal.close()
+
+
+@pytest.mark.usefixtures("small_tables")
+async def test_without_a_next_table_the_newest_grows(
+    database: str, admin: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    await written(database, 0)
+    await admin.execute("CREATE VIEW lacuna.hot_2 AS SELECT 1")
+    journal = journal_of(database)
+    token = (await journal.open(None)).fencing_token
+    await put_hot(journal, token, range(40))
+    assert "lacuna.hot_2, could not be created, so the newest one grows" in caplog.text
+    await admin.execute("DROP VIEW lacuna.hot_2")
+    await put_hot(journal, token, range(40, 70))
+    assert list(await hot_tables(admin)) == ["hot_1", "hot_2"]
+    keys = [(LEASE, sequence) for sequence in range(70)]
+    assert list(await journal.read_hot(keys)) == keys
+    await journal.close()
+
+
+@pytest.mark.usefixtures("small_tables")
+async def test_an_old_leader_drops_no_table(database: str, admin: Connection) -> None:
+    old, new = journal_of(database), journal_of(database)
+    token = (await old.open(None)).fencing_token
+    await put_hot(old, token, range(40))
+    token = (await new.open(None)).fencing_token
+    with pytest.raises(JournalFenced, match="taken over"):
+        await old.drop_hot(list(old.hot))
+    with pytest.raises(JournalFenced, match="taken over"):
+        await old.append([b"late"], token - 1, [HotSegment((LEASE, 40), b"late")])
+    assert list(await hot_tables(admin)) == ["hot_1", "hot_2"]
+    assert len(new.hot) == 40
+    await new.close()
+    await old.close()
+
+
+async def test_an_append_that_was_not_answered_is_there_with_its_hot_bytes_or_not_at_all(
+    database: str, admin: Connection
+) -> None:
+    journal = journal_of(database)
+    token = (await journal.open(None)).fencing_token
+    transaction = await hold_position(admin, 1)
+    append = journal.append([b"a"], token, [HotSegment((LEASE, 1), b"hot")])
+    await wait_until_blocked(admin)
+    await admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    )
+    with pytest.raises(JournalInDoubt):
+        await append
+    assert journal.hot == {}
+    await transaction.rollback()
+    await journal.close()
+    opened = await journal.open(None)
+    assert (opened.position, dict(journal.hot)) == (0, {})
+    await journal.close()
+
+
+async def test_damaged_hot_bytes_are_named(database: str, admin: Connection) -> None:
+    journal = journal_of(database)
+    token = (await journal.open(None)).fencing_token
+    await put_hot(journal, token, range(2))
+    await admin.execute("UPDATE lacuna.hot_1 SET bytes = 'x' WHERE sequence = 1")
+    assert await journal.read_hot([(LEASE, 0)]) == {(LEASE, 0): bytes(SEGMENT)}
+    with pytest.raises(JournalCorrupt, match=f"the hot segment 1 of lease {LEASE} does not match"):
+        await journal.read_hot([(LEASE, 0), (LEASE, 1)])
+    await journal.close()
