@@ -25,7 +25,7 @@ class _Scripted:
 class FaultyBucket(MemoryStore):
     """`fail` scripts a fault for the next request of a kind, and `choose`, if set, draws a fault for each request.
 
-    `operation` is create, replace, load (a whole object, in either way), or delete.
+    `operation` is create, replace, load (an object or a part of it), or delete.
     """
 
     def __init__(self) -> None:
@@ -72,6 +72,10 @@ class FaultyBucket(MemoryStore):
     def get_all(self, key: str) -> bytearray:
         self._meet("load", key, None)
         return super().get_all(key)
+
+    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
+        self._meet("load", key, None)
+        return super().get_up_to(key, position, size)
 
     def _do(self, operation: str, key: str, request: Callable[[], str]) -> str:
         fault = self._meet(operation, key, request)

@@ -10,19 +10,28 @@ without records at the end. The next append of every earlier leader has the numb
 The last step makes sure that no other leader had taken over in turn. Otherwise, appends may have been trimmed while
 this leader was paused, and it could have created its opening where the journal no longer is. Openings are never
 deleted, so a leader cannot append however late it wakes up.
+
+The hot segments of an append are in its object (`bucket_hot`).
 """
 
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from lacuna.controlplane.clock import Clock, SystemClock
-from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES, Appends, encode_append, lost
+from lacuna.controlplane.journal.bucket_appends import (
+    OPENING_BYTES,
+    Appends,
+    encode_append,
+    hot_entries,
+    lost,
+)
 from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
+from lacuna.controlplane.journal.bucket_hot import HotAppends
 from lacuna.controlplane.journal.bucket_manifest import (
     START,
     HeldManifest,
@@ -37,6 +46,8 @@ from lacuna.controlplane.journal.bucket_reader import BucketReader, ManifestWatc
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
     REMEDY,
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -113,6 +124,9 @@ class BucketJournal:
         self._bucket = Bucket(store, name, answer_timeout)
         self._snapshots = snapshots or BucketSnapshots(store, BUCKET, name=name, new_id=new_id)
         self._appends = Appends(self._bucket)
+        self._hot = HotAppends(self._bucket, self._appends)
+        #: The last append that a trim has kept, since a snapshot is checked against it.
+        self._kept = 0
         self._watch = ManifestWatch(self._bucket, LeaderWatch(self._clock))
         self._is_probed = False
         self._is_open = False
@@ -267,9 +281,14 @@ class BucketJournal:
     async def _fence(self, manifest: Manifest, known: Mark) -> Mark:
         """Create this leader's opening after the last append, and return the mark of the opening."""
         last = manifest.last
-        _, following, is_there = await asyncio.gather(
-            self._check_last(last), self._following(last), self._is_there(known)
+        _, following, is_there, listed = await asyncio.gather(
+            self._check_last(last),
+            self._following(last),
+            self._is_there(known),
+            self._with_content(manifest.moved),
         )
+        if not is_there:
+            self._appends.forget()
         if is_there and known.number in following:
             # Appends that were read before need not be read again.
             last, following = known, [number for number in following if number > known.number]
@@ -279,6 +298,7 @@ class BucketJournal:
             opening, data = encode_append(last, manifest.epoch, self._new_id(), ())
             if await self._bucket.create(journal_append_key(opening.number), data):
                 self._appends.note(opening)
+                await self._hot.open(listed, manifest.moved, opening.number)
                 return opening
             following = await self._following(last)
         raise JournalInUse(
@@ -330,12 +350,26 @@ class BucketJournal:
                 raise lost(self.name, expected)
         return numbers
 
+    async def _with_content(self, after: int) -> list[int]:
+        """Return the numbers of the appends after a number that are not openings."""
+        numbers: list[int] = []
+        while page := await self._appends.listed(after):
+            numbers += [number for number, size in page if size > OPENING_BYTES]
+            after = page[-1][0]
+            if len(page) < LISTED_AT_ONCE:
+                break
+        return numbers
+
     def renewer(self, fencing_token: int) -> ManifestRenewer:
         """Return the renewer of this writer's lease, which also records the journal's end in the manifest."""
         held = self._opened()
         if fencing_token != held.manifest.epoch:
             raise self._fenced(fencing_token)
-        return ManifestRenewer(held, lambda manifest: replace(manifest, last=self._last))
+        return ManifestRenewer(held, self._ended)
+
+    def _ended(self, manifest: Manifest) -> Manifest:
+        """Record in a manifest where the journal ends, and what has moved out."""
+        return replace(manifest, last=self._last, moved=self._hot.moved)
 
     async def confirm(self, fencing_token: int) -> None:
         """Make sure, by one GET, that no other writer has taken over. Raises JournalFenced and JournalUnreachable."""
@@ -362,7 +396,31 @@ class BucketJournal:
             async for batch in self._appends.batches(after_position, until=self._last.number):
                 yield batch
 
-    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+    @property
+    def hot(self) -> Mapping[HotKey, int]:
+        """The hot segments with their sizes."""
+        return self._hot.sizes
+
+    async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        """Return the bytes of hot segments, by a request for each append that has some. Raises JournalCorrupt."""
+        self._opened()
+        return await self._hot.read(keys)
+
+    async def drop_hot(self, keys: Collection[HotKey]) -> None:
+        """Forget hot segments, and delete the appends that were kept for them only.
+
+        After a crash, those of the last seconds come back. An append that no snapshot covers is deleted by a later
+        `trim`.
+        """
+        self._opened()
+        dead = self._hot.drop(keys, self._last.number)
+        await self._bucket.delete(
+            [journal_append_key(number) for number in dead if number < self._kept]
+        )
+
+    def append(
+        self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
+    ) -> "asyncio.Future[int]":
         """Append the records as one object, which is durable once the future is done.
 
         The future fails with JournalInDoubt if the bucket does not answer in time. After that, or after another error,
@@ -372,15 +430,19 @@ class BucketJournal:
             raise self._failed
         held = self._opened()
         # A separate task, so that an append continues if no caller waits for it any more.
-        return self._appending.begin(partial(self._append, records, fencing_token, held))
+        return self._appending.begin(partial(self._append, records, fencing_token, held, hot))
 
     async def _append(
-        self, records: Sequence[bytes], fencing_token: int, held: HeldManifest
+        self,
+        records: Sequence[bytes],
+        fencing_token: int,
+        held: HeldManifest,
+        hot: Sequence[HotSegment],
     ) -> int:
         epoch = held.manifest.epoch
         if fencing_token != epoch:
             raise self._fenced(fencing_token)
-        mark, data = encode_append(self._last, epoch, self._new_id(), records)
+        mark, data = encode_append(self._last, epoch, self._new_id(), records, hot)
         try:
             is_ours = await self._bucket.create(journal_append_key(mark.number), data)
         except JournalUnreachable as error:
@@ -400,6 +462,7 @@ class BucketJournal:
             raise self._failed
         self._last = mark
         self._appends.note(mark)
+        self._hot.note(mark.number, hot_entries(mark.number, data) if hot else ())
         return mark.position
 
     def _fenced(self, fencing_token: int) -> JournalFenced:
@@ -434,31 +497,31 @@ class BucketJournal:
             return
         trimmed = await self._appends.last_before(end, before, self._last, within=1)
         await held.change(
-            lambda manifest: replace(
-                manifest, trimmed=max(manifest.trimmed, trimmed), last=self._last
-            )
+            lambda manifest: replace(self._ended(manifest), trimmed=max(manifest.trimmed, trimmed))
         )
+        self._appends.forget_hot(self._last.number)
         await self._delete(held.manifest.trimmed)
 
     async def _delete(self, trimmed: Mark) -> None:
         """Delete the trimmed appends, and those that an earlier call has left.
 
         Openings stay, and so does the last append, since the snapshot that replaces the trimmed ones is checked against
-        it.
+        it. Those with live hot segments stay too.
         """
         after = 0
-        last: list[str] = []
+        last: list[int] = []
         failure: JournalError | None = None
         while page := await self._appends.listed(after):
             after = page[-1][0]
             trimmable = last + [
-                journal_append_key(number)
-                for number, size in page
-                if number <= trimmed.number and size > OPENING_BYTES
+                number for number, size in page if number <= trimmed.number and size > OPENING_BYTES
             ]
             trimmable, last = trimmable[:-1], trimmable[-1:]
+            self._kept = max([self._kept, *last])
             try:
-                await self._bucket.delete(trimmable)
+                await self._bucket.delete(
+                    [journal_append_key(each) for each in trimmable if not self._hot.is_live(each)]
+                )
             except JournalUnreachable:
                 raise
             except JournalError as error:
@@ -479,7 +542,7 @@ class BucketJournal:
         if held is None:
             return
         try:
-            await held.change(partial(_left, self._last))
+            await held.change(lambda manifest: replace(self._ended(manifest), address=None))
         except JournalError as error:
             _log.info("%s: the leadership could not be released: %s", self.name, error)
 

@@ -1,16 +1,20 @@
 """The appends of a journal in the bucket: one object each, numbered from 1 without a gap.
 
-    magic, format version, number, epoch, first position, count of records, random id,
-    CRC-32 of the records, CRC-32 of all before, the records as `rows.encode_records` encodes them
+    head:  magic, format version, number, epoch, first position, count of records, random id, CRC-32 of the directory
+           and the records, size of the records in bytes, count of hot segments, CRC-32 of all before,
+           the directory (of each hot segment: lease id, sequence, size in bytes, its CRC-32 by `hot_checksum`),
+           the records as `rows.encode_records` encodes them
+    then the bytes of the hot segments, in the order of the directory
 
-An opening is an append without records, by which a new leader closes the journal to earlier ones, whose next append
-would have its number. The random id makes every object different, so that a writer recognizes its own.
+A replay reads the head only. An opening is an append without records and hot segments, by which a new leader closes the
+journal to earlier ones, whose next append would have its number. The random id makes every object different, so that a
+writer recognizes its own.
 """
 
 import asyncio
 import struct
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,9 +23,12 @@ from zlib import crc32
 from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
 from lacuna.controlplane.journal.bucket_manifest import START, Manifest, Mark, load_manifest
 from lacuna.controlplane.journal.formats import check_format
+from lacuna.controlplane.journal.hot_segments import hot_checksum
 from lacuna.controlplane.journal.journal import (
     REMEDY,
     Fit,
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -40,24 +47,33 @@ from lacuna.logstore.segments.paths import (
 
 _MAGIC: Final = b"LacA"
 _FORMAT_VERSION: Final = 1
-_FIELDS: Final = struct.Struct("<4sHQQQI16sI")
+_FIELDS: Final = struct.Struct("<4sHQQQI16sIII")
+_ENTRY: Final = struct.Struct("<qqII")
 _CHECKSUM: Final = struct.Struct("<I")
 
-#: An object of this size is an opening. One with records is larger.
+#: An object of this size is an opening. One with records or hot segments is larger.
 OPENING_BYTES: Final = _FIELDS.size + _CHECKSUM.size
+
+#: What a replay reads of an append at first, which is all of almost every head.
+_HEAD_BYTES: Final = 128 << 10
 
 _AHEAD: Final = READ_THREADS
 _KEPT_MARKS: Final = 256
 
 
 class AppendHeader(NamedTuple):
-    """The header of an append, which has `records` records, the first of them at `first_position`."""
+    """The header of an append, which has `records` records, the first of them at `first_position`.
+
+    It has `hot` hot segments too.
+    """
 
     number: int
     epoch: int
     first_position: int
     records: int
-    records_crc: int
+    head_crc: int
+    records_bytes: int
+    hot: int
     crc: int
 
     @property
@@ -66,61 +82,101 @@ class AppendHeader(NamedTuple):
         return Seal(self.number, self.crc)
 
     @property
+    def head_bytes(self) -> int:
+        """The size of the object without the bytes of its hot segments."""
+        return OPENING_BYTES + self.hot * _ENTRY.size + self.records_bytes
+
+    @property
     def mark(self) -> Mark:
         """The journal's end after this append."""
         return Mark(self.number, self.first_position + self.records - 1)
 
 
+class HotEntry(NamedTuple):
+    """Where an append has a hot segment: `size` bytes from `position` of the object on."""
+
+    key: HotKey
+    position: int
+    size: int
+    crc: int
+
+
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An append that was read."""
+    """An append that was read, without the bytes of its hot segments."""
 
     header: AppendHeader
     records: list[bytes]
+    hot: list[HotEntry]
 
 
 def encode_append(
-    after: Mark, epoch: int, append_id: bytes, records: Sequence[bytes]
+    after: Mark,
+    epoch: int,
+    append_id: bytes,
+    records: Sequence[bytes],
+    hot: Sequence[HotSegment] = (),
 ) -> tuple[Mark, bytes]:
-    """Return the object that appends `records`, perhaps none, after a mark, and the mark after it.
+    """Return the object that appends `records` and `hot`, perhaps none, after a mark, and the mark after it.
 
     `append_id` is 16 random bytes.
     """
+    directory = b"".join(
+        _ENTRY.pack(*each.key, len(each.data), hot_checksum(*each)) for each in hot
+    )
     body = encode_records(records)
     fields = _FIELDS.pack(
-        _MAGIC, _FORMAT_VERSION, after.number + 1, epoch, after.position + 1, len(records), append_id, crc32(body)
+        _MAGIC, _FORMAT_VERSION, after.number + 1, epoch, after.position + 1, len(records), append_id,
+        crc32(body, crc32(directory)), len(body), len(hot)
     )  # fmt: skip
     mark = Mark(after.number + 1, after.position + len(records))
-    return mark, b"".join((fields, _CHECKSUM.pack(crc32(fields)), body))
+    head = (fields, _CHECKSUM.pack(crc32(fields)), directory, body)
+    return mark, b"".join((*head, *(each.data for each in hot)))
 
 
 def decode_header(number: int, data: bytes) -> AppendHeader:
     """Decode the beginning of the object of append `number`. Raises JournalCorrupt and JournalOfAnotherVersion."""
     if len(data) < OPENING_BYTES or not data.startswith(_MAGIC):
         raise _damaged(number)
-    _, version, stored_number, epoch, first_position, count, _, records_crc = _FIELDS.unpack_from(
-        data
-    )
+    _, version, stored_number, epoch, first_position, count, _, *sizes = _FIELDS.unpack_from(data)
+    head_crc, records_bytes, hot = sizes
     check_format(f"the format of append {number}", version, _FORMAT_VERSION)
     (crc,) = _CHECKSUM.unpack_from(data, _FIELDS.size)
     if crc != crc32(data[: _FIELDS.size]) or stored_number != number:
         raise _damaged(number)
-    return AppendHeader(number, epoch, first_position, count, records_crc, crc)
+    return AppendHeader(number, epoch, first_position, count, head_crc, records_bytes, hot, crc)
 
 
 def decode_append(number: int, data: bytes) -> Append:
-    """Decode the object of append `number`. Raises JournalCorrupt and JournalOfAnotherVersion."""
+    """Decode the head of append `number`, or more of its object.
+
+    Raises JournalCorrupt and JournalOfAnotherVersion.
+    """
     header = decode_header(number, data)
-    body = data[OPENING_BYTES:]
-    if crc32(body) != header.records_crc:
+    body = data[OPENING_BYTES : header.head_bytes if header.hot else None]
+    if crc32(body) != header.head_crc:
         raise _damaged(number)
     try:
-        records = decode_records(body)
+        records = decode_records(body[header.hot * _ENTRY.size :])
     except ValueError as error:
         raise _damaged(number) from error
     if len(records) != header.records:
         raise _damaged(number)
-    return Append(header, records)
+    return Append(header, records, list(_entries(header, body)))
+
+
+def _entries(header: AppendHeader, body: bytes) -> Iterator[HotEntry]:
+    position = header.head_bytes
+    for at in range(header.hot):
+        lease_id, sequence, size, crc = _ENTRY.unpack_from(body, at * _ENTRY.size)
+        yield HotEntry((lease_id, sequence), position, size, crc)
+        position += size
+
+
+def hot_entries(number: int, data: bytes) -> list[HotEntry]:
+    """Return the hot segments of the object of append `number`, which this process has encoded."""
+    header = decode_header(number, data)
+    return list(_entries(header, data[OPENING_BYTES : header.head_bytes]))
 
 
 def _damaged(number: int) -> JournalCorrupt:
@@ -139,11 +195,17 @@ def lost(name: str, number: int) -> JournalLoss:
 
 
 class Appends:
-    """Reads the appends in a bucket. It remembers their positions, up to a bound."""
+    """Reads the appends in a bucket. It remembers their positions, up to a bound.
+
+    It also remembers which hot segments they have, until `forget_hot` says that these have moved out.
+    """
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self._marks: deque[Mark] = deque(maxlen=_KEPT_MARKS)
+        #: The hot segments of each append that was read, in order of the numbers.
+        self._hot: dict[int, list[HotEntry]] = {}
+        self._forgotten = 0
 
     @property
     def last_known(self) -> Mark:
@@ -153,6 +215,35 @@ class Appends:
     def note(self, mark: Mark) -> None:
         """Remember a durable append."""
         self._marks.append(mark)
+
+    def forget(self) -> None:
+        """Forget everything, since the bucket may be another one, or that of an earlier time."""
+        self._marks.clear()
+        self._hot.clear()
+
+    def forget_hot(self, up_to: int) -> None:
+        """Forget the hot segments of the appends up to a number."""
+        if up_to != self._forgotten:
+            self._forgotten = up_to
+            self._hot = {number: hot for number, hot in self._hot.items() if number > up_to}
+
+    def known_hot(self, after: int) -> list[int]:
+        """Return the appends after a number that were read, and whose hot segments are remembered."""
+        return sorted(number for number in self._hot if number > after)
+
+    async def hot_of(self, numbers: Sequence[int]) -> Mapping[int, list[HotEntry]]:
+        """Return the hot segments of appends. Those that were not read before are read, but no bytes of segments.
+
+        Raises JournalCorrupt.
+        """
+        unknown = [number for number in numbers if number not in self._hot]
+        for at in range(0, len(unknown), READ_THREADS):
+            some = unknown[at : at + READ_THREADS]
+            for number, append in zip(
+                some, await asyncio.gather(*map(self.read_head, some)), strict=True
+            ):
+                self._hot[number] = [] if append is None else append.hot
+        return {number: self._hot[number] for number in numbers}
 
     async def batches(
         self,
@@ -191,7 +282,7 @@ class Appends:
         """Raise JournalReplaced unless the append with this seal exists. Makes one request for some bytes."""
         header = await self.header_of(seal.place)
         if header is None or header.seal != seal:
-            self._marks.clear()
+            self.forget()
             raise JournalReplaced(
                 f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was "
                 "read, as happens after a restore to an earlier time: the journal is read again "
@@ -229,26 +320,26 @@ class Appends:
         epoch = 0
         known = max(self._marks, default=after).number if until is None else until
         width = min(max(1, known - after.number), _AHEAD)
-        reads: deque[asyncio.Task[bytes | None]] = deque()
+        reads: deque[asyncio.Task[Append | None]] = deque()
         number = after.number
         try:
             while until is None or after.number < until:
                 while len(reads) < width and number != until:
                     number += 1
-                    reads.append(asyncio.create_task(self._bucket.read(journal_append_key(number))))
-                data = await reads.popleft()
-                if data is None:
+                    reads.append(asyncio.create_task(self.read_head(number)))
+                append = await reads.popleft()
+                if append is None:
                     if await self._is_end(after.number + 1, until, seen):
                         return
                     _drop(reads)
                     number = after.number
                     continue
-                append = decode_append(after.number + 1, data)
                 header = append.header
                 if header.first_position != after.position + 1 or header.epoch < epoch:
                     raise await self._why_out_of_order(header.number)
                 epoch, after = header.epoch, header.mark
                 self.note(after)
+                self._hot[after.number] = append.hot
                 yield append
                 width = min(2 * width, _AHEAD)
         finally:
@@ -286,6 +377,16 @@ class Appends:
         """Return the header of an append, or None if it does not exist. Raises JournalCorrupt."""
         data = await self._bucket.read_beginning(journal_append_key(number), OPENING_BYTES)
         return None if data is None else decode_header(number, data)
+
+    async def read_head(self, number: int) -> Append | None:
+        """Return an append without its hot bytes, or None if it does not exist. Raises JournalCorrupt."""
+        key = journal_append_key(number)
+        data = await self._bucket.read_beginning(key, _HEAD_BYTES)
+        if data is not None and len(data) == _HEAD_BYTES:
+            rest = decode_header(number, data).head_bytes
+            if rest > len(data):
+                data = await self._bucket.read_beginning(key, rest)
+        return None if data is None else decode_append(number, data)
 
     async def _mark_of(self, number: int) -> Mark:
         header = await self.header_of(number)
@@ -342,14 +443,14 @@ class Appends:
         )
 
 
-def _drop(reads: "deque[asyncio.Task[bytes | None]]") -> None:
+def _drop(reads: "deque[asyncio.Task[Append | None]]") -> None:
     while reads:
         read = reads.popleft()
         read.add_done_callback(_ignore)
         read.cancel()
 
 
-def _ignore(read: "asyncio.Task[bytes | None]") -> None:
+def _ignore(read: "asyncio.Task[Append | None]") -> None:
     """Ignore the error of a read that no caller awaits any more."""
     if not read.cancelled():
         read.exception()

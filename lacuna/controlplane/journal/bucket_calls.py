@@ -105,12 +105,22 @@ class Bucket:
 
     async def read_beginning(self, key: str, size: int) -> bytes | None:
         """Return the first `size` bytes of an object, fewer if it is shorter, or None if it does not exist."""
+        found = await self.read_range(key, 0, size)
+        if found is not None:
+            self._check_readable(found)
+        return found
+
+    async def read_range(self, key: str, position: int, size: int) -> bytes | None:
+        """Return bytes of an object, fewer if it ends before, or None if it does not exist."""
         try:
-            return bytes(await self._repeated(self._readers, lambda: self._store.get(key, 0, size)))
+            found = await self._repeated(
+                self._readers, lambda: self._store.get_up_to(key, position, size)
+            )
         except ObjectNotFoundError:
             return None
         except ShortReadError:
-            return await self.read(key)
+            return b""
+        return bytes(found)
 
     async def list(self, prefix: str, start_after: str = "") -> list[ObjectInfo]:
         """Return the next objects under a prefix in the order of their keys, at most `LISTED_AT_ONCE`."""

@@ -40,7 +40,8 @@ class Manifest:
 
     `writer` is the random id of the opening under which this was written. `address` is where that writer serves, or
     None once it has left. Each change increments `changes`. Appends up to `trimmed` may have been deleted. `last` was
-    durable when this was written. Its object is kept, so that its loss is noticed.
+    durable when this was written. Its object is kept, so that its loss is noticed. The appends up to number `moved`
+    have no live hot segment.
     """
 
     cluster_id: str
@@ -50,6 +51,7 @@ class Manifest:
     changes: int
     trimmed: Mark
     last: Mark
+    moved: int = 0
 
 
 def encode_manifest(manifest: Manifest, format_version: int | None = None) -> bytes:
@@ -98,7 +100,8 @@ def decode_manifest(data: bytes) -> Manifest:
 def _checked(fields: dict[str, Any]) -> Manifest:
     """Return the fields after checking their types. Raises KeyError, TypeError and ValueError."""
     texts = [fields[name] for name in ("cluster_id", "writer")]
-    numbers = [fields["epoch"], fields["changes"], *fields["trimmed"], *fields["last"]]
+    moved = fields["moved"]
+    numbers = [fields["epoch"], fields["changes"], *fields["trimmed"], *fields["last"], moved]
     address = fields["address"]
     if not all(isinstance(text, str) for text in [*texts, address or ""]):
         raise TypeError("a text field has another type")
@@ -106,7 +109,8 @@ def _checked(fields: dict[str, Any]) -> Manifest:
         raise TypeError("a number field has another type")
     cluster_id, writer = texts
     trimmed, last = Mark(*fields["trimmed"]), Mark(*fields["last"])
-    return Manifest(cluster_id, fields["epoch"], writer, address, fields["changes"], trimmed, last)
+    changes = fields["changes"]
+    return Manifest(cluster_id, fields["epoch"], writer, address, changes, trimmed, last, moved)
 
 
 async def load_manifest(bucket: Bucket) -> Manifest | None:

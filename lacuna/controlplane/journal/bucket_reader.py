@@ -89,6 +89,8 @@ class BucketReader:
         found = await self._watch.look()
         with formats_of(self._watch.name):
             manifest = self._watch.seen = None if found is None else decode_manifest(found.data)
+        if manifest is not None:
+            self._appends.forget_hot(manifest.moved)
         return manifest
 
     async def close(self) -> None:

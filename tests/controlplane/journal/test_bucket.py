@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 
@@ -17,6 +17,8 @@ from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES, encode_app
 from lacuna.controlplane.journal.bucket_manifest import Mark, decode_manifest, encode_fields
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
+    HotKey,
+    HotSegment,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -34,6 +36,7 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL
+from lacuna.controlplane.shared.hot import MOST_HOT_BYTES, hot_lease
 from lacuna.logstore.objects import (
     ConditionalStore,
     MemoryStore,
@@ -41,6 +44,7 @@ from lacuna.logstore.objects import (
 )
 from lacuna.logstore.segments import claim_store
 from lacuna.logstore.segments.paths import (
+    JOURNAL_APPENDS_PREFIX,
     JOURNAL_MANIFEST_KEY,
     JOURNAL_SNAPSHOTS_PREFIX,
     journal_append_key,
@@ -485,8 +489,12 @@ async def test_who_has_followed_the_leader_takes_over_without_reading_again(
     bucket.requests.clear()
     assert (await journal.open(None)).position == 5
     assert [batch async for batch in journal.read(5)] == []
+    # Headers only: of the last append that the manifest knows, and of the last one that was read.
+    bucket.requests[1:3] = sorted(bucket.requests[1:3])
     assert bucket.requests == [
         ("replace", JOURNAL_MANIFEST_KEY),
+        ("load", journal_append_key(1)),
+        ("load", journal_append_key(6)),
         ("create", journal_append_key(7)),
         ("replace", JOURNAL_MANIFEST_KEY),
     ]
@@ -566,7 +574,9 @@ async def test_a_gap_that_the_manifest_does_not_know_of(bucket: FaultyBucket) ->
 
 
 def flipped(data: bytes, at: int, bits: int = 1) -> bytes:
-    return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
+    changed = bytearray(data)
+    changed[at] ^= bits
+    return bytes(changed)
 
 
 async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
@@ -971,3 +981,133 @@ async def test_a_snapshot_may_take_longer_than_a_lease() -> None:
     assert await snapshots.load("made") == Snapshot(4, (bytes(10),) * 32)
     assert most <= 4
     assert snapshots._bucket._answer_timeout >= 10.0
+
+
+# Hot segments
+
+LEASE = hot_lease(7)
+
+
+async def put_hot(journal: BucketJournal, token: int, sequences: Iterable[int]) -> None:
+    for sequence in sequences:
+        await journal.append([b"commit"], token, [HotSegment((LEASE, sequence), b"%d" % sequence)])
+
+
+def keys(sequences: Iterable[int]) -> list[HotKey]:
+    return [(LEASE, sequence) for sequence in sequences]
+
+
+def appends_with_content(bucket: ConditionalStore) -> list[int]:
+    return [number for number, is_opening in appends_of(bucket) if not is_opening]
+
+
+async def test_appends_stay_until_their_hot_bytes_are_dropped_and_a_snapshot_covers_them(
+    bucket: FaultyBucket,
+) -> None:
+    """Append 1 is the opening, so the append of segment n is n + 1."""
+    journal = journal_of(bucket)
+    token = (await journal.open(None)).fencing_token
+    await put_hot(journal, token, range(1, 11))
+    await journal.drop_hot(keys((1, 2, 9)))
+    assert appends_with_content(bucket) == list(range(2, 12))
+    for position in (7, 8):
+        await journal.store_snapshot(Snapshot(position, (b"state",)))
+    # Append 8 is the one of the older snapshot.
+    assert appends_with_content(bucket) == list(range(4, 12))
+    await journal.drop_hot(keys((3, 5, 10)))
+    assert appends_with_content(bucket) == [5, 7, 8, 9, 10, 11]
+    await journal.close()
+
+    journal = journal_of(bucket)
+    await journal.open(None)
+    assert sorted(journal.hot) == keys((4, 6, 7, 8, 9, 10))
+    assert await journal.read_hot(keys((1, 4, 8))) == {(LEASE, 4): b"4", (LEASE, 8): b"8"}
+    assert [batch.position async for batch in journal.read(7)] == [8, 9, 10]
+    await journal.drop_hot(keys(range(1, 11)))
+    assert journal.hot == {}
+    for position in (9, 10):
+        await journal.store_snapshot(Snapshot(position, (b"state",)))
+    assert appends_with_content(bucket) == [10, 11]
+    await journal.close()
+
+
+async def test_a_takeover_reads_no_append_that_has_moved_out(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    token = (await journal.open(None)).fencing_token
+    await put_hot(journal, token, range(1, 41))
+    await journal.drop_hot(keys(range(1, 38)))
+    await journal.close()
+    bucket.requests.clear()
+    journal = journal_of(bucket)
+    await journal.open(None)
+    assert sorted(journal.hot) == keys((38, 39, 40))
+    read = {key for _, key in bucket.requests if key.startswith(JOURNAL_APPENDS_PREFIX)}
+    assert read == {journal_append_key(number) for number in (39, 40, 41, 42)}
+    await journal.close()
+
+
+async def test_a_standby_that_has_followed_knows_the_hot_segments(bucket: FaultyBucket) -> None:
+    leader, standby = journal_of(bucket), journal_of(bucket)
+    reader = standby.reader()
+    token = (await leader.open(None)).fencing_token
+    await put_hot(leader, token, range(1, 41))
+    assert len([batch async for batch in reader.read(0)]) == 40
+    await leader.drop_hot(keys(range(1, 31)))
+    await leader.close()
+    await reader.leader()
+    bucket.requests.clear()
+    await standby.open(None)
+    assert sorted(standby.hot) == keys(range(31, 41))
+    read = [key for _, key in bucket.requests if key.startswith(JOURNAL_APPENDS_PREFIX)]
+    # The last append twice: that of the manifest is the one that was read. And its own opening.
+    assert sorted(read) == [journal_append_key(41)] * 2 + [journal_append_key(42)]
+    await standby.close()
+
+
+async def test_a_replay_reads_no_hot_bytes(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    token = (await journal.open(None)).fencing_token
+    sent = HotSegment((LEASE, 1), bytes(MOST_HOT_BYTES))
+    long = [b"r" * 300_000]
+    await journal.append([b"a"], token, [sent])
+    await journal.append(long, token, [sent._replace(key=(LEASE, 2))])
+    before = bucket.metrics.bytes_read
+    assert [batch.records async for batch in journal_of(bucket).reader().read(0)] == [[b"a"], long]
+    assert bucket.metrics.bytes_read - before < MOST_HOT_BYTES
+    await journal.close()
+
+
+async def test_damaged_hot_bytes_are_named(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    token = (await journal.open(None)).fencing_token
+    two = [HotSegment((LEASE, sequence), bytes(1000)) for sequence in (1, 2)]
+    await journal.append([b"a"], token, two)
+    key = journal_append_key(2)
+    data = flipped(bytes(bucket.get_all(key)), -1)
+    bucket.delete([key])
+    bucket.create(key, data)
+    assert await journal.read_hot(keys([1])) == dict(two[:1])
+    with pytest.raises(JournalCorrupt, match=f"the hot segment 2 of lease {LEASE} does not match"):
+        await journal.read_hot(keys([1, 2]))
+    assert len([batch async for batch in journal.read(0)]) == 1
+    await journal.close()
+
+
+@pytest.mark.parametrize("fault", [BucketFault.LOST_REPLY, BucketFault.REFUSED])
+async def test_an_append_without_an_answer_is_there_with_its_hot_bytes_or_not_at_all(
+    bucket: FaultyBucket, fault: BucketFault
+) -> None:
+    journal = journal_of(bucket)
+    token = (await journal.open(None)).fencing_token
+    bucket.fail("create", fault, "journal/appends/")
+    bucket.choose = lambda operation, key: BucketFault.REFUSED
+    with impatient(), pytest.raises(JournalInDoubt):
+        await put_hot(journal, token, [1])
+    assert journal.hot == {}
+    bucket.heal()
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    is_there = fault is BucketFault.LOST_REPLY
+    assert (opened.position, list(journal.hot)) == ((1, keys([1])) if is_there else (0, []))
+    assert await journal.read_hot(keys([1])) == ({(LEASE, 1): b"1"} if is_there else {})
+    await journal.close()

@@ -41,6 +41,22 @@ CREATE TABLE lacuna.appends (
 
 
 --
+-- Name: hot_1; Type: TABLE; Schema: lacuna; Owner: -
+--
+
+CREATE TABLE lacuna.hot_1 (
+    lease_id bigint NOT NULL,
+    sequence bigint NOT NULL,
+    "position" bigint NOT NULL,
+    size integer NOT NULL,
+    crc bigint NOT NULL,
+    bytes bytea NOT NULL
+)
+WITH (autovacuum_enabled='false', toast.autovacuum_enabled='false');
+ALTER TABLE ONLY lacuna.hot_1 ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+
+--
 -- Name: journal; Type: TABLE; Schema: lacuna; Owner: -
 --
 
@@ -121,6 +137,14 @@ COPY lacuna.appends (first, last, crc, records) FROM stdin;
 
 
 --
+-- Data for Name: hot_1; Type: TABLE DATA; Schema: lacuna; Owner: -
+--
+
+COPY lacuna.hot_1 (lease_id, sequence, "position", size, crc, bytes) FROM stdin;
+\.
+
+
+--
 -- Data for Name: journal; Type: TABLE DATA; Schema: lacuna; Owner: -
 --
 
@@ -161,6 +185,14 @@ SELECT pg_catalog.setval('lacuna.renewals', 1, true);
 
 ALTER TABLE ONLY lacuna.appends
     ADD CONSTRAINT appends_pkey PRIMARY KEY (first);
+
+
+--
+-- Name: hot_1 hot_1_pkey; Type: CONSTRAINT; Schema: lacuna; Owner: -
+--
+
+ALTER TABLE ONLY lacuna.hot_1
+    ADD CONSTRAINT hot_1_pkey PRIMARY KEY (lease_id, sequence);
 
 
 --

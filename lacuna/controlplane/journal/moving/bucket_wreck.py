@@ -16,7 +16,6 @@ from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_appends import (
     Append,
     Appends,
-    decode_append,
     encode_append,
 )
 from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
@@ -147,10 +146,11 @@ class BucketWreck:
             for at in range(0, len(page), READ_THREADS):
                 some = [each for each, _ in page[at : at + READ_THREADS]]
                 read = await asyncio.gather(
-                    *(self._bucket.read(journal_append_key(each)) for each in some)
+                    *(Appends(self._bucket).read_head(each) for each in some),
+                    return_exceptions=True,
                 )
-                for each, data in zip(some, read, strict=True):
-                    _take(intact, each, data)
+                for append in read:
+                    _take(intact, append)
 
     async def begin(self, beginning: Beginning) -> str:
         """Store the snapshot, close the journal after its last append, and record its beginning in the manifest."""
@@ -193,14 +193,12 @@ class BucketWreck:
                 return opening
 
 
-def _take(intact: _Intact, number: int, data: bytes | None) -> None:
-    if data is None:
-        return
-    try:
-        append = decode_append(number, data)
-    except JournalCorrupt as error:
-        intact.damaged(str(error))
-    else:
+def _take(intact: _Intact, append: Append | BaseException | None) -> None:
+    if isinstance(append, JournalCorrupt):
+        intact.damaged(str(append))
+    elif isinstance(append, BaseException):
+        raise append
+    elif append is not None:
         intact.take(append)
 
 

@@ -1,0 +1,108 @@
+"""The hot segments in a bucket: inside the objects of their appends, which are kept until all of them were dropped."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+
+from lacuna.controlplane.journal.bucket_appends import Appends, HotEntry
+from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
+from lacuna.controlplane.journal.hot_segments import check_hot
+from lacuna.controlplane.journal.journal import HotKey
+from lacuna.logstore.segments.paths import journal_append_key
+
+
+class HotAppends:
+    """The hot segments that are live, as the journal's leader keeps them.
+
+    Once a leader has recorded `moved` in the manifest, the next one reads no append up to that number to find them.
+    """
+
+    def __init__(self, bucket: Bucket, appends: Appends) -> None:
+        self._bucket = bucket
+        self._appends = appends
+        #: Every live segment with its size.
+        self.sizes: dict[HotKey, int] = {}
+        #: Of the appends up to this number, no segment is live.
+        self.moved = 0
+        self._places: dict[HotKey, tuple[int, HotEntry]] = {}
+        #: The count of live segments of each append that has any, in order of the numbers.
+        self._live: dict[int, int] = {}
+
+    async def open(self, listed: Sequence[int], moved: int, last: int) -> None:
+        """Find the segments of the appends between `moved` and `last`.
+
+        `listed` are those that were there when the journal was taken over. Later ones have been read already. Raises
+        JournalCorrupt and JournalUnreachable.
+        """
+        self.sizes, self._places, self._live, self.moved = {}, {}, {}, moved
+        begin = max(listed, default=moved)
+        numbers = [*listed, *self._appends.known_hot(begin)]
+        for number, entries in (await self._appends.hot_of(numbers)).items():
+            self._add(number, entries)
+        self._appends.forget_hot(last)
+        self._move(last)
+
+    def note(self, number: int, entries: Sequence[HotEntry]) -> None:
+        """Record that an append with these segments, possibly none, is durable."""
+        self._add(number, entries)
+        self._move(number)
+
+    def _add(self, number: int, entries: Sequence[HotEntry]) -> None:
+        for entry in entries:
+            self.sizes[entry.key] = entry.size
+            self._places[entry.key] = (number, entry)
+        if entries:
+            self._live[number] = len(entries)
+
+    def _move(self, last: int) -> None:
+        """Raise `moved` up to the first live segment, or to `last` if there are none."""
+        self.moved = next(iter(self._live)) - 1 if self._live else last
+
+    def is_live(self, number: int) -> bool:
+        """Whether an append has a live segment."""
+        return number in self._live
+
+    async def read(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
+        """Return the bytes of the live segments, by one request for each append.
+
+        Raises JournalCorrupt and JournalUnreachable.
+        """
+        wanted: dict[int, list[HotEntry]] = {}
+        for key in keys:
+            if key in self._places:
+                number, entry = self._places[key]
+                wanted.setdefault(number, []).append(entry)
+        found: dict[HotKey, bytes] = {}
+        reads = list(wanted.items())
+        for at in range(0, len(reads), READ_THREADS):
+            some = reads[at : at + READ_THREADS]
+            for each in await asyncio.gather(*(self._read(*read) for read in some)):
+                found.update(each)
+        return found
+
+    async def _read(self, number: int, entries: Sequence[HotEntry]) -> Mapping[HotKey, bytes]:
+        begin = min(entry.position for entry in entries)
+        end = max(entry.position + entry.size for entry in entries)
+        data = await self._bucket.read_range(journal_append_key(number), begin, end - begin)
+        if data is None:
+            return {}
+        found: dict[HotKey, bytes] = {}
+        for entry in entries:
+            at = entry.position - begin
+            found[entry.key] = check_hot(
+                self._bucket.name, entry.key, data[at : at + entry.size], entry.crc
+            )
+        return found
+
+    def drop(self, keys: Collection[HotKey], last: int) -> list[int]:
+        """Forget segments. Return the appends, up to `last`, in which nothing is live any more."""
+        dead: list[int] = []
+        for key in keys:
+            if self.sizes.pop(key, None) is None:
+                continue
+            number, _ = self._places.pop(key)
+            self._live[number] -= 1
+            if not self._live[number]:
+                del self._live[number]
+                dead.append(number)
+        self._move(last)
+        return dead
