@@ -418,6 +418,10 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
 )
 
 
+def _second_attempts(store: StoreMetrics) -> list[tuple[str, str, int]]:
+    return [(*key, count) for key, count in sorted(store.sent.second_attempts.items())]
+
+
 STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
     counters(
         "lacuna_store_requests",
@@ -442,10 +446,11 @@ STORE: Final[tuple[Metric[StoreMetrics], ...]] = (
         "Bytes read between the requested ranges.",
         lambda store: store.bytes_between,
     ),
-    counter(
+    counters(
         "lacuna_store_second_attempts",
-        "Requests repeated over a new connection because the first one got no answer in time.",
-        lambda store: store.sent.second_attempts,
+        "Requests made again over another connection: slower than 95 % of their kind, or silent for a second.",
+        ("operation", "reason"),
+        _second_attempts,
     ),
     gauge(
         "lacuna_store_connections_in_use",

@@ -34,9 +34,10 @@ from botocore.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
+from lacuna.logstore.objects.latencies import kind_of
 from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.objects.s3_client import CONNECTIONS, s3_clients
-from lacuna.logstore.objects.second_attempts import SecondAttempts
+from lacuna.logstore.objects.second_attempts import Outcome, Request, SecondAttempts
 from lacuna.logstore.objects.store import (
     BucketMissingError,
     InvalidKeyError,
@@ -119,6 +120,7 @@ class S3Store:
     object is there.
     With `is_impatient`, a request is sent once and fails after three seconds without an answer: its caller repeats it.
     What is not answered after a second, or half a second with `is_impatient`, is also sent over a new connection.
+    GETs, and PUTs that create an object, are also sent again when they take longer than 95 % of their kind.
     """
 
     reads_at_once = READS_AT_ONCE
@@ -156,7 +158,7 @@ class S3Store:
             self._client = self._opened_client()
         self._second_client: Any = None
         self._second_client_lock = Lock()
-        self._attempts = SecondAttempts(2 * connections)
+        self._attempts = SecondAttempts(2 * connections, _outcome)
         self._answer_seconds = _IMPATIENT_ANSWER_S if is_impatient else _ANSWER_S
         self._deletes_singly = False
 
@@ -240,7 +242,9 @@ class S3Store:
     def size(self, key: str) -> int:
         name = self._name(key)
         with self.metrics.connection(), self._errors(key):
-            head = self._ask(lambda client: client.head_object(Bucket=self._bucket, Key=name))
+            head = self._ask(
+                "head", lambda client: client.head_object(Bucket=self._bucket, Key=name)
+            )
         size: int = head["ContentLength"]
         self.metrics.count_size()
         return size
@@ -255,7 +259,7 @@ class S3Store:
             arguments["StartAfter"] = self._prefix + start_after
         while True:
             with self.metrics.connection(), self._errors(""):
-                page = self._ask(partial(_list, arguments=dict(arguments)))
+                page = self._ask("list", partial(_list, arguments=dict(arguments)))
             self.metrics.count_list()
             for entry in page.get("Contents", ()):
                 modified_ms = int(entry["LastModified"].timestamp() * 1000)
@@ -283,10 +287,11 @@ class S3Store:
         try:
             with self.metrics.connection(), self._errors(""):
                 answer = self._ask(
+                    "delete",
                     lambda client: client.delete_objects(
                         Bucket=self._bucket,
                         Delete={"Objects": [{"Key": name} for name in names], "Quiet": True},
-                    )
+                    ),
                 )
         except StoreMisconfiguredError as refusal:
             if not _is_about_the_request(refusal):
@@ -316,7 +321,9 @@ class S3Store:
     def _delete_one(self, name: str) -> ObjectStoreError | None:
         try:
             with self.metrics.connection(), self._errors(name):
-                self._ask(lambda client: client.delete_object(Bucket=self._bucket, Key=name))
+                self._ask(
+                    "delete", lambda client: client.delete_object(Bucket=self._bucket, Key=name)
+                )
         except ObjectNotFoundError:
             return None
         except ObjectStoreError as error:
@@ -355,10 +362,12 @@ class S3Store:
         encryption = self._encryption
         asked = {} if encryption is None else encryption.arguments()
         answer = self._ask(
+            "put",
             lambda client: client.put_object(
                 Bucket=self._bucket, Key=name, Body=body, **condition, **asked
             ),
             len(body),
+            hedged="IfNoneMatch" in condition,
         )
         if encryption is not None:
             done = answer.get("ServerSideEncryption", "none")
@@ -417,28 +426,32 @@ class S3Store:
             attempts += 1
             try:
                 with self.metrics.connection(), self._errors(key):
-                    return self._ask(read, size)
+                    return self._ask("get", read, size, hedged=True)
             except _BrokenOffError as error:
                 if attempts == _READ_ATTEMPTS:
                     raise StoreUnavailableError(
                         f"{self._where} broke off reading {key!r} {attempts} times: {error}"
                     ) from error
 
-    def _ask(self, request: Callable[[Any], T], size: int = 0) -> T:
-        """Make a request that carries `size` bytes, and again over a new connection if there is no answer in time."""
+    def _ask(
+        self, operation: str, request: Callable[[Any], T], size: int = 0, *, hedged: bool = False
+    ) -> T:
+        """Make a request that carries `size` bytes, and again if there is no answer in time."""
         ended = self._attempts.call(
-            lambda: request(self._client),
-            lambda: request(self._client_anew()),
-            self._answer_seconds + size / _SLOW_BYTES_S,
-            _is_answer,
+            Request(
+                lambda: request(self._client),
+                lambda: request(self._client_anew()),
+                self._answer_seconds + size / _SLOW_BYTES_S,
+                kind_of(operation, size) if hedged else None,
+            )
         )
-        if ended.were_two:
-            self.metrics.count_second_attempt()
-        error = ended.call.exception()
-        if ended.were_two and isinstance(error, ClientError):
+        for reason in ended.reasons:
+            self.metrics.count_second_attempt(operation, reason)
+        error = ended.attempt.exception()
+        if ended.reasons and isinstance(error, ClientError):
             # A 412 may be because of our own other attempt, as after a repetition by boto3.
             error.response["ResponseMetadata"]["RetryAttempts"] = 1
-        return ended.call.result()
+        return ended.attempt.result()
 
     def _client_anew(self) -> Any:
         """Return the client of second attempts, with new connections, since those of the other one may all be dead."""
@@ -535,12 +548,14 @@ def _list(client: Any, arguments: dict[str, Any]) -> Any:
     return client.list_objects_v2(**arguments)
 
 
-def _is_answer(error: BaseException) -> bool:
-    """Whether the service has answered, so that another attempt would get the same answer."""
+def _outcome(error: BaseException) -> Outcome:
+    """Return what a failed attempt means: whether the service has answered, and whether it would answer others so."""
     if not isinstance(error, ClientError):
-        return False
+        return Outcome.FAILURE
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return bool(status < 500 and status != 409)
+    if status == 412:
+        return Outcome.REFUSAL
+    return Outcome.ANSWER if status < 500 and status != 409 else Outcome.FAILURE
 
 
 def _close_afterwards(request: Any, **_: object) -> None:

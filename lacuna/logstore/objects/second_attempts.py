@@ -1,78 +1,155 @@
-"""Second attempts at requests that are not answered.
+"""Second attempts at requests that take long.
+
+A few requests take a store many times as long as most: they meet a busy disk or a lost packet. A second attempt hardly
+ever meets the same. So a request that takes longer than 95 % of its kind is *slow*, and is made again over another
+connection (adr/0075).
 
 A front end that is replaced, or a NAT that forgets a connection, leaves connections on which nothing ever arrives. TCP
-notices only after many seconds, as does a time-out that allows for slow requests. A second attempt over another
-connection costs only a request, as long as the request may be made twice.
+notices only after many seconds, as does a time-out that allows for slow requests. So a request without an answer after
+about a second is *silent*, and is made again over a new connection (adr/0055).
+
+Either costs only a request, as long as the request may be made twice.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from enum import IntEnum
+from math import inf
+from time import perf_counter
 from typing import Final, Generic, TypeVar
+
+from lacuna.logstore.objects.latencies import Kind, Latencies
 
 T = TypeVar("T")
 
-#: Second attempts at a time, and for each call. A store that is slow for all clients does not get every request twice.
-_BURST: Final = 10.0
-_SHARE: Final = 0.1
+#: Why there was another attempt.
+SLOW: Final = "slow"
+SILENT: Final = "silent"
+
+#: The attempts that each successful call allows. A store that is slow for all clients does not get every request twice.
+_SHARE: Final = 0.05
+#: The attempts at silent requests that are allowed at a time. Slow requests leave them untouched.
+_RESERVE: Final = 10.0
+#: The attempts at slow requests that are allowed at a time, once calls have earned them.
+_SLOW_BURST: Final = 10.0
+#: No request is slow before this time. A store in the same room needs no second attempts.
+_SLOW_AFTER_LEAST_S: Final = 0.005
+
+
+class Outcome(IntEnum):
+    """How an attempt has ended, best first."""
+
+    SUCCESS = 0
+    #: Any other attempt would be answered in the same way.
+    ANSWER = 1
+    #: The same, unless another attempt of the same call is the reason.
+    REFUSAL = 2
+    #: Another attempt may succeed.
+    FAILURE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T]):
+    """How to make a request over an open connection, and over a new one.
+
+    It is silent after `silent_after` seconds. Without a `kind`, it is never slow.
+    """
+
+    make: Callable[[], T]
+    make_anew: Callable[[], T]
+    silent_after: float
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[T]):
-    """The call that has ended, and whether there were two."""
+    """The attempt that decides the call, and the reasons of the others: SLOW, SILENT, or both."""
 
-    call: Future[T]
-    were_two: bool
+    attempt: Future[T]
+    reasons: Sequence[str]
 
 
 class SecondAttempts:
-    """Makes calls in at most `threads` threads. Thread-safe."""
+    """Makes calls in at most `threads` threads. Thread-safe. `judge` returns the outcome of a failed attempt."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, judge: Callable[[BaseException], Outcome]) -> None:
+        self.latencies = Latencies()
         self._threads = ThreadPoolExecutor(threads, "s3-request")
+        self._judge = judge
         self._lock = threading.Lock()
-        self._allowed = _BURST
+        self._allowed = _RESERVE
 
-    def call(
-        self,
-        first: Callable[[], T],
-        second: Callable[[], T],
-        after: float,
-        is_answer: Callable[[BaseException], bool],
-    ) -> Ended[T]:
-        """Call `first`, and also `second` if the first has not ended after this many seconds. Return what ended first.
+    def call(self, request: Request[T]) -> Ended[T]:
+        """Make a request, again if it is slow, and again if it is silent. Return the attempt that ended best.
 
-        A failure is returned at once if `is_answer` says that the other call cannot do better, otherwise once both have
-        failed.
+        Until the request is silent, a refusal waits for the other attempts, since the one that is the reason succeeds.
         """
-        attempts = {self._threads.submit(first)}
-        done, _ = wait(attempts, timeout=after)
-        were_two = not done and self._is_allowed()
-        if were_two:
-            attempts.add(self._threads.submit(second))
-        ended = _best(attempts, is_answer)
-        if ended.exception() is None:
+        started = perf_counter()
+        ended = self._raced(request, started)
+        if ended.attempt.exception() is None:
             with self._lock:
-                self._allowed = min(_BURST, self._allowed + _SHARE)
-        return Ended(ended, were_two)
+                self._allowed = min(_RESERVE + _SLOW_BURST, self._allowed + _SHARE)
+            if request.kind is not None:
+                self.latencies.add(request.kind, perf_counter() - started)
+        return ended
 
     def close(self) -> None:
         """Make no more calls. A call without an answer ends by itself."""
         self._threads.shutdown(wait=False)
 
-    def _is_allowed(self) -> bool:
+    def _raced(self, request: Request[T], started: float) -> Ended[T]:
+        reasons: list[str] = []
+        attempts = [self._threads.submit(request.make)]
+        slow_after = self._slow_after(request.kind)
+        if slow_after < request.silent_after:
+            if decision := self._decision(attempts, Outcome.ANSWER, started + slow_after):
+                return Ended(decision, reasons)
+            if self._is_allowed(leaving=_RESERVE):
+                attempts.append(self._threads.submit(request.make))
+                reasons.append(SLOW)
+        if decision := self._decision(attempts, Outcome.ANSWER, started + request.silent_after):
+            return Ended(decision, reasons)
+        is_refused = self._best(attempts, Outcome.REFUSAL) is not None
+        if not is_refused and self._is_allowed():
+            attempts.append(self._threads.submit(request.make_anew))
+            reasons.append(SILENT)
+        decision = self._decision(attempts, Outcome.REFUSAL)
+        assert decision is not None
+        return Ended(decision, reasons)
+
+    def _slow_after(self, kind: Kind | None) -> float:
+        seconds = None if kind is None else self.latencies.percentile_95(kind)
+        return inf if seconds is None else max(seconds, _SLOW_AFTER_LEAST_S)
+
+    def _is_allowed(self, leaving: float = 0.0) -> bool:
         with self._lock:
-            if self._allowed < 1:
+            if self._allowed < leaving + 1:
                 return False
             self._allowed -= 1
             return True
 
+    def _decision(
+        self, attempts: Sequence[Future[T]], worst: Outcome, deadline: float | None = None
+    ) -> Future[T] | None:
+        """Wait for an attempt that decides the call, and return it, or None at the deadline."""
+        while (best := self._best(attempts, worst)) is None:
+            under_way = {each for each in attempts if not each.done()}
+            timeout = None if deadline is None else max(deadline - perf_counter(), 0.0)
+            done, _ = wait(under_way, timeout, FIRST_COMPLETED)
+            if not done:
+                return None
+        return best
 
-def _best(attempts: set[Future[T]], is_answer: Callable[[BaseException], bool]) -> Future[T]:
-    while True:
-        done, attempts = wait(attempts, return_when=FIRST_COMPLETED)
-        for each in sorted(done, key=lambda each: each.exception() is not None):
-            error = each.exception()
-            if error is None or not attempts or is_answer(error):
-                return each
+    def _best(self, attempts: Sequence[Future[T]], worst: Outcome) -> Future[T] | None:
+        """Return the attempt that has ended best, unless one under way may do better and it is below `worst`."""
+        ended = [each for each in attempts if each.done()]
+        best = min(ended, key=self._outcome, default=None)
+        if best is None or len(ended) == len(attempts) or self._outcome(best) <= worst:
+            return best
+        return None
+
+    def _outcome(self, attempt: Future[T]) -> Outcome:
+        error = attempt.exception()
+        return Outcome.SUCCESS if error is None else self._judge(error)

@@ -11,11 +11,12 @@ import re
 import threading
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
 
 from lacuna.logstore.objects.prices import DELETE, GET, LIST, PUT, Prices
 
@@ -24,6 +25,9 @@ WritableBuffer: TypeAlias = bytearray | memoryview
 
 MAX_KEY_SIZE = 900
 """Bytes. S3 allows 1,024 for the bucket's prefix and the key together."""
+
+#: How S3 bills each operation.
+_BILLED_AS: Final = {"put": PUT, "get": GET, "head": GET, "list": LIST, "delete": DELETE}
 
 _COMPONENT = r"[A-Za-z0-9_=\-][A-Za-z0-9._=\-]{0,199}"
 _KEY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*\Z")
@@ -211,8 +215,9 @@ class StoreMetrics:
     `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
     that lay between the parts of a `RangeRead`, so that nobody wanted them. `connections_in_use` carry a
     request now, and at most `connections_kept` stay open without one. `second_attempts` counts requests
-    that were made again since the first one was not answered in time. `prices` is None for a store whose requests cost
-    nothing. If the store encrypts what is in another one, `sent` are the metrics of that one, else these.
+    that were made again, by operation and reason (`second_attempts.SLOW`, `SILENT`). `prices` is None for a
+    store whose requests cost nothing. If the store encrypts what is in another one, `sent` are the metrics of that
+    one, else these.
     """
 
     __slots__ = (
@@ -241,7 +246,7 @@ class StoreMetrics:
         self.sizes = 0
         self.lists = 0
         self.deletes = 0
-        self.second_attempts = 0
+        self.second_attempts: Counter[tuple[str, str]] = Counter()
         self._clock_ahead_ms: float | None = None
 
     def dated(self, now_ms: int) -> None:
@@ -259,7 +264,10 @@ class StoreMetrics:
         if sent.prices is None:
             return 0.0
         gets = sent.gets + sent.sizes
-        return sent.prices.of({PUT: sent.puts, GET: gets, LIST: sent.lists, DELETE: sent.deletes})
+        counts = Counter({PUT: sent.puts, GET: gets, LIST: sent.lists, DELETE: sent.deletes})
+        for (operation, _), count in list(sent.second_attempts.items()):
+            counts[_BILLED_AS[operation]] += count
+        return sent.prices.of(counts)
 
     @contextmanager
     def connection(self) -> Iterator[None]:
@@ -298,9 +306,9 @@ class StoreMetrics:
         with self._lock:
             self.deletes += keys
 
-    def count_second_attempt(self) -> None:
+    def count_second_attempt(self, operation: str, reason: str) -> None:
         with self._lock:
-            self.second_attempts += 1
+            self.second_attempts[operation, reason] += 1
 
 
 @runtime_checkable

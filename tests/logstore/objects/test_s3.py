@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ALL_COMPLETED, Future, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -21,7 +21,9 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
     second_attempts,
 )
+from lacuna.logstore.objects.latencies import kind_of
 from lacuna.logstore.objects.s3 import READ_GAP, S3Store, ServerSideEncryption
+from lacuna.logstore.objects.second_attempts import SILENT, SLOW
 from lacuna.logstore.objects.store import wall_clock_ms
 
 
@@ -41,6 +43,8 @@ class Script:
 
     answers: list[Answer] = field(default_factory=list)
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    #: The clients' ports, one for each request.
+    ports: list[int] = field(default_factory=list)
     #: The paths of requests that were left without an answer, until their `after` was set.
     silent: list[str] = field(default_factory=list)
 
@@ -81,6 +85,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            script.ports.append(self.client_address[1])
             script.requests.append((self.command, self.path, dict(self.headers)))
             answer = script.next()
             if answer.after is not None:
@@ -494,7 +499,7 @@ class Silence:
         if timeout is None:
             return wait(calls, return_when=return_when)
         while not self._notices():
-            done, left = wait(calls, timeout=0.001)
+            done, left = wait(calls, 0.001, FIRST_COMPLETED)
             if done:
                 return done, left
         return set(), calls
@@ -523,7 +528,7 @@ def test_a_put_on_a_silent_connection_is_made_again_on_a_new_one(
     scripted.put("k", [b"abc"])
     assert [method for method, *_ in script.requests] == ["PUT", "PUT"]
     assert script.requests[1][2]["Connection"] == "close"
-    assert scripted.metrics.second_attempts == 1
+    assert scripted.metrics.second_attempts == {("put", SILENT): 1}
     silence.set()
 
 
@@ -551,6 +556,59 @@ def test_a_read_on_a_silent_connection_is_made_again(
     script.answers = [Answer(206, b"abc", after=silence), Answer(206, b"abc")]
     assert scripted.get("k", 0, 3) == b"abc"
     silence.set()
+
+
+def know_latencies(store: S3Store, operation: str, size: int) -> None:
+    """Let the store know when a request is slow, and allow it second attempts, as after many requests."""
+    store._attempts._allowed = 20.0
+    for _ in range(64):
+        store._attempts.latencies.add(kind_of(operation, size), 0.001)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_slow_read_is_made_again_over_another_connection(
+    scripted: S3Store, script: Script, silence: threading.Event
+) -> None:
+    know_latencies(scripted, "get", 3)
+    script.answers = [Answer(206, b"abc", after=silence), Answer(206, b"abc")]
+    assert scripted.get("k", 0, 3) == b"abc"
+    assert scripted.metrics.second_attempts == {("get", SLOW): 1}
+    assert len(set(script.ports)) == 2
+    silence.set()
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_slow_put_that_succeeds_in_the_end_is_not_read_back(
+    scripted: S3Store, script: Script
+) -> None:
+    """S12: its second attempt is rejected because of the first one, which is answered later."""
+    know_latencies(scripted, "put", 3)
+    written = threading.Event()
+    second = error(412, "PreconditionFailed")
+    script.answers = [Answer(200, after=written), second]
+    real = Script.next
+
+    def next_answer() -> Answer:
+        answer = real(script)
+        if answer is second:
+            written.set()
+        return answer
+
+    script.next = next_answer  # type: ignore[method-assign]
+    scripted.put("k", [b"abc"])
+    assert [method for method, *_ in script.requests] == ["PUT", "PUT"]
+    assert scripted.metrics.second_attempts == {("put", SLOW): 1}
+
+
+@pytest.mark.usefixtures("soon")
+def test_replacing_an_object_is_never_slow(
+    scripted: S3Store, script: Script, silence: threading.Event
+) -> None:
+    know_latencies(scripted, "put", 3)
+    script.answers = [Answer(200, after=silence), Answer(412)]
+    with pytest.raises(ConditionFailedError):
+        scripted.replace("k", b"abc", "etag")
+    assert scripted.metrics.second_attempts == {("put", SILENT): 1}
 
 
 def test_a_store_that_is_slow_for_everybody_is_not_asked_twice_for_everything(

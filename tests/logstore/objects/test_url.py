@@ -29,6 +29,7 @@ from lacuna.logstore.objects.memory import MEMORY
 from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.objects.s3 import READ_GAP, S3Store
 from lacuna.logstore.objects.s3_kind import S3
+from lacuna.logstore.objects.second_attempts import SILENT
 from lacuna.logstore.objects.url import (
     EXPORT_FORMS,
     FORMS,
@@ -303,10 +304,10 @@ def test_a_store_has_no_prices_unless_its_kind_has(tmp_path: Path) -> None:
 def test_an_encrypted_store_costs_what_the_requests_to_the_inner_one_cost() -> None:
     inner = MemoryStore()
     inner.metrics = StoreMetrics(7, AMAZON_S3)
-    inner.metrics.count_second_attempt()
+    inner.metrics.count_second_attempt("get", SILENT)
     store = EncryptedStore(inner, some_keys())
     store.put("k", [b"x"])
     store.get_all("k")
     sent = store.metrics.sent
-    assert (sent.connections_kept, sent.second_attempts) == (7, 1)
+    assert (sent.connections_kept, sent.second_attempts) == (7, {("get", SILENT): 1})
     assert store.metrics.dollars() == inner.metrics.dollars() > AMAZON_S3.put_per_1000 / 1000
