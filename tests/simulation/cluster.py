@@ -250,6 +250,7 @@ class AgentHost(Host):
             produce=ProduceSettings(
                 flush_interval_ms=self.random.choice((0, 0, 20, 250)),
                 flush_bytes=self.random.choice((300, 8 << 20)),
+                hot_bytes=around.randomness(f"hot {number}").choice((0, 400, 65_536)),
             ),
             fetch=self._fetch_settings(),
             housekeeping=HousekeepingSettings(
