@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.controlplane.journal.journal import JournalError, Snapshot
+from lacuna.controlplane.journal.journal import HotSegment, JournalError, Snapshot
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.journal.witness import witness_path
+from lacuna.controlplane.shared.hot import hot_lease
 from tests.controlplane.journal.faulty_disk import FaultyDisk, Remains
 
 APPENDS = 60
@@ -22,6 +23,13 @@ SNAPSHOTS = (15, 30, 45, 55)
 def record(position: int) -> bytes:
     """Return a record. Sizes vary up to several pages."""
     return b"%d " % position * (position * 37 % 900 + 1)
+
+
+def hot(position: int) -> list[HotSegment]:
+    """Return the hot segments of the append that ends at `position`: one with every second append."""
+    if position % 2:
+        return []
+    return [HotSegment((hot_lease(1), position), b"%d" % position * (position * 53 % 5000 + 1))]
 
 
 def state(position: int) -> bytes:
@@ -38,7 +46,8 @@ async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
         for number in range(life * APPENDS // 2, (life + 1) * APPENDS // 2):
             count = rng.randint(1, 4)
             records = [record(position + at + 1) for at in range(count)]
-            position = await journal.append(records, opened.fencing_token)
+            end = position + count
+            position = await journal.append(records, opened.fencing_token, hot(end))
             acknowledged.append(position)
             if number in SNAPSHOTS:
                 await journal.store_snapshot(Snapshot(position, (state(position),)))
@@ -68,6 +77,11 @@ async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random)
             if batch.records != [record(first + at) for at in range(len(batch.records))]:
                 return f"records before position {batch.position} are others"
             position = batch.position
+            there = await journal.read_hot([(hot_lease(1), position)])
+            if there != dict(hot(position)):
+                return f"hot bytes at position {position} are others"
+        if any(sequence > position for _, sequence in journal.hot):
+            return "there are hot bytes without their append"
         if position < remains.acknowledged:
             return f"it ends at {position}, {remains.acknowledged} was acknowledged"
         if position != opened.position:
