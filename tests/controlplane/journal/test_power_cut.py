@@ -72,24 +72,31 @@ async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random)
         position = 0 if snapshot is None else snapshot.position
         if snapshot is not None and snapshot.parts != (state(position),):
             return "the snapshot is another"
+        ends: list[int] = []
         async for batch in journal.read(position):
             first = batch.position - len(batch.records) + 1
             if batch.records != [record(first + at) for at in range(len(batch.records))]:
                 return f"records before position {batch.position} are others"
             position = batch.position
-            there = await journal.read_hot([(hot_lease(1), position)])
-            if there != dict(hot(position)):
-                return f"hot bytes at position {position} are others"
-        if any(sequence > position for _, sequence in journal.hot):
-            return "there are hot bytes without their append"
+            ends.append(position)
         if position < remains.acknowledged:
             return f"it ends at {position}, {remains.acknowledged} was acknowledged"
         if position != opened.position:
             return f"it ends at {position} and goes on at {opened.position}"
+        return await hot_loss(journal, ends, position)
     except JournalError as error:
         return str(error)
     finally:
         await journal.close()
+
+
+async def hot_loss(journal: SqliteJournal, ends: list[int], position: int) -> str | None:
+    """Return what is wrong with the hot segments of the appends with these ends, the last of them at `position`."""
+    for end in ends:
+        if await journal.read_hot([(hot_lease(1), end)]) != dict(hot(end)):
+            return f"the hot bytes of the append at {end} are others"
+    if any(sequence > position for _, sequence in journal.hot):
+        return "there are hot bytes without their append"
     return None
 
 
