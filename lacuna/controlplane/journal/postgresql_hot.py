@@ -98,7 +98,7 @@ def _columns(hot: Sequence[HotSegment]) -> tuple[list[Any], ...]:
 
 async def table_numbers(connection: Connection, schema: str = "lacuna") -> list[int]:
     """Return the numbers of the tables, in order. Raises asyncpg's errors."""
-    return [row[0] for row in await connection.fetch(_NUMBERS, schema)]
+    return [number for (number,) in await connection.fetch(_NUMBERS, schema)]
 
 
 @dataclass(slots=True)
