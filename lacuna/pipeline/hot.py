@@ -7,6 +7,7 @@ copies with the segments, which the job's pin holds.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -29,8 +30,9 @@ log = logging.getLogger("lacuna.pipeline")
 HotKey: TypeAlias = tuple[int, int]
 Plan = TypeVar("Plan")
 
-#: The segments of one question to the control plane, and the copies that are put at once.
-_READ_AT_ONCE: Final = 64
+#: The segments of one question to the control plane, and the copies that are put at once. Up to twice as many segments
+#: are in memory.
+_READ_AT_ONCE: Final = 128
 _PUTS_AT_ONCE: Final = 32
 #: How often the logs are read again because merging was faster.
 _TRIES: Final = 10
@@ -134,14 +136,12 @@ def _copy(control: Caller, put: Callable[[HotCopy], None], keys: Sequence[HotKey
     if not keys:
         return True
     is_complete = True
-    before: list[Future[None]] = []
+    puts: deque[Future[None]] = deque()
     with ThreadPoolExecutor(_PUTS_AT_ONCE, thread_name_prefix="hot") as executor:
         for start in range(0, len(keys), _READ_AT_ONCE):
             some = keys[start : start + _READ_AT_ONCE]
             segments = [SegmentId(lease_id=lease_id, sequence=number) for lease_id, number in some]
             answers = control.call(Command(read_hot=ReadHot(segments=segments))).hot_read.segments
-            _wait_for(before)
-            before = []
             for key, answer in zip(some, answers, strict=True):
                 if answer.is_damaged:
                     log.error("the hot segment %s is damaged in the journal", show_segment(*key))
@@ -149,11 +149,9 @@ def _copy(control: Caller, put: Callable[[HotCopy], None], keys: Sequence[HotKey
                     is_complete = False
                 else:
                     copy = HotCopy(key_in_lease(control.cluster_id, *key), answer.data)
-                    before.append(executor.submit(put, copy))
-        _wait_for(before)
+                    puts.append(executor.submit(put, copy))
+            while len(puts) > _READ_AT_ONCE:
+                puts.popleft().result()
+        for each in puts:
+            each.result()
     return is_complete
-
-
-def _wait_for(puts: Iterable[Future[None]]) -> None:
-    for each in puts:
-        each.result()
