@@ -25,6 +25,7 @@ from lacuna.controlplane.journal.evidence import Evidence, gather
 from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.intact import Salvage, replayed
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -203,17 +204,23 @@ def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -
 
 
 def _copy_hot(path: str, new: str) -> None:
-    """Copy the intact hot segments. The others count as lost, as missing objects do."""
+    """Copy the intact hot segments in one transaction. The others count as lost, as missing objects do."""
     connection = connect(new)
     try:
         configure(connection)
-        with suppress(JournalError), _reading(path) as old:
-            for key in hot_sizes(old):
-                with suppress(JournalCorrupt), transaction(connection):
-                    insert_hot(connection, list(read_hot(old, path, [key])))
+        with transaction(connection):
+            for segment in _intact_hot(path):
+                insert_hot(connection, [segment])
     finally:
         connection.close()
     sync(new)
+
+
+def _intact_hot(path: str) -> Iterator[HotSegment]:
+    with suppress(JournalError), _reading(path) as old:
+        for key in hot_sizes(old):
+            with suppress(JournalCorrupt):
+                yield from read_hot(old, path, [key])
 
 
 @contextmanager
