@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,17 @@ from lacuna.controlplane.service import RunningControlPlane
 from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import HotRead, HotSegment
-from lacuna.logstore.objects import MemoryStore, ObjectStore, StoreMisconfiguredError
+from lacuna.logstore.objects import (
+    MemoryStore,
+    ObjectStore,
+    StoreMisconfiguredError,
+    open_store,
+)
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.logstore.segments import SegmentId, parse_segment_key, segment_key
 from lacuna.logstore.segments.paths import key_in_lease
+from lacuna.operating.losses import accept_loss
 from lacuna.pipeline.audit import AuditOptions, Kind, Report, audit
 from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.settings import CompactionSettings
@@ -184,6 +192,19 @@ def test_collection_deletes_the_copies(cluster: Cluster, topic: str) -> None:
     (left,) = segments(cluster)
     assert not is_hot_key(left)
     assert verify(cluster).findings == []
+
+
+def test_copies_are_no_sign_of_a_loss(cluster: Cluster, topic: str) -> None:
+    """The leases in their keys are higher than any that was issued."""
+    Planned(options_of(cluster, topic), [])
+    cluster_id, copy = parse_segment_key(segments(cluster)[0])
+    forgotten = segment_key(cluster_id, SegmentId(copy.lease_id, copy.sequence + 100))
+    shared_store(cluster.store_url).put(forgotten, [b"of a segment that was collected"])
+    assert verify(cluster, reads_objects=False).findings == []
+    cluster.kill()
+    with closing(open_store(cluster.store_url)) as store:
+        assert accept_loss(str(cluster.data / JOURNAL_NAME), store) is None
+    cluster.restart()
 
 
 def test_verify_reads_the_journal_and_writes_nothing(cluster: Cluster, topic: str) -> None:
