@@ -8,7 +8,7 @@ them lately. All else goes to the store beneath.
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Final, TypeAlias
 
 from lacuna.base.setting import MEBIBYTE
@@ -19,6 +19,7 @@ from lacuna.controlplane.v1.log_pb2 import ReadHot, SegmentId
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.store import (
+    DamagedObjectError,
     ObjectInfo,
     ObjectNotFoundError,
     Part,
@@ -156,9 +157,8 @@ class HotStore:
         return self.inner.list(prefix, start_after)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete the objects. The control plane drops hot segments by itself."""
-        if cold := [key for key in keys if not is_hot_key(key)]:
-            self.inner.delete(cold)
+        """Delete the objects, also those that jobs put for hot segments, which the control plane drops by itself."""
+        self.inner.delete(keys)
 
     def close(self) -> None:
         self.inner.close()
@@ -169,6 +169,10 @@ class HotStore:
             if data is not None:
                 return data
             failure = self._failures.get(key)
+        if isinstance(failure, ObjectNotFoundError | DamagedObjectError):
+            # A job may have put it into the bucket, where a pin may still hold it.
+            with suppress(ObjectNotFoundError):
+                return bytes(self.inner.get_all(key))
         raise failure or StoreUnavailableError(f"hot segment {key!r} is not held by its reader")
 
     def _copy(self, read: RangeRead, buffer: WritableBuffer) -> ObjectStoreError | None:
@@ -197,7 +201,8 @@ class HotStore:
             return
         answers = dict(zip(keys, reply.hot_read.segments, strict=True))
         self._fail({key: ObjectNotFoundError(key) for key in keys if answers[key].is_gone})
-        self._keep({key: each.data for key, each in answers.items() if not each.is_gone})
+        self._fail({key: _damaged(key) for key in keys if answers[key].is_damaged})
+        self._keep({key: each.data for key, each in answers.items() if each.data})
 
     def _keep(self, more: dict[str, bytes]) -> None:
         with self._lock:
@@ -250,6 +255,10 @@ def is_hot_key(key: str) -> bool:
         return is_hot(parse_segment_key(key)[1].lease_id)
     except InvalidPathError:
         return False
+
+
+def _damaged(key: str) -> DamagedObjectError:
+    return DamagedObjectError(key, 0, 0, "its bytes in the journal are not those that were written")
 
 
 _HOT_ENDINGS: Final = frozenset(f"{digit:x}/" for digit in range(4, 8))

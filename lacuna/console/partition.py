@@ -14,6 +14,7 @@ from lacuna.console.site import Site, rights_of, whole
 from lacuna.console.strip import Range, Strip, Window, draw, open_from
 from lacuna.console.topics import find_partition
 from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared.hot import show_segment
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
@@ -21,7 +22,6 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     DescribeProducers,
     ListTransactions,
 )
-from lacuna.logstore.segments.paths import SegmentId
 
 _FACTOR: Final = 4
 #: Up to this many offsets are shown one by one.
@@ -92,7 +92,7 @@ async def page(site: Site, request: Request) -> Response:
 
 
 def _segment(part: Range) -> str:
-    return str(SegmentId(part.lease_id, part.sequence)) if part.extents else ""
+    return show_segment(part.lease_id, part.sequence) if part.extents else ""
 
 
 async def _names(

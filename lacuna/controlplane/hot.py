@@ -1,17 +1,24 @@
 """The runtime's part in hot segments: it passes them to the journal, reads them back, and drops them (adr/0069).
 
-The state machine sees only their sizes. A segment is dropped once its extents were replaced or deleted and no pin holds
-it, or if the state does not know it, as after a loss.
+The state machine sees only their sizes. A segment is dropped soon after its extents were replaced or deleted, or if the
+state does not know it, as after a loss. Pins do not hold it, or a job that lasts for hours would fill the journal: jobs
+copy the segments that they read to the bucket first, where pins hold them (`lacuna.pipeline.hot`).
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lacuna.base.setting import MEBIBYTE
-from lacuna.controlplane.journal.journal import HotKey, HotSegment, Journal, JournalError
+from lacuna.controlplane.journal.journal import (
+    HotKey,
+    HotSegment,
+    Journal,
+    JournalCorrupt,
+    JournalError,
+)
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.parts import ANSWER_BYTES
 from lacuna.controlplane.state.segments import SegmentTable
@@ -96,16 +103,35 @@ class HotBytes:
     async def _read(self, keys: Sequence[HotKey]) -> HotRead:
         durable = self._journal.hot
         missing = [key for key in keys if key not in self._cache and key in durable]
-        found = dict(await self._journal.read_hot(missing)) if missing else {}
+        found = await self._read_journal(missing)
         answer = HotRead()
         for key in keys:
             data = self._cache.get(key) if key in durable else None
             if data is None and (data := found.get(key)) is not None:
                 self._keep(key, data)
-            answer.segments.append(
-                HotSegmentMessage(is_gone=True) if data is None else HotSegmentMessage(data=data)
-            )
+            if data is not None:
+                answer.segments.append(HotSegmentMessage(data=data))
+            else:
+                is_damaged = key in found
+                answer.segments.append(
+                    HotSegmentMessage(is_gone=not is_damaged, is_damaged=is_damaged)
+                )
         return answer
+
+    async def _read_journal(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes | None]:
+        """Return the segments that the journal has, with None for damaged ones. One of these costs no other segment."""
+        if not keys:
+            return {}
+        try:
+            return await self._journal.read_hot(keys)
+        except JournalCorrupt as error:
+            if len(keys) == 1:
+                _log.error("%s", error)
+                return {keys[0]: None}
+        found: dict[HotKey, bytes | None] = {}
+        for key in keys:
+            found.update(await self._read_journal([key]))
+        return found
 
     def drop_some(self, state: State, now_ms: int) -> None:
         """Examine some of the journal's segments, and drop those that nothing needs any more."""
@@ -163,5 +189,4 @@ def _is_due(key: HotKey, segments: SegmentTable, now_ms: int) -> bool:
     replaced_ms = segments.replaced.get(key)
     if replaced_ms is None:
         return key not in segments
-    held_from_ms = min((pin.starts_ms for pin in segments.pins.values()), default=now_ms)
-    return replaced_ms + GRACE_MS <= now_ms and replaced_ms < held_from_ms
+    return replaced_ms + GRACE_MS <= now_ms

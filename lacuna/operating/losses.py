@@ -20,6 +20,7 @@ from lacuna.controlplane.journal.journal import Snapshot
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.salvage import locked, replace, salvage
+from lacuna.controlplane.shared.hot import is_hot, lease_of
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.segments import SegmentKey
@@ -169,9 +170,8 @@ def _unknown(
             continue
         key = (segment_id.lease_id, segment_id.sequence)
         listed.add(key)
-        is_possible = segment_id.lease_id in leases or segment_id.lease_id >= (
-            salvaged.state.next_lease_id
-        )
+        lease_id = lease_of(segment_id.lease_id)
+        is_possible = lease_id in leases or lease_id >= salvaged.state.next_lease_id
         if is_possible and key not in salvaged.state.segments:
             yield info
 
@@ -187,12 +187,14 @@ def _count(
     objects: Objects, state: State, info: ObjectInfo, footer: SegmentFooter | None, end: JournalEnd
 ) -> None:
     _, segment_id = parse_segment_key(info.key)
+    lease_id = lease_of(segment_id.lease_id)
+    written = SegmentId(lease_id, segment_id.sequence)
     position = 0 if footer is None else footer.journal_position
-    _note_later(objects, LaterSegment(info.key, segment_id, position), end)
+    _note_later(objects, LaterSegment(info.key, written, position), end)
     objects.segments += 1
     objects.size += info.size
-    if segment_id.lease_id >= state.next_lease_id:
-        objects.lease_ids.add(segment_id.lease_id)
+    if lease_id >= state.next_lease_id:
+        objects.lease_ids.add(lease_id)
     if footer is None:
         objects.unreadable += 1
     elif footer.identity.has_true_offsets:
@@ -228,7 +230,12 @@ def _name(state: State, key: PartitionKey) -> str:
 
 def _count_missing(objects: Objects, state: State, listed: set[SegmentKey]) -> None:
     """Counts the records that the journal refers to although their segments have been collected."""
-    gone = {row.key for row in state.segments if row.live_extents and row.key not in listed}
+    # Hot segments are in the journal, which is salvaged with them.
+    gone = {
+        row.key
+        for row in state.segments
+        if row.live_extents and row.key not in listed and not is_hot(row.key[0])
+    }
     if not gone:
         return
     for key, partition in state.partitions.items():

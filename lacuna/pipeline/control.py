@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, Self, TypeVar
 
 from lacuna.controlplane.client import (
@@ -37,6 +37,8 @@ from lacuna.controlplane.v1.log_pb2 import ReadHistories
 from lacuna.logstore.segments import JournalEnd
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.hot import HotKey, hot_read_in, put_into, with_copies
+from lacuna.pipeline.stores import shared_store
 
 Result = TypeVar("Result")
 
@@ -56,6 +58,8 @@ class ControlPlane:
         self._settings = settings or SessionLimits(give_up_after=_GIVE_UP_AFTER)
         self._loop = _shared_loop(os.getpid())
         self._is_open = True
+        #: The hot segments of the last readable logs. A stream's batches have many in common.
+        self._copied: frozenset[HotKey] = frozenset()
         self._client = self._run(self._open(place))
 
     def __enter__(self) -> Self:
@@ -101,6 +105,24 @@ class ControlPlane:
         StaleMetadataError if a topic was deleted.
         """
         return self._run(self._partition_logs(list(keys)))
+
+    def readable_logs(
+        self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
+    ) -> list[PartitionLog]:
+        """The same, once the records of all these logs are in the bucket.
+
+        With `is_committed`, only those that read_committed readers get. Pin the log before. Also raises the errors of
+        `with_copies`.
+        """
+        logs: list[PartitionLog] = with_copies(
+            self,
+            put_into(shared_store(store_url)),
+            partial(self.partition_logs, list(keys)),
+            partial(hot_read_in, is_committed=is_committed),
+            self._copied,
+        )
+        self._copied = frozenset(hot_read_in(logs, is_committed=is_committed))
+        return logs
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
         """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""

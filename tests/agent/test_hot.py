@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -11,6 +12,7 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.store import (
+    DamagedObjectError,
     ObjectNotFoundError,
     RangeRead,
     ShortReadError,
@@ -159,6 +161,29 @@ async def test_encrypted_objects_are_encrypted_in_the_journal_too() -> None:
         assert records_of(await log.fetch(0)) == [(0, secret)]
         (data,) = (await journal.read_hot([*journal.hot])).values()
         assert secret not in data
+
+
+async def test_a_copy_in_the_bucket_is_read_where_the_journal_fails() -> None:
+    """A job has put it there. The journal has dropped the one, and the other is damaged in it."""
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        await (await log.writer()).send(b"a")
+        lease_id, sequence = next(iter(log.plane._journal.hot))
+        ids = [SegmentId(lease_id, sequence), SegmentId(lease_id, sequence + 1)]
+        keys = [segment_key(log.lease.cluster_id, each) for each in ids]
+        log.plane._hot._cache.clear()
+        cast(MemoryJournal, log.plane._journal).damaged = {(lease_id, sequence)}
+        store = HotStore(log.store, log.control)
+        async with store.holding(keys):
+            with pytest.raises(DamagedObjectError, match="its bytes in the journal"):
+                store.get_all(keys[0])
+            with pytest.raises(ObjectNotFoundError):
+                store.get_all(keys[1])
+            for key in keys:
+                log.store.put(key, [key.encode()])
+                assert store.get_all(key) == key.encode()
+        store.delete(keys)
+        assert keys_in(log) == []
 
 
 async def test_what_readers_hold_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     PlanMerge,
     ReadAsOf,
     ReadHistories,
+    ReadHot,
     ReadPartitions,
     SegmentId,
     SwapExtents,
@@ -264,6 +265,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "plan_compaction": lambda scene: PlanCompaction(
         partitions=[scene.partition("a-0")], small_bytes=1 << 20
     ),
+    "read_hot": lambda scene: ReadHot(segments=[SegmentId(lease_id=scene.lease_id, sequence=1)]),
     "read_internal": lambda _: ReadInternal(positions=[InternalPosition()]),
     "init_producer_id": lambda scene: InitProducerId(
         has_transactional_id=True, transaction_timeout_ms=60_000, **_ids(scene)

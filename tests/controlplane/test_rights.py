@@ -64,6 +64,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     PlanCompaction,
     ReadAsOf,
     ReadHistories,
+    ReadHot,
     ReadPartitions,
     SegmentId,
     SwapExtents,
@@ -172,6 +173,7 @@ CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
     ),
     (Command(read_as_of=ReadAsOf(partitions=[ORDER])), SEES),
     (Command(read_histories=ReadHistories(partitions=[ORDER])), SEES),
+    (Command(read_hot=ReadHot(segments=[OWN])), READS),
     (Command(read_partitions=ReadPartitions(partitions=[ORDER])), SEES),
     (Command(release_lease=ReleaseLease(lease_id=JOBS_LEASE)), ANY_WORK),
     (Command(release_lease=ReleaseLease(lease_id=AGENTS_LEASE)), [*ANY_WORK, *OF_AGENT]),
@@ -261,7 +263,15 @@ def test_a_verb_needs_all_that_the_table_says(command: Command, needs: Sequence[
 
 #: Verbs that need an operation on some topic, whichever.
 ANYWHERE: Final = frozenset(
-    {"describe_leases", "open_lease", "pin_reads", "release_lease", "renew_lease", "unpin_reads"}
+    {
+        "describe_leases",
+        "open_lease",
+        "pin_reads",
+        "read_hot",
+        "release_lease",
+        "renew_lease",
+        "unpin_reads",
+    }
 )
 
 

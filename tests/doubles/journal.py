@@ -8,6 +8,7 @@ from lacuna.controlplane.journal.journal import (
     HotKey,
     HotSegment,
     JournalBatch,
+    JournalCorrupt,
     JournalFenced,
     JournalForeign,
     JournalInUse,
@@ -30,6 +31,8 @@ class MemoryJournal:
         self._is_open = False
         self._under_way: tuple[asyncio.Future[int], list[bytes], Sequence[HotSegment]] | None = None
         self._hot: dict[HotKey, bytes] = {}
+        #: The hot segments whose bytes are damaged.
+        self.damaged: set[HotKey] = set()
         self.is_held = False
         #: How the next append ends, if it is not held.
         self._next: partial[None] | None = None
@@ -63,6 +66,8 @@ class MemoryJournal:
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
         """Return those that there are."""
+        if any(key in self.damaged for key in keys):
+            raise JournalCorrupt("a hot segment is damaged")
         return {key: self._hot[key] for key in keys if key in self._hot}
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:

@@ -5,7 +5,8 @@ it began. The leader's row has a lock: appends share it, a change of the row wai
 waited evaluates its condition on the current row. Committed data outlives the server's end, and a statement is executed
 even if its client has disconnected. `connect` replaces asyncpg's.
 
-It creates no tables and stores no snapshots: a cluster with a bucket stores those there.
+It creates no tables and stores no snapshots: a cluster with a bucket stores those there. All hot segments are in one
+table, since a simulated cluster does not fill it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import asyncpg
 
 from lacuna.controlplane.journal import (
     postgresql,
+    postgresql_hot,
     postgresql_reading,
     postgresql_renewing,
     postgresql_schema,
@@ -58,6 +60,15 @@ class Append(NamedTuple):
     records: bytes
 
 
+class Hot(NamedTuple):
+    """A row of lacuna.hot_1."""
+
+    lease_id: int
+    sequence: int
+    crc: int
+    bytes: bytes
+
+
 @dataclass(slots=True)
 class Tables:
     """The database's data on disk."""
@@ -68,6 +79,7 @@ class Tables:
     address: str | None = None
     renewals: int = 1
     appends: list[Append] = field(default_factory=list)
+    hot: dict[tuple[int, int], Hot] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -100,7 +112,8 @@ class DatabaseHost(Host):
     def commits(self) -> None:
         """Save the standby's state before changes that it may not receive."""
         if self.is_standby_cut and self._replicated is None:
-            self._replicated = replace(self.tables, appends=list(self.tables.appends))
+            tables = self.tables
+            self._replicated = replace(tables, appends=list(tables.appends), hot=dict(tables.hot))
 
     def join_standby(self) -> None:
         """Let the standby catch up."""
@@ -327,8 +340,11 @@ class _Server:
 
     # Statements. What they do takes place between two awaits, so others see all of it or nothing.
 
-    async def append(self, epoch: int, first: int, last: int, crc: int, records: bytes) -> Answer:
+    async def append(
+        self, epoch: int, first: int, last: int, crc: int, records: bytes, *hot: list[Any]
+    ) -> Answer:
         tables = self._tables
+        sent = [Hot(*each) for each in zip(*hot, strict=True)]
         async with self._lock.held(is_shared=True):
             if not self.is_fence_passed(epoch):
                 return "INSERT 0 0", []
@@ -337,6 +353,7 @@ class _Server:
                 raise _error("23505", "duplicate key value violates unique constraint")
             await self._commit()
             insort(tables.appends, Append(first, last, crc, records))
+            tables.hot.update({each[:2]: each for each in sent})
         return "INSERT 0 1", []
 
     def is_fence_passed(self, epoch: int) -> bool:
@@ -428,6 +445,19 @@ class _Server:
         )
         return "SELECT 1", [row]
 
+    async def hot_sizes(self) -> Answer:
+        rows = [
+            Row(lease_id=each.lease_id, sequence=each.sequence, size=len(each.bytes))
+            for each in self._tables.hot.values()
+        ]
+        return f"SELECT {len(rows)}", rows
+
+    async def read_hot(self, lease_ids: list[int], sequences: list[int]) -> Answer:
+        hot = self._tables.hot
+        wanted = zip(lease_ids, sequences, strict=True)
+        rows = [Row(hot[key]._asdict()) for key in wanted if key in hot]
+        return f"SELECT {len(rows)}", rows
+
     async def trimmed(self) -> Answer:
         return _one(self._tables.trimmed)
 
@@ -471,6 +501,10 @@ def _error(code: str, message: str) -> asyncpg.PostgresError:
 STATEMENTS: Final[dict[str, Callable[..., Coroutine[Any, Any, Answer]]]] = {
     _HELLO: _constant(None),
     postgresql._APPEND: _Server.append,
+    postgresql_hot._APPEND.format(1): _Server.append,
+    postgresql_hot._NUMBERS: lambda _server, _schema: _constant(1)(_server),
+    postgresql_hot._SIZES.format(1): _Server.hot_sizes,
+    postgresql_hot._READ.format(1): _Server.read_hot,
     postgresql._TAKE_OVER: _Server.take_over,
     postgresql._TAKE_FREE: _Server.take_free,
     postgresql._SEIZE: _Server.seize,

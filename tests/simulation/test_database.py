@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from lacuna.controlplane.journal import postgresql as statements
+from lacuna.controlplane.journal import postgresql_hot as hot
 from lacuna.controlplane.journal import postgresql_renewing
 from lacuna.controlplane.journal.journal import JournalFenced, JournalInDoubt
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
@@ -56,6 +57,11 @@ SCRIPT: list[Step] = [
     ("rows", _FIT, (1, 2, 7)),
     ("rows", _FIT, (1, 2, 8)),
     ("rows", _FIT, (1, 9, 7)),
+    ("do", hot._APPEND.format(1), (2, 5, 6, *ROW, [1, 1], [1, 2], [5, 6], [b"a", b"bc"])),
+    ("do", hot._APPEND.format(1), (1, 7, 7, *ROW, [1], [3], [5], [b"late"])),
+    ("rows", hot._NUMBERS, ("lacuna",)),
+    ("rows", hot._SIZES.format(1), ()),
+    ("rows", hot._READ.format(1), ([1, 1], [2, 3])),
     ("val", _TRIMMED, ()),
     ("rows", _READ, (0, 10, 1 << 20)),
     ("do", statements._TRIM, (2, 4)),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.hot import show_segment
 from lacuna.controlplane.shared.log.fates import Fate, FatedRange, fates
 from lacuna.controlplane.shared.log.pieces import piece_at
 
@@ -73,6 +74,6 @@ def _row(extents: ExtentTable, found: FatedRange) -> Row:
         transaction=extents.transactions[index],
         is_merged=piece.has_true_offsets,
         size=piece.size,
-        segment=str(piece.segment),
+        segment=show_segment(piece.lease_id, piece.sequence),
         position=piece.position,
     )

@@ -10,12 +10,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import chain
 
 from lacuna.agent.housekeeping.merging import SegmentKey, segment_messages
 from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
     ConfirmCollection,
@@ -139,8 +141,12 @@ class Collector:
         return deleted
 
     def _list(self, lease_id: int) -> list[SegmentId]:
+        """List the objects of a lease. Those of its hot segments were put by jobs."""
+        prefixes = (
+            lease_prefix(self._lease.cluster_id, each) for each in (lease_id, hot_lease(lease_id))
+        )
         found = []
-        for info in self._store.list(lease_prefix(self._lease.cluster_id, lease_id)):
+        for info in chain.from_iterable(map(self._store.list, prefixes)):
             try:
                 _, segment_id = parse_segment_key(info.key)
             except InvalidPathError:

@@ -45,7 +45,7 @@ _READ_KEYS: Final = 256
 
 _NUMBERS: Final = """
     SELECT substr(relname, 5)::bigint FROM pg_class
-    WHERE relnamespace = to_regnamespace('lacuna') AND relkind = 'r' AND relname ~ '^hot_[0-9]{1,18}$' ORDER BY 1"""
+    WHERE relnamespace = to_regnamespace($1) AND relkind = 'r' AND relname ~ '^hot_[0-9]{1,18}$' ORDER BY 1"""
 # The bytes are compressed batches already. A table that only grows until it is dropped needs no vacuum.
 _CREATE: Final = """
     CREATE TABLE IF NOT EXISTS lacuna.hot_{0} (
@@ -67,6 +67,10 @@ _APPEND: Final = """
             AS sent (lease_id, sequence, crc, bytes)
     )
     INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
+_INSERT: Final = """
+    INSERT INTO lacuna.hot_1 (lease_id, sequence, position, size, crc, bytes)
+    SELECT lease_id, sequence, 0, octet_length(bytes), crc, bytes
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) AS sent (lease_id, sequence, crc, bytes)"""
 _FENCE: Final = "SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE"
 # A stranger's query of the table delays its end, but no takeover, which waits for the fence.
 _WAIT_LITTLE: Final = "SET LOCAL lock_timeout = '500ms'"
@@ -78,9 +82,23 @@ async def create_table(connection: Connection, number: int) -> None:
     await connection.execute(_CREATE.format(number))
 
 
-async def table_numbers(connection: Connection) -> list[int]:
+async def insert_hot(connection: Connection, hot: Sequence[HotSegment]) -> None:
+    """Insert segments that no append brings into the first table. Raises asyncpg's errors."""
+    await connection.execute(_INSERT, *_columns(hot))
+
+
+def _columns(hot: Sequence[HotSegment]) -> tuple[list[Any], ...]:
+    return (
+        [segment.key[0] for segment in hot],
+        [segment.key[1] for segment in hot],
+        [hot_checksum(*segment) for segment in hot],
+        [segment.data for segment in hot],
+    )
+
+
+async def table_numbers(connection: Connection, schema: str = "lacuna") -> list[int]:
     """Return the numbers of the tables, in order. Raises asyncpg's errors."""
-    return [row[0] for row in await connection.fetch(_NUMBERS)]
+    return [number for (number,) in await connection.fetch(_NUMBERS, schema)]
 
 
 @dataclass(slots=True)
@@ -146,13 +164,7 @@ class HotTables:
 
     def statement(self, hot: Sequence[HotSegment]) -> tuple[str, tuple[list[Any], ...]]:
         """Return the statement of an append with hot segments, and what follows its five other parameters."""
-        columns = (
-            [segment.key[0] for segment in hot],
-            [segment.key[1] for segment in hot],
-            [hot_checksum(*segment) for segment in hot],
-            [segment.data for segment in hot],
-        )
-        return _APPEND.format(self._newest), columns
+        return _APPEND.format(self._newest), _columns(hot)
 
     def note(self, hot: Sequence[HotSegment]) -> None:
         """Record that the statement of an append with these segments is durable."""

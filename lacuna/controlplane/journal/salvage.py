@@ -19,11 +19,13 @@ from lacuna.controlplane.journal.connections import (
     connect,
     connect_read_only,
     errors_of,
+    transaction,
 )
 from lacuna.controlplane.journal.evidence import Evidence, gather
 from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.intact import Salvage, replayed
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -34,6 +36,7 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, load_newest, snapshots_path
 from lacuna.controlplane.journal.sqlite import take_lock
+from lacuna.controlplane.journal.sqlite_hot import hot_sizes, insert_hot, read_hot
 from lacuna.controlplane.journal.tables import create, last_position, read_batches, read_meta
 from lacuna.controlplane.journal.witness import read_witness, witness_path
 from lacuna.logstore.objects.filesystem import sync
@@ -82,6 +85,7 @@ def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
     kept = _keep(path)
     _store_snapshot(found, Snapshot(position, tuple(machine.snapshot_parts(found.state))))
     _write(path + ".new", found, position, records)
+    _copy_hot(path, path + ".new")
     for name in (f"{path}-wal", f"{path}-shm"):
         with suppress(FileNotFoundError):
             os.unlink(name)
@@ -197,6 +201,26 @@ def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -
     finally:
         connection.close()  # closing also moves the whole write-ahead log into the database
     sync(path)
+
+
+def _copy_hot(path: str, new: str) -> None:
+    """Copy the intact hot segments in one transaction. The others count as lost, as missing objects do."""
+    connection = connect(new)
+    try:
+        configure(connection)
+        with transaction(connection):
+            for segment in _intact_hot(path):
+                insert_hot(connection, [segment])
+    finally:
+        connection.close()
+    sync(new)
+
+
+def _intact_hot(path: str) -> Iterator[HotSegment]:
+    with suppress(JournalError), _reading(path) as old:
+        for key in hot_sizes(old):
+            with suppress(JournalCorrupt):
+                yield from read_hot(old, path, [key])
 
 
 @contextmanager

@@ -26,3 +26,9 @@ def hot_lease(lease_id: int) -> int:
 def lease_of(lease_id: int) -> int:
     """Return the lease under which a segment was written, from the lease id of the segment."""
     return lease_id & ~HOT
+
+
+def show_segment(lease_id: int, sequence: int) -> str:
+    """Return the id of a segment for display. That of a hot segment has the lease's own id: hot:1f-2a."""
+    kind = "hot:" if is_hot(lease_id) else ""
+    return f"{kind}{lease_of(lease_id):x}-{sequence:x}"

@@ -162,12 +162,14 @@ class ReadHot(_message.Message):
     def __init__(self, segments: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ...) -> None: ...
 
 class HotSegment(_message.Message):
-    __slots__ = ("data", "is_gone")
+    __slots__ = ("data", "is_gone", "is_damaged")
     DATA_FIELD_NUMBER: _ClassVar[int]
     IS_GONE_FIELD_NUMBER: _ClassVar[int]
+    IS_DAMAGED_FIELD_NUMBER: _ClassVar[int]
     data: bytes
     is_gone: bool
-    def __init__(self, data: _Optional[bytes] = ..., is_gone: _Optional[bool] = ...) -> None: ...
+    is_damaged: bool
+    def __init__(self, data: _Optional[bytes] = ..., is_gone: _Optional[bool] = ..., is_damaged: _Optional[bool] = ...) -> None: ...
 
 class HotRead(_message.Message):
     __slots__ = ("segments",)

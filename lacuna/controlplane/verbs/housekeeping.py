@@ -5,6 +5,7 @@ from heapq import nsmallest
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hot import lease_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.topic_configs import is_deleted_by_retention
 from lacuna.controlplane.state.deadlines import NEVER
@@ -192,8 +193,8 @@ def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
         segment
         for segment in command.segments
         if (segment.lease_id, segment.sequence) not in state.segments
-        and 0 < segment.lease_id < state.next_lease_id
-        and segment.lease_id not in state.leases
+        and 0 < (lease_id := lease_of(segment.lease_id)) < state.next_lease_id
+        and lease_id not in state.leases
     ]
     return Reply(uncommitted_filtered=UncommittedFiltered(segments=strays))
 

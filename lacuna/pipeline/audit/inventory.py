@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
+from lacuna.controlplane.shared.hot import lease_of
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import FilterUncommitted
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentMessage
@@ -216,7 +217,12 @@ def _compare(
 ) -> None:
     """Adds findings for segments later than the journal, by their lease or by the position in their footer."""
     end = control.journal_end()
-    found = [LaterSegment(segment_key(cluster_id, each), each, 0) for each in segments]
+    found = [
+        LaterSegment(
+            segment_key(cluster_id, each), SegmentId(lease_of(each.lease_id), each.sequence), 0
+        )
+        for each in segments
+    ]
     newest = find_later(store, cluster_id, end)
     if newest is not None:
         found = [newest, *(each for each in found if each.key != newest.key)]

@@ -14,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments import ForeignStoreError, SegmentId, segments_prefix
 from lacuna.logstore.segments.marker import check_encryption
 from lacuna.pipeline.audit.findings import Findings
+from lacuna.pipeline.audit.hot import HotCopies
 from lacuna.pipeline.audit.inventory import (
     Inventory,
     judge_unreferenced,
@@ -103,6 +104,7 @@ class _Audit:
         self._findings = Findings(limit=10_000)
         self._remarks: list[str] = []
         self._exits = ExitStack()
+        self._hot = self._exits.enter_context(self._hot_copies())
         self._source: MetadataSource = open_metadata(location, options.metadata)
         self._exits.callback(self._source.close)
 
@@ -113,22 +115,21 @@ class _Audit:
         begin = time.perf_counter()
         with self._pin() as hold:
             inventory = self._look()
-            logs = self._logs()
+            logs = self._logs(inventory)
             table = table_of(logs)
             self._progress.stage("metadata")
             unsettled = self._check_metadata(logs, table)
             read = Read(inventory=inventory)
             keys: dict[int, KeyCounts] = {}
-            tasks = self._tasks(inventory, logs, table, read)
+            tasks, hot_tasks = self._tasks(inventory, logs, table, read)
             if not self._options.reads_objects:
-                for task in tasks:
-                    found = check_listed(self._store, self._source.cluster_id, task)
-                    self._findings.add_all(found)
+                self._check_listed(tasks, self._store)
+                self._check_listed(hot_tasks, self._hot.store)
             else:
                 if not self._needs_spark(tasks):
                     open_spark = None
                 with nullcontext() if open_spark is None else open_spark() as spark:
-                    self._read(spark, tasks, read)
+                    self._read(spark, tasks, hot_tasks, read)
                     if spark is not None and self._options.counts_keys:
                         keys = self._count_keys(spark, logs)
             if hold is not None:
@@ -136,6 +137,10 @@ class _Audit:
         return self._report(logs, read, keys, unsettled, time.perf_counter() - begin)
 
     # The bucket and the logs.
+
+    def _hot_copies(self) -> HotCopies:
+        # Spark counts keys from the bucket.
+        return HotCopies(self._store, fills_bucket=self._options.counts_keys)
 
     def _pin(self) -> AbstractContextManager[ReadHold | None]:
         source = self._source
@@ -159,11 +164,15 @@ class _Audit:
         self._findings.add_all(inventory.findings)
         return inventory
 
-    def _logs(self) -> list[PartitionLog]:
+    def _logs(self, inventory: Inventory) -> list[PartitionLog]:
+        source = self._source
         for _ in range(_TRIES):
             keys = self._keys()
+            read = partial(source.partition_logs, keys)
             try:
-                return self._source.partition_logs(keys)
+                if isinstance(source, ControlPlane):
+                    return self._hot.logs(source, read, inventory)
+                return read()
             except StaleMetadataError:
                 continue  # a topic was deleted between these two calls
         raise StaleMetadataError(
@@ -205,7 +214,8 @@ class _Audit:
 
     def _tasks(
         self, inventory: Inventory, logs: Sequence[PartitionLog], table: Rows, read: Read
-    ) -> list[ObjectTask]:
+    ) -> tuple[list[ObjectTask], list[ObjectTask]]:
+        """The tasks that read the bucket, and those that read copies of hot segments on this machine."""
         left: list[tuple[SegmentId, int]] = []
         if not self._options.topics:
             left = unreferenced_of(inventory, table)
@@ -228,19 +238,38 @@ class _Audit:
             index: PartitionName(log.topic, log.topic_id, log.partition)
             for index, log in enumerate(logs)
         }
-        return list(plan_tasks(inventory, table, left, names, self._options.task_bytes))
+        task_bytes = self._options.task_bytes
+        hot = table[:0]
+        if isinstance(self._source, ControlPlane):
+            table, hot = table.cut_at_hot()
+        return (
+            list(plan_tasks(inventory, table, left, names, task_bytes)),
+            list(plan_tasks(inventory, hot, (), names, task_bytes)),
+        )
+
+    def _check_listed(self, tasks: Iterable[ObjectTask], store: ObjectStore) -> None:
+        for task in tasks:
+            self._findings.add_all(check_listed(store, self._source.cluster_id, task))
 
     def _needs_spark(self, tasks: Iterable[ObjectTask]) -> bool:
         size = sum(task.size for task in tasks)
         return self._options.counts_keys or size >= self._options.spark_from_bytes
 
-    def _read(self, spark: "SparkSession | None", tasks: list[ObjectTask], read: Read) -> None:
+    def _read(
+        self,
+        spark: "SparkSession | None",
+        tasks: list[ObjectTask],
+        hot_tasks: list[ObjectTask],
+        read: Read,
+    ) -> None:
         self._progress.stage("objects")
         self._progress.expect(sum(task.size for task in tasks))
         total = TaskResult(findings=Findings(limit=10_000))
         run = self._run_here if spark is None else partial(self._run, spark)
         for result in run(tasks) if tasks else ():
             total.add(result)
+        for task in hot_tasks:
+            total.add(self._check(self._hot.store, task))
         self._findings.add_all(total.findings)
         read.objects_checked += total.objects
         read.bytes_read += total.bytes_read
@@ -263,13 +292,16 @@ class _Audit:
         return [results[number] for number in range(len(tasks))]
 
     def _run_here(self, tasks: list[ObjectTask]) -> Iterable[TaskResult]:
-        check = self._checker()
         for task in tasks:
-            yield check(task)
+            yield self._check(self._store, task)
             self._progress.advance(task.size)
 
+    def _check(self, store: ObjectStore, task: ObjectTask) -> TaskResult:
+        cluster_id, reads_records = self._source.cluster_id, self._options.reads_records
+        return check_objects(store, cluster_id, task, reads_records=reads_records)
+
     def _checker(self) -> Callable[[ObjectTask], TaskResult]:
-        """The function that checks a task's objects, here or in an executor."""
+        """The function that checks a task's objects in an executor."""
         url, cluster_id = self._location.store, self._source.cluster_id
         reads_records = self._options.reads_records
         return lambda task: check_objects(

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
+from lacuna.controlplane.shared.hot import is_hot
 from lacuna.logstore.objects import (
     DamagedObjectError,
     ObjectNotFoundError,
@@ -203,9 +204,12 @@ def _hits(rows: Iterable[ExtentRow], names: Mapping[int, PartitionName]) -> tupl
 
 
 def _missing(key: str, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]) -> Finding:
+    where = "not in the bucket"
+    if is_hot(rows[0].lease_id):
+        where = "neither in the bucket nor, as it was written, in the control plane's journal"
     return Finding(
         kind=Kind.MISSING,
-        reason=f"it is not in the bucket, but {len(rows)} extents refer to it",
+        reason=f"it is {where}, but {len(rows)} extents refer to it",
         key=key,
         hits=_hits(rows, names),
     )

@@ -4,12 +4,14 @@ It does not use numpy, because the audit must run with nothing but Lacuna itself
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
 from typing import Final, NamedTuple, Self
 
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_TRUE_OFFSETS
+from lacuna.controlplane.shared.hot import HOT
 from lacuna.controlplane.shared.log.live import dead_slices
 from lacuna.pipeline.extents import PartitionLog
 
@@ -84,6 +86,11 @@ class Rows:
         """Each run of adjacent rows in the same segment: its (lease id, sequence), and the number of rows."""
         ids = zip(self._columns[_LEASE_IDS], self._columns[_SEQUENCES], strict=True)
         return ((segment, sum(1 for _ in same)) for segment, same in groupby(ids))
+
+    def cut_at_hot(self) -> "tuple[Rows, Rows]":
+        """The rows of objects and those of hot segments, if the rows are ordered by object."""
+        first = bisect_left(self._columns[_LEASE_IDS], HOT)
+        return self[:first], self[first:]
 
     def by_object(self) -> "Rows":
         """A copy that is ordered by object and position."""

@@ -5,7 +5,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import count, islice
+from functools import partial
+from itertools import chain, count, islice
 from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -35,8 +36,9 @@ from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import JobHold
+from lacuna.pipeline.hot import HotKey, put_into, with_copies
 from lacuna.pipeline.progress import Progress
-from lacuna.pipeline.stores import check_store
+from lacuna.pipeline.stores import check_store, shared_store
 from lacuna.pipeline.workers import Workers
 
 #: Attempts in this process have other numbers than those of Spark, which counts from 0.
@@ -58,6 +60,19 @@ class RewritePlan:
     task_bytes: int
     ranges: Sequence[PlannedRange]
     left_out: Sequence[PartitionKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the control plane found worth rewriting, before it is cut."""
+
+    now_ms: int
+    ranges: Sequence[FoundRange]
+    left_out: Sequence[PartitionKey]
+
+    def hot(self) -> Iterator[HotKey]:
+        """The hot segments to read."""
+        return chain.from_iterable(each.hot() for each in self.ranges)
 
 
 class Compaction:
@@ -89,7 +104,7 @@ class Compaction:
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
             group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
-            plan = self._plan(group, {})
+            plan = self._plan(self._find(group, {}))
             found.append(plan)
             waiting.extend((key, group[key]) for key in plan.left_out if plan.ranges)
         return found
@@ -133,7 +148,9 @@ class Compaction:
         refusals: Counter[PartitionKey] = Counter()
         while waiting:
             group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
-            plan = self._plan(group, reached if self._settings.rewrites_all else passed)
+            find = partial(self._find, group, reached if self._settings.rewrites_all else passed)
+            put = put_into(shared_store(self._store_url))
+            plan = self._plan(with_copies(self._control, put, find, Found.hot))
             ends = {found.key: found.end_offset for found in plan.ranges}  # of the last range
             stuck = {key for key, end in ends.items() if end <= reached.get(key, -1)}
             reached.update(ends)
@@ -185,7 +202,7 @@ class Compaction:
             if waste[found.key] >= settings.threshold:
                 yield found
 
-    def _plan(self, group: Topics, reached: Mapping[PartitionKey, int]) -> RewritePlan:
+    def _find(self, group: Topics, reached: Mapping[PartitionKey, int]) -> Found:
         """Gets a plan for these partitions; `reached` has the offset from which to plan each."""
         settings = self._settings
         request = PlanCompaction(
@@ -207,11 +224,14 @@ class Compaction:
             FoundRange(group[each.partition.topic_id, each.partition.partition], each, now_ms)
             for each in reply.ranges
         ]
-        live_bytes = sum(each.live_bytes for each in found)
-        task_bytes = fitting_task_bytes(live_bytes, settings.task_bytes)
-        ranges = [piece for each in found for piece in each.pieces(task_bytes)]
-        left_out = [(each.topic_id, each.partition) for each in reply.left_out]
-        return RewritePlan(now_ms, task_bytes, ranges, left_out)
+        return Found(now_ms, found, [(each.topic_id, each.partition) for each in reply.left_out])
+
+    def _plan(self, found: Found) -> RewritePlan:
+        """Cuts what was found for tasks."""
+        live_bytes = sum(each.live_bytes for each in found.ranges)
+        task_bytes = fitting_task_bytes(live_bytes, self._settings.task_bytes)
+        ranges = [piece for each in found.ranges for piece in each.pieces(task_bytes)]
+        return RewritePlan(found.now_ms, task_bytes, ranges, found.left_out)
 
     def _rewrite(
         self, units: Sequence[Unit], plan: RewritePlan, hold: JobHold

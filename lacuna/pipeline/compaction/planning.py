@@ -16,6 +16,7 @@ from lacuna.controlplane.shared.log.live import live_mask
 from lacuna.controlplane.shared.log.pieces import Piece, all_pieces
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.log_pb2 import CompactionRange
+from lacuna.pipeline.hot import HotKey, hot_in
 
 #: A plan is cut into about this many tasks, unless they would be too small or too large. So all cores have work until
 #: the end, and segments are as large as that allows.
@@ -145,6 +146,10 @@ class FoundRange:
     def live_bytes(self) -> int:
         """The number of bytes to read."""
         return sum(self._live.sizes)
+
+    def hot(self) -> Iterator[HotKey]:
+        """The hot segments to read."""
+        return hot_in(self._live, 0, len(self._live))
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
         """Cuts the range into ranges with about `task_bytes` to read. A range that is cleaned by key stays whole.

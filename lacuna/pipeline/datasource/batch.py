@@ -14,6 +14,7 @@ from lacuna.pipeline.datasource.failing import one_message
 from lacuna.pipeline.datasource.filters import Condition, push
 from lacuna.pipeline.datasource.offsets import (
     Logs,
+    Readers,
     Resolver,
     ends_as_of,
     report_loss,
@@ -121,7 +122,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
     past = None
     if options.as_of_ms is not None:
         past = ends_as_of(metadata, options.selection, options.as_of_ms)
-    logs = selected_logs(metadata, options.selection)
+    logs = selected_logs(metadata, options.selection, Readers.of(options))
     resolver = Resolver(logs, bucket, is_committed=options.is_committed)
     firsts = resolver.offsets(options.starting)
     ends = resolver.offsets(options.ending) if past is None else _past_ends(logs, firsts, past)

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 from lacuna.controlplane.client import not_known, show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -20,7 +22,7 @@ from lacuna.pipeline.datasource.bounds import (
 from lacuna.pipeline.datasource.planning import Bucket
 from lacuna.pipeline.datasource.positions import Position
 from lacuna.pipeline.datasource.reading import warn_of
-from lacuna.pipeline.datasource.reading_options import Partitions, Selection
+from lacuna.pipeline.datasource.reading_options import Partitions, ReadOptions, Selection
 from lacuna.pipeline.decoding import Bounds, decode
 from lacuna.pipeline.errors import DataLossError, PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
@@ -66,26 +68,49 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose:
     return f"there is no partition {names_of(partitions)}: the topic has fewer partitions"
 
 
-def logs_of(metadata: MetadataSource, keys: Mapping[TopicPartition, PartitionKey]) -> Logs:
-    """The log of each partition."""
-    return dict(zip(keys, metadata.partition_logs(keys.values()), strict=True))
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What reads the records of logs: tasks that read the bucket `store_url`, committed records only or all."""
+
+    store_url: str
+    is_committed: bool
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> Self:
+        """The tasks of a query."""
+        return cls(options.location.store, options.is_committed)
+
+
+def logs_of(
+    metadata: MetadataSource,
+    keys: Mapping[TopicPartition, PartitionKey],
+    readers: Readers | None = None,
+) -> Logs:
+    """The log of each partition. With `readers`, the records that they read are in the bucket."""
+    wanted = keys.values()
+    if readers is None:
+        logs = metadata.partition_logs(wanted)
+    else:
+        logs = metadata.readable_logs(wanted, readers.store_url, is_committed=readers.is_committed)
+    return dict(zip(keys, logs, strict=True))
 
 
 def selected_logs(
     metadata: MetadataSource,
     selection: Selection,
+    readers: Readers | None = None,
     *,
     may_miss: bool = False,
     among: Collection[TopicPartition] | None = None,
 ) -> Logs:
-    """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
+    """The logs of the selected partitions that exist now (`logs_of`), limited to those in `among` if it is given.
 
     A topic that is deleted in the meantime counts as deleted before. Raises the errors of `selected`.
     """
     keys = _among(selected(metadata, selection, may_miss=may_miss), among)
     while True:
         try:
-            return logs_of(metadata, keys)
+            return logs_of(metadata, keys, readers)
         except StaleMetadataError:
             before = keys
             keys = _among(selected(metadata, selection, may_miss=may_miss), among)

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from lacuna.controlplane.shared.extents import DeadRanges
+from lacuna.controlplane.shared.hot import show_segment
 from lacuna.controlplane.shared.log.fates import Fate, FatedRange, fates
 from lacuna.pipeline.datasource.planning import ReadRange
 from lacuna.pipeline.datasource.spark_api import arrow_schema
@@ -81,6 +82,6 @@ def _row(log: PartitionLog, found: FatedRange, offsets: tuple[int, int]) -> Plan
         what,
         log.extents.transactions[found.extent] or None,
         piece.size,
-        str(piece.segment),
+        show_segment(piece.lease_id, piece.sequence),
         piece.position,
     )

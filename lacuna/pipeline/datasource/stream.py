@@ -23,7 +23,13 @@ from lacuna.pipeline.datasource.connection import Connection
 from lacuna.pipeline.datasource.failing import one_message
 from lacuna.pipeline.datasource.filters import Condition
 from lacuna.pipeline.datasource.limits import Gate, limited
-from lacuna.pipeline.datasource.offsets import Logs, Resolver, report_loss, selected_logs
+from lacuna.pipeline.datasource.offsets import (
+    Logs,
+    Readers,
+    Resolver,
+    report_loss,
+    selected_logs,
+)
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.pinning import pin, prolong, unpin
 from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, ReadTask, plan_tasks
@@ -95,7 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
 
         def resolve(metadata: MetadataSource) -> Position:
-            logs = selected_logs(metadata, options.selection)
+            logs = selected_logs(metadata, options.selection, Readers.of(options))
             resolver = Resolver(logs, self._bucket(metadata), is_committed=options.is_committed)
             return Position.in_logs(resolver.offsets(options.starting), logs.values())
 
@@ -251,7 +257,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ranges(self, metadata: MetadataSource, start: Position, end: Position) -> list[ReadRange]:
         """The range of each partition in `end`. Raises DataLossError if offsets are missing."""
-        logs = selected_logs(metadata, self._options.selection, may_miss=True, among=end.offsets)
+        options = self._options
+        readers = Readers.of(options)
+        logs = selected_logs(metadata, options.selection, readers, may_miss=True, among=end.offsets)
         begin = self._continued(start, logs).offsets
         found = []
         for partition, until in end.offsets.items():
@@ -259,7 +267,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if log is None or not end.is_of(log):
                 self._report(f"{partition} is gone")
                 continue
-            latest = log.end_offset(is_committed=self._options.is_committed)
+            latest = log.end_offset(is_committed=options.is_committed)
             first = self._first(begin, partition, min(until, latest), log)
             if until > latest:
                 self._report(f"{partition} ends at offset {latest}, but the batch at {until}")

@@ -80,9 +80,9 @@ class Export:
     progress: Progress = field(default_factory=Progress)
 
     def logs(self, topic: Topic) -> list[PartitionLog]:
-        """The logs of all partitions of a topic, as they are now."""
+        """The logs of all partitions of a topic, as they are now, with all committed records in the bucket."""
         keys = [(topic.topic_id, number) for number in range(topic.partition_count)]
-        return self.control.partition_logs(keys)
+        return self.control.readable_logs(keys, self.store)
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
         """Runs the tasks and returns their results.

@@ -39,6 +39,15 @@ class MetadataSource(Protocol):
         """
         ...
 
+    def readable_logs(
+        self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
+    ) -> list[PartitionLog]:
+        """The same, once the records of all these logs are in the bucket.
+
+        With `is_committed`, only those that read_committed readers get.
+        """
+        ...
+
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
         """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
         ...

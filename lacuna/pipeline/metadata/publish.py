@@ -1,8 +1,9 @@
 """Writes a metadata snapshot to the bucket, and pins its objects for as long as it is valid."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -14,6 +15,7 @@ from lacuna.logstore.segments import MetadataName
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.hot import HotCopy, hot_named_in, put_into, with_copies
 from lacuna.pipeline.metadata.layout import encode_index, encode_partition, stored_partition
 from lacuna.pipeline.metadata.stored import snapshot_objects
 
@@ -70,20 +72,21 @@ def publish_metadata(
 ) -> Published:
     """Publishes a snapshot of all topics, valid for `keep_ms`, during which nothing it refers to is collected.
 
-    Also deletes expired snapshots. A topic that is deleted in the meantime is omitted. Raises the errors of `control`
-    and `store`.
+    It refers to the bucket only, so hot segments are copied there. Also deletes expired snapshots. A topic that is
+    deleted in the meantime is omitted. Raises the errors of `with_copies`, `control` and `store`.
     """
     cluster_id = control.cluster_id
     # The pin precedes the metadata, so that it protects everything that is read.
     control.call(Command(pin_reads=PinReads(duration_ms=keep_ms)))
     name = MetadataName(now_ms, now_ms + keep_ms)
+    put = put_into(store)
     index = MetadataIndex(
         cluster_id=cluster_id, published_ms=now_ms, valid_until_ms=name.valid_until_ms
     )
     parts = _Parts(store, cluster_id, name)
     for topic in control.topics().values():
         try:
-            for log in _logs(control, topic.topic_id, topic.partition_count):
+            for log in _logs(control, put, topic.topic_id, topic.partition_count):
                 parts.add(log, index)
         except StaleMetadataError:
             continue  # its topic is not in the index, so partitions already added are never read
@@ -99,11 +102,13 @@ def publish_metadata(
     )
 
 
-def _logs(control: ControlPlane, topic_id: bytes, count: int) -> Iterator[PartitionLog]:
+def _logs(
+    control: ControlPlane, put: Callable[[HotCopy], None], topic_id: bytes, count: int
+) -> Iterator[PartitionLog]:
     keys: list[PartitionKey] = [(topic_id, partition) for partition in range(count)]
     for start in range(0, count, _PARTITIONS_AT_ONCE):
         some = keys[start : start + _PARTITIONS_AT_ONCE]
-        logs = control.partition_logs(some)
+        logs = with_copies(control, put, partial(control.partition_logs, some), hot_named_in)
         # Read after the logs. A last stable offset that has not moved since is that of the log.
         for log, history in zip(logs, control.histories(some), strict=True):
             yield replace(log, history=history)

@@ -61,6 +61,16 @@ class StoredMetadata:
         }
         return [self._log(key, names, stored) for key in keys]
 
+    def readable_logs(
+        self,
+        keys: Iterable[PartitionKey],
+        store_url: str,  # noqa: ARG002
+        *,
+        is_committed: bool = True,  # noqa: ARG002
+    ) -> list[PartitionLog]:
+        """The same: publishing has put all that a snapshot refers to into the bucket."""
+        return self.partition_logs(keys)
+
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
         logs = self.partition_logs(keys)
         histories = [log.history for log in logs if log.history is not None]

@@ -14,6 +14,7 @@ from lacuna.agent.housekeeping import (
     service,
 )
 from lacuna.controlplane.client import PartitionView
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
@@ -239,20 +240,21 @@ def test_one_round_of_collection_takes_all_that_is_due(
 
 
 def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, topic: str) -> None:
-    """A dead writer's objects are found by the prefix of its lease; committed ones stay."""
+    """A dead writer's objects are found by the prefixes of its lease; committed ones stay."""
     embedded = cluster.embedded
     lease = embedded.agents[0].context.lease
     write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 1)
-    orphan = segment_key(lease.cluster_id, SegmentId(lease.lease_id, 10**6))
-    embedded.store.put(orphan, [b"never committed"])
+    for lease_id in (lease.lease_id, hot_lease(lease.lease_id)):
+        orphan = segment_key(lease.cluster_id, SegmentId(lease_id, 10**6))
+        embedded.store.put(orphan, [b"never committed"])
     strange = lease_prefix(lease.cluster_id, lease.lease_id) + "notes.txt"
     embedded.store.put(strange, [b"somebody else's"])
     cluster.restart()
     before = objects(cluster)
     cluster.advance(GRACE_MS)
     report = cluster.run(housekeeping(cluster).collector.run_once())
-    assert report.uncommitted == 1
-    assert objects(cluster) == before - 1 - report.replaced
+    assert report.uncommitted == 2
+    assert objects(cluster) == before - 2 - report.replaced
     assert cluster.embedded.store.get(strange, 0, 8) == b"somebody"
     assert [record[0] for record in read(cluster, topic, "read_committed")] == [0]
 

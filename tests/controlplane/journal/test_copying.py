@@ -1,9 +1,10 @@
 """Tests that copying a journal copies all of it, verifies it, and lets no control plane lead it meanwhile."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +14,7 @@ import pytest
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalCorrupt,
     JournalError,
     JournalFenced,
@@ -32,6 +34,7 @@ from lacuna.controlplane.journal.salvage import salvage
 from lacuna.controlplane.journal.snapshot_store import MovedSnapshots
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
@@ -83,6 +86,10 @@ class Steps:
         await self._step("write")
         await self._target.write(beginning)
 
+    async def add_hot(self, hot: Sequence[HotSegment]) -> None:
+        await self._step("add_hot")
+        await self._target.add_hot(hot)
+
     async def read_back(self) -> Beginning:
         await self._step("read_back")
         return await self._target.read_back()
@@ -90,6 +97,30 @@ class Steps:
     async def finish(self) -> None:
         await self._step("finish")
         await self._target.finish()
+
+
+@pytest.mark.parametrize(("kind", "to"), [*pairwise(KINDS), (KINDS[-1], KINDS[0])])
+async def test_a_copy_has_the_hot_segments(
+    request: pytest.FixtureRequest, place: Place, to: str
+) -> None:
+    place.fill()
+    sent = [HotSegment((hot_lease(7), number), bytes(2 << 20)) for number in range(1, 8)]
+    # What the cluster knows of does not matter here: a record that its state replays without an effect.
+    record = JournalRecord(leases_ended=LeasesEnded()).SerializeToString()
+    journal = place.journal()
+    opened = await journal.open(None)
+    for segment in sent:
+        await journal.append([record], opened.fencing_token, [segment])
+    await journal.drop_hot([sent[0].key])
+    await journal.close()
+    target = make_place(to, request)
+    copied = await copy_journal(place.source(), target.target())
+    journal = target.journal()
+    assert (await journal.open(None)).position == copied.position
+    keys = [segment.key for segment in sent[1:]]
+    assert await journal.read_hot(keys) == dict(sent[1:])
+    await journal.drop_hot(keys)
+    await journal.close()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.controlplane.journal.journal import JournalError, Snapshot
+from lacuna.controlplane.journal.journal import HotSegment, JournalError, Snapshot
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.journal.witness import witness_path
+from lacuna.controlplane.shared.hot import hot_lease
 from tests.controlplane.journal.faulty_disk import FaultyDisk, Remains
 
 APPENDS = 60
@@ -22,6 +23,13 @@ SNAPSHOTS = (15, 30, 45, 55)
 def record(position: int) -> bytes:
     """Return a record. Sizes vary up to several pages."""
     return b"%d " % position * (position * 37 % 900 + 1)
+
+
+def hot(position: int) -> list[HotSegment]:
+    """Return the hot segments of the append that ends at `position`: one with every second append."""
+    if position % 2:
+        return []
+    return [HotSegment((hot_lease(1), position), b"%d" % position * (position * 53 % 5000 + 1))]
 
 
 def state(position: int) -> bytes:
@@ -38,7 +46,8 @@ async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
         for number in range(life * APPENDS // 2, (life + 1) * APPENDS // 2):
             count = rng.randint(1, 4)
             records = [record(position + at + 1) for at in range(count)]
-            position = await journal.append(records, opened.fencing_token)
+            end = position + count
+            position = await journal.append(records, opened.fencing_token, hot(end))
             acknowledged.append(position)
             if number in SNAPSHOTS:
                 await journal.store_snapshot(Snapshot(position, (state(position),)))
@@ -63,19 +72,31 @@ async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random)
         position = 0 if snapshot is None else snapshot.position
         if snapshot is not None and snapshot.parts != (state(position),):
             return "the snapshot is another"
+        ends: list[int] = []
         async for batch in journal.read(position):
             first = batch.position - len(batch.records) + 1
             if batch.records != [record(first + at) for at in range(len(batch.records))]:
                 return f"records before position {batch.position} are others"
             position = batch.position
+            ends.append(position)
         if position < remains.acknowledged:
             return f"it ends at {position}, {remains.acknowledged} was acknowledged"
         if position != opened.position:
             return f"it ends at {position} and goes on at {opened.position}"
+        return await hot_loss(journal, ends, position)
     except JournalError as error:
         return str(error)
     finally:
         await journal.close()
+
+
+async def hot_loss(journal: SqliteJournal, ends: list[int], position: int) -> str | None:
+    """Return what is wrong with the hot segments of the appends with these ends, the last of them at `position`."""
+    for end in ends:
+        if await journal.read_hot([(hot_lease(1), end)]) != dict(hot(end)):
+            return f"the hot bytes of the append at {end} are others"
+    if any(sequence > position for _, sequence in journal.hot):
+        return "there are hot bytes without their append"
     return None
 
 

@@ -18,6 +18,7 @@ import pytest
 from lacuna.controlplane.journal import snapshotter
 from lacuna.controlplane.journal.connections import errors_of
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalCorrupt,
     JournalError,
     JournalFenced,
@@ -26,11 +27,14 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.rows import decode_records
+from lacuna.controlplane.journal.salvage import replace, salvage
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.shared.hot import hot_lease
 from tests.controlplane.runtime.commands import commit, created
 from tests.controlplane.runtime.rig import Rig
+from tests.controlplane.verbs.cluster import Cluster
 
 T = TypeVar("T")
 
@@ -395,4 +399,26 @@ async def test_an_append_in_the_event_loop_that_fails_says_so(path: str) -> None
     opened = await journal.open(None)
     with pytest.raises(JournalFenced, match="taken"):
         await journal.append([b"late"], opened.fencing_token - 1)
+    await journal.close()
+
+
+async def test_damaged_hot_bytes_are_named_and_an_accepted_loss_keeps_the_others(path: str) -> None:
+    cluster = Cluster()
+    cluster.create("orders")
+    journal = SqliteJournal(path, lambda: cluster.state.cluster_id)
+    token = (await journal.open(None)).fencing_token
+    sent = [HotSegment((hot_lease(7), number), bytes(10_000)) for number in (1, 2)]
+    await journal.append(cluster.journal, token, sent)
+    await journal.close()
+    change(path, "UPDATE hot SET bytes = zeroblob(9999) WHERE sequence = 1")
+    journal = SqliteJournal(path, lambda: "made")
+    await journal.open(None)
+    assert await journal.read_hot([sent[1].key]) == dict(sent[1:])
+    with pytest.raises(JournalCorrupt, match=f"hot segment 1 of lease {hot_lease(7)} does not"):
+        await journal.read_hot([each.key for each in sent])
+    await journal.close()
+    replace(salvage(path), [], 1)
+    await journal.open(None)
+    assert dict(journal.hot) == {sent[1].key: 10_000}
+    assert await journal.read_hot([each.key for each in sent]) == dict(sent[1:])
     await journal.close()

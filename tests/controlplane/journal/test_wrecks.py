@@ -10,6 +10,7 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.journal.bucket_manifest import decode_manifest, encode_manifest
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalCorrupt,
     JournalError,
     JournalFenced,
@@ -24,6 +25,7 @@ from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
 from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
 from lacuna.operating.losses import AcceptedLoss, accept_shared_loss
@@ -275,3 +277,22 @@ async def test_a_loss_whose_acceptance_was_interrupted_is_accepted_again(
         await replayed(place.journal())
     await accepted(place)
     assert (await replayed(place.journal())).position == position
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "bucket"])
+async def test_hot_segments_go_on_after_a_loss(place: Place) -> None:
+    sent = [HotSegment((hot_lease(7), number), bytes(1000)) for number in (1, 2)]
+    await replayed(place.journal())
+    journal = place.journal()
+    opened = await journal.open(None)
+    for segment in sent:
+        await journal.append([RECORD], opened.fencing_token, [segment])
+    await journal.close()
+    await damage(place, "an append is missing")
+    await accepted(place)
+    journal = place.journal()
+    opened = await journal.open(None)
+    assert await journal.read_hot([segment.key for segment in sent]) == dict(sent)
+    await journal.append([RECORD], opened.fencing_token, [HotSegment((hot_lease(8), 1), b"new")])
+    assert len(journal.hot) == 3
+    await journal.close()

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import HOT, MOST_HOT_BYTES, hot_lease, is_hot, lease_of
+from lacuna.controlplane.shared.hot import (
+    HOT,
+    MOST_HOT_BYTES,
+    hot_lease,
+    is_hot,
+    lease_of,
+    show_segment,
+)
 from lacuna.controlplane.state.hot_intake import HotIntake
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command, Failure
@@ -132,3 +139,8 @@ def test_the_intake_keeps_its_bounds(commits: list[tuple[int, int, int]]) -> Non
             taken = sum(size for at_ms, size in admitted if begin_ms <= at_ms)
             assert taken <= 1_000 + (now_ms - begin_ms) + 1
     assert intake.refused == len(commits) - len(admitted)
+
+
+def test_the_id_of_a_hot_segment_is_shown_with_its_lease() -> None:
+    assert show_segment(0x1F, 0x2A) == "1f-2a"
+    assert show_segment(hot_lease(0x1F), 0x2A) == "hot:1f-2a"

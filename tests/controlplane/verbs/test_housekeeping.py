@@ -4,6 +4,7 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange, ReleaseLease
 from lacuna.controlplane.v1.log_pb2 import (
@@ -313,18 +314,19 @@ def test_uncommitted_objects_of_ended_leases_are_swept() -> None:
     cluster.register()  # lease 2 lives on
     listed = [
         SegmentId(lease_id=lease_id, sequence=sequence)
-        for lease_id, sequence in [(1, 1), (1, 2), (2, 7), (3, 1), (0, 1)]
+        for lease_id, sequence in [(1, 1), (1, 2), (2, 7), (3, 1), (0, 1), (hot_lease(1), 3)]
     ]
+    strays = [listed[1], listed[-1]]
     command = FilterUncommitted(segments=listed)
     assert list(cluster.do("filter_uncommitted", command).segments) == []
     cluster.do("release_lease", ReleaseLease(lease_id=1))
     assert list(collection(cluster).swept_lease_ids) == []
-    assert list(cluster.do("filter_uncommitted", command).segments) == [listed[1]]
+    assert list(cluster.do("filter_uncommitted", command).segments) == strays
     cluster.now_ms += COLLECTION_GRACE_MS
     assert list(collection(cluster).swept_lease_ids) == [1]
     cluster.check()
     collect(cluster)
     assert list(collection(cluster).swept_lease_ids) == []
-    assert list(cluster.do("filter_uncommitted", command).segments) == [listed[1]]
+    assert list(cluster.do("filter_uncommitted", command).segments) == strays
     ended = PlanCollection(lease_id=1)
     assert cluster.do("plan_collection", ended).error_code == ErrorCode.LEASE_EXPIRED

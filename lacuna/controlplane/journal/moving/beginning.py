@@ -1,9 +1,10 @@
 """The beginning of a journal that continues another one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from lacuna.controlplane.journal.journal import Snapshot
+from lacuna.controlplane.journal.journal import HotSegment, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class Target(Protocol):
 
     async def write(self, beginning: Beginning) -> None:
         """Write everything durably. Raises JournalError."""
+        ...
+
+    async def add_hot(self, hot: Sequence[HotSegment]) -> None:
+        """Add hot segments, after `write`. Raises JournalError."""
         ...
 
     async def read_back(self) -> Beginning:

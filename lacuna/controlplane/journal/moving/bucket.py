@@ -1,10 +1,12 @@
 """A journal in the bucket that begins with a snapshot.
 
 The manifest comes first, in a format that every version rejects, and is replaced at the end; both writes are
-conditional. Its only append is an opening. The next leader's opening has the number after it.
+conditional. Its first append is an opening, and the others have no records, but the hot segments. The next leader's
+opening has the number after them.
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Self
 
@@ -21,6 +23,7 @@ from lacuna.controlplane.journal.bucket_probe import probe
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.formats import UNFINISHED
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalCorrupt,
     JournalForeign,
     JournalInUse,
@@ -110,7 +113,16 @@ class BucketTarget:
         if written is None or written.data != data:
             raise self._in_use()
         self._etag = written.etag
-        await self._bucket.delete([journal_append_key(1)])
+        while left := await Appends(self._bucket).listed(0):
+            await self._bucket.delete([journal_append_key(number) for number, _ in left])
+
+    async def add_hot(self, hot: Sequence[HotSegment]) -> None:
+        """Create an append without records after the last one."""
+        epoch = self._manifest.epoch
+        mark, data = encode_append(self._manifest.last, epoch, _random_id(), (), hot)
+        if not await self._bucket.create(journal_append_key(mark.number), data):
+            raise self._in_use()
+        self._manifest = replace(self._manifest, last=mark)
 
     async def read_back(self) -> Beginning:
         """Read the opening and the newest snapshot."""

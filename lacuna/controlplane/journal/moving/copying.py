@@ -34,6 +34,8 @@ async def copy_journal(source: AbstractAsyncContextManager[Source], target: Targ
         snapshot = await asyncio.to_thread(led.take_snapshot)
         written = Beginning(led.opened.cluster_id, led.opened.fencing_token, snapshot)
         await target.write(written)
+        async for hot in led.hot():
+            await target.add_hot(hot)
         copied = _described(written, snapshot)
         found = await target.read_back()
         again = await asyncio.to_thread(_restored, found.snapshot)

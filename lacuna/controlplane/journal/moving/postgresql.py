@@ -1,10 +1,12 @@
 """A journal in PostgreSQL that begins with a snapshot."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Final, Self
 
 from lacuna.controlplane.journal.formats import UNFINISHED
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalCorrupt,
     JournalForeign,
     JournalInUse,
@@ -12,6 +14,7 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.moving.beginning import Beginning, occupied
 from lacuna.controlplane.journal.postgresql_connection import Connection, connected, name_of
+from lacuna.controlplane.journal.postgresql_hot import insert_hot
 from lacuna.controlplane.journal.postgresql_schema import (
     FORMAT_VERSION,
     check_version,
@@ -72,6 +75,11 @@ class PostgresqlTarget:
             )
             await connection.execute(_CLAIM, self._copy)
             await insert_snapshot(connection, beginning.snapshot)
+
+    async def add_hot(self, hot: Sequence[HotSegment]) -> None:
+        """Insert the segments into the first table."""
+        async with connected(self._url) as connection:
+            await insert_hot(connection, hot)
 
     async def read_back(self) -> Beginning:
         """Read the tables over other connections."""

@@ -22,6 +22,7 @@ from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silenc
 from lacuna.controlplane.journal.moving.wreck import newest_intact, nothing_intact
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import Connection, connected
+from lacuna.controlplane.journal.postgresql_hot import table_numbers
 from lacuna.controlplane.journal.postgresql_reading import fit
 from lacuna.controlplane.journal.postgresql_schema import is_there, make_tables
 from lacuna.controlplane.journal.postgresql_snapshots import insert_snapshot
@@ -91,6 +92,10 @@ class PostgresqlWreck:
                 connection, beginning.cluster_id, epoch=beginning.epoch, position=position
             )
             await insert_snapshot(connection, beginning.snapshot)
+            await connection.execute("DROP TABLE lacuna.hot_1")
+            # The segments go on where they are, since copying their bytes would take longer than a lease.
+            for number in await table_numbers(connection, schema):
+                await connection.execute(f"ALTER TABLE {schema}.hot_{number} SET SCHEMA lacuna")
         return f"the schema {schema}"
 
 

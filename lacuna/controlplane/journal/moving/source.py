@@ -5,10 +5,13 @@ This process leads it during that time, so that no control plane can.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.clock import Clock
+from lacuna.controlplane.journal.hot_segments import in_portions
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     Journal,
     JournalError,
     JournalTrimmed,
@@ -18,6 +21,9 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silence
 from lacuna.controlplane.journal.replica import Replica
+
+_HOT_BYTES: Final = 4 << 20
+_HOT_KEYS: Final = 1024
 
 
 class Source:
@@ -37,6 +43,13 @@ class Source:
         """Return everything as a snapshot. Call it only once, since it drops the state, which may be large."""
         replica, self._replica = self._replica, Replica()
         return Snapshot(replica.position, tuple(machine.snapshot_parts(replica.state)))
+
+    async def hot(self) -> AsyncIterator[list[HotSegment]]:
+        """Yield the hot segments, some MiB at a time. Raises JournalError."""
+        sizes = dict(self._journal.hot)
+        for keys in in_portions(sizes, sizes, _HOT_BYTES, _HOT_KEYS):
+            found = await self._journal.read_hot(keys)
+            yield [HotSegment(key, data) for key, data in found.items()]
 
     async def confirm(self) -> None:
         """Raise JournalFenced unless this process still leads it, so that it has not changed."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -11,9 +12,11 @@ from lacuna.controlplane.journal.connections import (
     connect,
     connect_read_only,
     errors_of,
+    transaction,
 )
 from lacuna.controlplane.journal.formats import UNFINISHED
 from lacuna.controlplane.journal.journal import (
+    HotSegment,
     JournalCorrupt,
     JournalForeign,
     JournalUnfinished,
@@ -21,6 +24,7 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.moving.beginning import Beginning, occupied
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, load_newest, snapshots_path
 from lacuna.controlplane.journal.sqlite import take_lock
+from lacuna.controlplane.journal.sqlite_hot import insert_hot
 from lacuna.controlplane.journal.tables import create, last_position, read_meta
 from lacuna.controlplane.journal.witness import witness_path
 
@@ -92,6 +96,20 @@ class SqliteTarget:
                 snapshots.store(beginning.snapshot)
             finally:
                 snapshots.close()
+
+    async def add_hot(self, hot: Sequence[HotSegment]) -> None:
+        """Insert the segments in one transaction."""
+        await asyncio.to_thread(self._add_hot, hot)
+
+    def _add_hot(self, hot: Sequence[HotSegment]) -> None:
+        with errors_of(self.name):
+            connection = connect(self.name)
+            try:
+                configure(connection)
+                with transaction(connection):
+                    insert_hot(connection, hot)
+            finally:
+                connection.close()
 
     async def read_back(self) -> Beginning:
         """Read both files."""

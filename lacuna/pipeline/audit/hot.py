@@ -1,0 +1,71 @@
+"""The hot segments of an audit, which are checked like objects: copies in a temporary folder of this machine."""
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore, folder_url, open_store
+from lacuna.logstore.objects.encrypted import EncryptedStore
+from lacuna.logstore.segments.paths import key_in_lease
+from lacuna.pipeline.audit.inventory import UNKNOWN_SIZE, Inventory
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.hot import HotCopy, beneath_encryption, hot_named_in, put_into, with_copies
+
+
+class HotCopies:
+    """Copies of the hot segments that are in the journal or in the bucket, as a context manager.
+
+    `store` reads them, with the encryption of `bucket`. With `fills_bucket`, those of the journal are put there, too.
+    """
+
+    def __init__(self, bucket: ObjectStore, *, fills_bucket: bool = False) -> None:
+        self._bucket = beneath_encryption(bucket)
+        self._exits = ExitStack()
+        folder = self._exits.enter_context(TemporaryDirectory(prefix="lacuna-verify-"))
+        self._copies = open_store(folder_url(folder))
+        self._exits.callback(self._copies.close)
+        self._also = put_into(bucket) if fills_bucket else None
+        self.store = self._copies
+        if isinstance(bucket, EncryptedStore):
+            self.store = bucket.around(self._copies)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exits.close()
+
+    def logs(
+        self, control: ControlPlane, read: Callable[[], list[PartitionLog]], inventory: Inventory
+    ) -> list[PartitionLog]:
+        """Returns what `read` returns, with copies of all hot segments that it refers to.
+
+        A segment that a job has put into the bucket is copied from there, because jobs read it there. The journal
+        checks what it returns, so its bytes are read, too.
+        """
+        logs = with_copies(control, self._put, read, hot_named_in)
+        for lease_id, sequence in set(hot_named_in(logs)):
+            key = key_in_lease(control.cluster_id, lease_id, sequence)
+            is_listed = inventory.segments.size_of(lease_id, sequence) != UNKNOWN_SIZE
+            if is_listed or not self._has(key):
+                self._copy(key)
+        return logs
+
+    def _put(self, copy: HotCopy) -> None:
+        self._copies.put(copy.key, [copy.data])
+        if self._also is not None:
+            self._also(copy)
+
+    def _has(self, key: str) -> bool:
+        with suppress(ObjectNotFoundError):
+            self._copies.size(key)
+            return True
+        return False
+
+    def _copy(self, key: str) -> None:
+        with suppress(ObjectNotFoundError):
+            data = self._bucket.get_all(key)
+            self._copies.delete([key])
+            self._copies.put(key, [data])

@@ -1,0 +1,157 @@
+"""Copies hot segments to the bucket, where tasks read them like all others (adr/0069).
+
+The bytes of a hot segment are in the control plane's journal until merging has moved them out, soon after their commit.
+Tasks reach no control plane, so the driver puts the segments that the logs refer to into the bucket as they are, each
+under its own key. If merging moves some out in the meantime, the driver reads the logs again. Collection deletes the
+copies with the segments, which the job's pin holds.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from lacuna.controlplane.shared.extents import ExtentTable
+from lacuna.controlplane.shared.hot import HOT, is_hot, show_segment
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import ReadHot, SegmentId
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError, StoreMisconfiguredError
+from lacuna.logstore.objects.encrypted import EncryptedStore
+from lacuna.logstore.objects.store import ObjectExistsError
+from lacuna.logstore.segments.paths import key_in_lease
+from lacuna.pipeline.errors import PipelineError, StaleMetadataError
+from lacuna.pipeline.extents import PartitionLog
+
+log = logging.getLogger("lacuna.pipeline")
+
+#: (lease id, sequence)
+HotKey: TypeAlias = tuple[int, int]
+Plan = TypeVar("Plan")
+
+#: The segments of one question to the control plane, and the copies that are put at once. Up to twice as many segments
+#: are in memory.
+_READ_AT_ONCE: Final = 128
+_PUTS_AT_ONCE: Final = 32
+#: How often the logs are read again because merging was faster.
+_TRIES: Final = 10
+
+
+class Caller(Protocol):
+    """A client of the control plane."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        ...
+
+    def call(self, command: Command) -> Reply:
+        """Sends a command and returns its reply."""
+        ...
+
+
+class HotCopy(NamedTuple):
+    """The object of a hot segment, as the journal has it: encrypted if the store encrypts."""
+
+    key: str
+    data: bytes
+
+
+def with_copies(
+    control: Caller,
+    put: Callable[[HotCopy], None],
+    read: Callable[[], Plan],
+    hot_of: Callable[[Plan], Iterable[HotKey]],
+    known: Collection[HotKey] = (),
+) -> Plan:
+    """Returns what `read` returns, once its hot segments, according to `hot_of`, were passed to `put` by threads.
+
+    Those in `known` were passed before. A segment that is damaged or lost is left out; its reader reports that. Raises
+    StaleMetadataError if merging was always faster, and the errors of `read`, `put` and the control plane.
+    """
+    copied = set(known)
+    for _ in range(_TRIES):
+        plan = read()
+        missing = sorted(set(hot_of(plan)) - copied)
+        copied.update(missing)
+        if _copy(control, put, missing):
+            return plan
+    raise StaleMetadataError(
+        "merging moved records out of the control plane's journal faster than this job could read them there: start it "
+        "again"
+    )
+
+
+def hot_in(extents: ExtentTable, start: int, stop: int) -> Iterator[HotKey]:
+    """The hot segments of the extents with indexes from `start` to `stop` (exclusive)."""
+    lease_ids = extents.lease_ids[start:stop]
+    if lease_ids and max(lease_ids) >= HOT:
+        for index, lease_id in enumerate(lease_ids, start):
+            if is_hot(lease_id):
+                yield lease_id, extents.sequences[index]
+
+
+def hot_read_in(logs: Iterable[PartitionLog], *, is_committed: bool) -> Iterator[HotKey]:
+    """The hot segments that readers of these logs read; with `is_committed`, aborted records are not read."""
+    for each in logs:
+        end = each.end_offset(is_committed=is_committed)
+        for start, stop in each.slices(each.log_start_offset, end, is_committed=is_committed):
+            yield from hot_in(each.extents, start, stop)
+
+
+def hot_named_in(logs: Iterable[PartitionLog]) -> Iterator[HotKey]:
+    """All hot segments that these logs refer to."""
+    for each in logs:
+        yield from hot_in(each.extents, 0, len(each.extents))
+
+
+def beneath_encryption(store: ObjectStore) -> ObjectStore:
+    """The store of the encrypted objects, where the bytes of the journal belong."""
+    return store.inner if isinstance(store, EncryptedStore) else store
+
+
+def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
+    """Returns a function that puts a copy into the bucket, unless it has one. It raises PipelineError."""
+    bare = beneath_encryption(bucket)
+
+    def put(copy: HotCopy) -> None:
+        try:
+            with suppress(ObjectExistsError):  # from another job
+                bare.put(copy.key, [copy.data])
+        except StoreMisconfiguredError as error:
+            raise PipelineError(
+                f"the newest records are still in the control plane's journal, and this job could not copy them to the "
+                f"bucket to read them there: {error}. Allow the job to put objects, or start it again once merging has "
+                "moved these records to the bucket (merge.min.age.ms)"
+            ) from error
+        except ObjectStoreError as error:
+            raise PipelineError(f"object {copy.key!r} could not be put: {error}") from error
+
+    return put
+
+
+def _copy(control: Caller, put: Callable[[HotCopy], None], keys: Sequence[HotKey]) -> bool:
+    """Passes segments to `put`, some at a time. Returns False if the journal no longer has some of them."""
+    if not keys:
+        return True
+    is_complete = True
+    puts: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(_PUTS_AT_ONCE, thread_name_prefix="hot") as executor:
+        for start in range(0, len(keys), _READ_AT_ONCE):
+            some = keys[start : start + _READ_AT_ONCE]
+            segments = [SegmentId(lease_id=lease_id, sequence=number) for lease_id, number in some]
+            answers = control.call(Command(read_hot=ReadHot(segments=segments))).hot_read.segments
+            for key, answer in zip(some, answers, strict=True):
+                if answer.is_damaged:
+                    log.error("the hot segment %s is damaged in the journal", show_segment(*key))
+                elif answer.is_gone:
+                    is_complete = False
+                else:
+                    copy = HotCopy(key_in_lease(control.cluster_id, *key), answer.data)
+                    puts.append(executor.submit(put, copy))
+            while len(puts) > _READ_AT_ONCE:
+                puts.popleft().result()
+        for each in puts:
+            each.result()
+    return is_complete
