@@ -1,4 +1,4 @@
-"""The budget of requests: how long a flush waits, so that PUTs cost no more than they may (adr/0076).
+"""The budget of requests: how long a flush waits, so that PUTs cost no more than they may (adr/0070).
 
 The budget is dollars a month for the whole cluster, of which each process of an agent has an equal share. The share is
 a bucket of tokens, and a token pays for the PUT of one flush. Tokens accrue evenly, up to a small burst. So an idle
