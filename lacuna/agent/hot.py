@@ -1,4 +1,4 @@
-"""The object store of an agent, with the hot segments that are in the control plane's journal (adr/0069).
+"""The object store of an agent, with the hot segments that are in the control plane's journal (adr/0071).
 
 A hot segment is put like any other: it waits here until its commit takes its bytes along. A reader holds the hot
 segments that it needs (`HotStore.holding`), which brings them from the control plane unless this agent wrote or read

@@ -62,7 +62,7 @@ def agent(given: Given) -> None:
     if not control:
         fail("an agent needs a control plane: name its address with --control HOST:PORT")
     url = _store_url(given.settings)
-    options = AgentOptions(url=url, configuration=given.settings.on(url), verbose=given.verbose)
+    options = AgentOptions(url=url, configuration=given.settings, verbose=given.verbose)
     options.parts()
     if given.print_config:
         print_configuration(options.configuration)

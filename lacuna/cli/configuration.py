@@ -19,7 +19,6 @@ from lacuna.cli.config_file import file_of, is_setting, keys_of, unknown, variab
 
 Settings = TypeVar("Settings")
 
-PAID_FLUSH_INTERVAL_MS: Final = 250
 _DEFAULT: Final = "default"
 
 
@@ -53,18 +52,6 @@ class Configuration:
             return kind(**{name: self.chosen[row.key].value for name, row in rows}, **fixed)
         except SettingsError as error:
             raise UserError(str(error)) from error
-
-    def on(self, store_url: str) -> "Configuration":
-        """Return a copy with the defaults for a store.
-
-        Where each PUT costs money, a flush waits for records.
-        """
-        from lacuna.logstore.objects import kind_of
-
-        key = "produce.flush.interval.ms"
-        if not self.chosen[key].is_default or kind_of(store_url).prices is None:
-            return self
-        return self.replaced({key: PAID_FLUSH_INTERVAL_MS}, _DEFAULT)
 
     def replaced(self, values: Mapping[str, Value], source: str) -> "Configuration":
         """Return a copy in which `values`, by key, replace the present ones. Their source is `source`."""

@@ -102,7 +102,7 @@ def up(given: Given) -> None:
     with ExitStack() as stack:
         settings = _on_moto(given.settings, stack) if given.moto else given.settings
         url = _store_url(settings)
-        options = AgentOptions(url=url, configuration=settings.on(url), verbose=given.verbose)
+        options = AgentOptions(url=url, configuration=settings, verbose=given.verbose)
         options.parts()
         if given.print_config:
             print_configuration(options.configuration)

@@ -1,4 +1,4 @@
-"""The runtime's part in hot segments: it passes them to the journal, reads them back, and drops them (adr/0069).
+"""The runtime's part in hot segments: it passes them to the journal, reads them back, and drops them (adr/0071).
 
 The state machine sees only their sizes. A segment is dropped soon after its extents were replaced or deleted, or if the
 state does not know it, as after a loss. Pins do not hold it, or a job that lasts for hours would fill the journal: jobs

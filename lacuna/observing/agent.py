@@ -274,6 +274,28 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
         "Batches that are being recompressed, or wait for an earlier batch of their producer.",
         lambda produce: produce.lanes.waiting,
     ),
+    counter(
+        "lacuna_flush_waits",
+        "Flushes that waited until the budget of requests paid for them.",
+        lambda produce: 0 if produce.flusher.budget is None else produce.flusher.budget.waits,
+    ),
+    counter(
+        "lacuna_flush_wait_seconds",
+        "The time of these waits.",
+        lambda produce: (
+            0.0 if produce.flusher.budget is None else produce.flusher.budget.waited_seconds
+        ),
+    ),
+    gauge(
+        "lacuna_flush_tokens",
+        "Flushes that the budget of requests pays for at once.",
+        lambda produce: 0.0 if produce.flusher.budget is None else produce.flusher.budget.level(),
+    ),
+    gauge(
+        "lacuna_flush_budget_dollars",
+        "Dollars a month that the PUTs of this process's flushes may cost; 0 if the store charges nothing.",
+        lambda produce: 0.0 if produce.flusher.budget is None else produce.flusher.budget.share,
+    ),
     gauge(
         "lacuna_sequence_gaps",
         "Failed batches of idempotent producers that the clients have not sent again yet.",

@@ -1,4 +1,4 @@
-"""Copies hot segments to the bucket, where tasks read them like all others (adr/0069).
+"""Copies hot segments to the bucket, where tasks read them like all others (adr/0071).
 
 The bytes of a hot segment are in the control plane's journal until merging has moved them out, soon after their commit.
 Tasks reach no control plane, so the driver puts the segments that the logs refer to into the bucket as they are, each

@@ -243,12 +243,15 @@ class AgentHost(Host):
     def __init__(self, around: Surroundings, number: int) -> None:
         super().__init__(around, f"agent-{number}")
         self.agent: RunningAgent | None = None
+        # If the bucket has prices, flushes of one agent wait for up to 0, 20, 125 and 250 ms.
+        budget, burst = self.random.choice(((1 << 30, 8), (650, 8), (105, 8), (53, 1)))
         self.parts = AgentParts(
             agent=AgentSettings(
                 listeners=(Listener(host=self.name, port=KAFKA_PORT),), num_partitions=2
             ),
             produce=ProduceSettings(
-                flush_interval_ms=self.random.choice((0, 0, 20, 250)),
+                requests_budget=budget,
+                flush_burst=burst,
                 flush_bytes=self.random.choice((300, 8 << 20)),
                 hot_bytes=around.randomness(f"hot {number}").choice((0, 400, 65_536)),
             ),

@@ -21,6 +21,7 @@ from lacuna.controlplane.state import partition as partitions
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import Lease
 from lacuna.controlplane.verbs import agents, housekeeping
+from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.segments.paths import InvalidPathError, parse_segment_key
 from lacuna.pipeline.errors import PipelineError
 from tests.messages import REQUESTS, make, nested
@@ -123,6 +124,8 @@ class World:
     def __init__(self, seed: int, without: Sequence[int] = (), form: Form = WHOLE) -> None:
         self.form = form
         self.around = Surroundings(seed)
+        prices = self.around.randomness("prices").choice((None, AMAZON_S3))
+        self.around.bucket.objects.metrics.prices = prices
         self.loop = self.around.loop
         self.history = History(lambda: self.loop.time())
         draw = self.around.randomness("scenario")

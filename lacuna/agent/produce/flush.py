@@ -3,12 +3,12 @@
     queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
 
 A small flush becomes a hot segment if the settings and the control plane allow it: it is not put, and its bytes travel
-with its commit (adr/0069). It does not wait for `flush_interval_ms`.
+with its commit (adr/0071). It does not wait for the budget of requests.
 
 A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
-queued. With `flush_interval_ms`, it starts that long after its first batch arrived. Commits are sent in the order of
-the queue. If a flush fails, the later batches of its producers fail with it, so that a batch is never committed before
-one that its producer sent earlier (S12).
+queued. If the store charges for PUTs, the budget of requests must pay for it too (budget.py); a flush that has waited
+for the budget starts beside others. Commits are sent in the order of the queue. If a flush fails, the later batches of
+its producers fail with it, so that a batch is never committed before one that its producer sent earlier (S12).
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from lacuna.agent.eager import start
 from lacuna.agent.hot import HotStore
 from lacuna.agent.lease import NoLeaseError
+from lacuna.agent.produce.budget import budget_of
 from lacuna.agent.produce.buffer import (
     MAYBE_PERSISTED,
     MOST_OF_FLUSH,
@@ -235,9 +236,12 @@ class Flusher:
         self._executor = Threads(settings.max_flushes, "flush")
         self._flights: dict[_Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
+        prices = store.metrics.sent.prices
+        self.budget = budget_of(settings, prices, control.cluster, self._schedule_again)
         self._store_health = StoreHealth()
         self._last_ended: asyncio.Future[None] | None = None
         self._start: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     @property
@@ -263,6 +267,8 @@ class Flusher:
         """Flush what is queued, wait for the flushes in flight, and end."""
         if not self._is_closed:
             self._moves.close()
+            if self.budget is not None:
+                self.budget.close()
         self._is_closed = True
         while self._buffer or self._flights:
             self._begin()
@@ -271,6 +277,7 @@ class Flusher:
                 await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
         if self._start is not None:
             self._start.cancel()
+        self._stop_waiting()
         self._executor.shutdown(wait=False)
 
     def _schedule(self) -> None:
@@ -279,20 +286,40 @@ class Flusher:
             self._buffer.queued_bytes >= self._settings.flush_bytes
             or len(self._buffer) >= MOST_OF_FLUSH
         )
-        if self._start is not None:
-            if not is_full or not isinstance(self._start, asyncio.TimerHandle):
-                return
-            self._start.cancel()
-            self._start = None
+        if self._start is not None or (self._timer is not None and not is_full):
+            return
+        self._stop_waiting()
         if not self._buffer or self._puts_now >= self._settings.max_flushes:
             return
         loop = asyncio.get_running_loop()
         if is_full:
             self._start = loop.call_soon(self._begin)
-        elif self._settings.flush_interval_ms and not self._is_hot(self._buffer.queued_bytes):
-            self._start = loop.call_later(self._settings.flush_interval_ms / 1000, self._begin)
+        elif (
+            self.budget is not None
+            and not self._is_hot(self._buffer.queued_bytes)
+            and (seconds := self.budget.wait())
+        ):
+            self._timer = loop.call_later(seconds, self._waited)
         elif not self._puts_now and self._is_worth_a_flush():
             self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
+
+    def _waited(self) -> None:
+        """Begin a flush that has waited for the budget of requests, even beside another one."""
+        self._timer = None
+        if self.budget is not None and self.budget.wait():
+            self._schedule()  # the event loop's timers are not exact
+        else:
+            self._begin()
+
+    def _schedule_again(self) -> None:
+        """Schedule the next flush anew, since the share in the budget of requests has changed."""
+        self._stop_waiting()
+        self._schedule()
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _is_hot(self, size: int) -> bool:
         """Whether a flush of this many bytes becomes a hot segment."""
@@ -319,6 +346,7 @@ class Flusher:
 
     def _begin(self) -> None:
         self._start = None
+        self._stop_waiting()
         if not self._buffer or self._puts_now >= self._settings.max_flushes:
             return
         loop = asyncio.get_running_loop()
@@ -328,6 +356,8 @@ class Flusher:
         flight.is_hot = self._is_hot(sum(len(batch.part) for batch in flight.batches))
         self._last_ended = flight.ended
         self._puts_now += 1
+        if self.budget is not None and not flight.is_hot:
+            self.budget.take()
         self.metrics.flushes_now += 1
         self._flights[flight] = None
         task = start(self._fly(flight), "flush")
@@ -460,6 +490,8 @@ class Flusher:
         self.metrics.hot_refused += 1
         self._cold_until = asyncio.get_running_loop().time() + _COLD_SECONDS
         flight.is_hot = False
+        if self.budget is not None:
+            self.budget.take()
         self._puts_now += 1
         written = await self._put(flight)
         return written if isinstance(written, Verdict) else await self._commit(flight, written)

@@ -10,13 +10,14 @@ from lacuna.controlplane.shared.hot import MOST_HOT_BYTES
 class ProduceSettings:
     """Settings of one worker's producing; sizes in bytes. Raises SettingsError."""
 
-    flush_interval_ms: int = setting(
-        "produce.flush.interval.ms",
-        0,
-        "How long the first batch of a flush waits for others. 0: until the flush in flight ends, which suits a "
-        "local store. On S3, where every PUT costs money, the default is 250.",
-        most=60_000,
-        option="--flush-ms",
+    requests_budget: int = setting(
+        "requests.budget",
+        105,
+        "Dollars a month that the PUTs of flushes may cost, for the whole cluster. If a store charges for requests, "
+        "flushes wait as long as this budget needs. The default pays for a flush every 250 ms in each of two agent "
+        "processes. Full flushes do not wait.",
+        least=1,
+        option="--requests-budget",
         panel="Speed",
     )
     flush_bytes: int = setting(
@@ -43,6 +44,10 @@ class ProduceSettings:
         least=1,
     )
 
+    flush_burst: int = 8
+    """How many flushes may begin one after another without a wait, after some idle time."""
+    longest_flush_wait_ms: int = 5_000
+    """The longest that a flush waits for the budget of requests, however small it is. Clients wait for 30 s."""
     commit_timeout_ms: int = 20_000
     """How long a commit whose reply was lost is repeated before its batches fail."""
 

@@ -282,6 +282,8 @@ class ClusterView:
             frozenset()
         )  # agents in `agents` that are about to stop
         self.hidden_lease_ids: frozenset[int] = frozenset()
+        #: The processes of `agents`; an agent has one for each worker.
+        self.agent_processes = 0
         #: The agents' leases when the session began.
         self.lease_ids: frozenset[int] = frozenset()
         #: The numbers of the internal topics that have records.
@@ -341,6 +343,7 @@ class ClusterView:
             self.hidden_agents = tuple(delta.hidden_agents)
             self.leaving_node_ids = frozenset(delta.leaving_node_ids)
             self.hidden_lease_ids = frozenset(delta.hidden_lease_ids)
+            self.agent_processes = delta.agent_processes
         self.internal_topics |= frozenset(delta.internal_topics)
         if delta.HasField("security"):
             self.security.apply(delta.security)

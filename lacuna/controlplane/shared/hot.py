@@ -1,4 +1,4 @@
-"""Hot segments: small segments whose bytes the journal keeps, in the append of their commit (adr/0069).
+"""Hot segments: small segments whose bytes the journal keeps, in the append of their commit (adr/0071).
 
 An agent writes its hot segments under its lease too, but with this bit set in the id, so that every reference to a
 segment says where its bytes are. Sequences are shared: an agent gives each number once, to a segment of either kind.

@@ -287,11 +287,17 @@ class State:
         delta.hidden_lease_ids.extend(sorted(self.hidden_leases))
         delta.hidden_agents.extend(each for each in self.known_agents() if each not in live)
         delta.leaving_node_ids.extend(each.node_id for each in self.leaving_agents())
+        delta.agent_processes = self.agent_processes()
 
     def live_agents(self) -> list[Agent]:
         """Return the visible nodes, whose leases are live and not hidden, ordered by node id."""
         leases = self.leases.values()
         return self._nodes({each.node_id for each in leases if not self.is_hidden(each)})
+
+    def agent_processes(self) -> int:
+        """Return the number of processes of the visible nodes. Each worker has a lease of its own."""
+        leases = self.leases.values()
+        return sum(each.node_id != NO_NODE and not self.is_hidden(each) for each in leases)
 
     def leaving_agents(self) -> list[Agent]:
         """Return the nodes that are about to stop, ordered by node id."""

@@ -62,7 +62,7 @@ class Topic(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., name: _Optional[str] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ..., inherited: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClusterDelta(_message.Message):
-    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids", "hidden_agents", "lease_ids", "leaving_node_ids", "peer_secret", "internal_topics", "security", "principal")
+    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids", "hidden_agents", "lease_ids", "leaving_node_ids", "agent_processes", "peer_secret", "internal_topics", "security", "principal")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     IS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class ClusterDelta(_message.Message):
     HIDDEN_AGENTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     LEAVING_NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_PROCESSES_FIELD_NUMBER: _ClassVar[int]
     PEER_SECRET_FIELD_NUMBER: _ClassVar[int]
     INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     SECURITY_FIELD_NUMBER: _ClassVar[int]
@@ -89,11 +90,12 @@ class ClusterDelta(_message.Message):
     hidden_agents: _containers.RepeatedCompositeFieldContainer[Agent]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     leaving_node_ids: _containers.RepeatedScalarFieldContainer[int]
+    agent_processes: int
     peer_secret: bytes
     internal_topics: _containers.RepeatedScalarFieldContainer[int]
     security: _security_pb2.SecurityChanges
     principal: str
-    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ..., hidden_agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., leaving_node_ids: _Optional[_Iterable[int]] = ..., peer_secret: _Optional[bytes] = ..., internal_topics: _Optional[_Iterable[int]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., principal: _Optional[str] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ..., hidden_agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., leaving_node_ids: _Optional[_Iterable[int]] = ..., agent_processes: _Optional[int] = ..., peer_secret: _Optional[bytes] = ..., internal_topics: _Optional[_Iterable[int]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class RegisterAgent(_message.Message):
     __slots__ = ("host", "port", "zone", "endpoints", "clock_ms", "store_clock_ms")

@@ -31,12 +31,17 @@ class Seen(NamedTuple):
     shown: list[Agent]
     leaving: list[Agent]
     known: list[Agent]
+    processes: int
 
 
 def seen(state: State) -> Seen:
     """Return the current agents, to be passed to `tell` after a change."""
     return Seen(
-        state.leased_agents(), state.live_agents(), state.leaving_agents(), state.known_agents()
+        state.leased_agents(),
+        state.live_agents(),
+        state.leaving_agents(),
+        state.known_agents(),
+        state.agent_processes(),
     )
 
 

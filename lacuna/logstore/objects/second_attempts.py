@@ -2,7 +2,7 @@
 
 A few requests take a store many times as long as most: they meet a busy disk or a lost packet. A second attempt hardly
 ever meets the same. So a request that takes longer than 95 % of its kind is *slow*, and is made again over another
-connection (adr/0075).
+connection (adr/0069).
 
 A front end that is replaced, or a NAT that forgets a connection, leaves connections on which nothing ever arrives. TCP
 notices only after many seconds, as does a time-out that allows for slow requests. So a request without an answer after

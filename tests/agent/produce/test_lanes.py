@@ -12,7 +12,6 @@ from lacuna.agent.produce import service
 from lacuna.agent.produce.buffer import MOST_OF_FLUSH, PendingBatch
 from lacuna.agent.produce.check import check_batch
 from lacuna.agent.produce.recompress import recompressed
-from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.layout import Codec
 from lacuna.wire.messages.produce import PartitionProduceResponse
@@ -237,7 +236,7 @@ async def test_a_small_batch_of_many_bytes_is_checked_in_a_thread(
 
 async def test_many_batches_are_flushed_by_several_commits_in_order() -> None:
     """A commit is one decision of the control plane, however many partitions a request names."""
-    async with open_log(produce=ProduceSettings(flush_interval_ms=60_000)) as log:
+    async with open_log() as log:
         partitions = 2 * MOST_OF_FLUSH
         await log.create_topic("t", partitions)
         batches = {("t", partition): make_batch(b"a") for partition in range(partitions)}

@@ -644,20 +644,6 @@ async def test_s3_before_v12_a_partition_must_have_been_added() -> None:
         assert len(records_of(await log.fetch(0, isolation=READ_UNCOMMITTED))) == 1
 
 
-async def test_a_flush_interval_gathers_and_a_full_buffer_does_not_wait() -> None:
-    settings = ProduceSettings(flush_interval_ms=60_000, flush_bytes=3000)
-    async with open_log(produce=settings) as log:
-        await log.create_topic("t")
-        first = asyncio.ensure_future(log.produce(make_batch(b"x" * 1000)))
-        await asyncio.sleep(0.02)
-        assert log.store.metrics.puts == 0
-        rest = [asyncio.ensure_future(log.produce(make_batch(b"x" * 1000))) for _ in range(2)]
-        await asyncio.wait_for(first, 60)
-        assert log.store.metrics.puts == 1
-        await log.produce_service.close()
-        assert [(await each).error_code for each in rest] == [0, 0]
-
-
 async def test_payload_reaches_the_store_without_a_copy() -> None:
     class Recording(TestStore):
         parts: ClassVar[list[Part]] = []
@@ -675,7 +661,7 @@ async def test_payload_reaches_the_store_without_a_copy() -> None:
 
 
 async def test_the_settings_say_what_they_may_be() -> None:
-    with pytest.raises(ValueError, match=r"produce\.flush.interval.ms is -1: choose"):
-        ProduceSettings(flush_interval_ms=-1)
+    with pytest.raises(ValueError, match=r"requests\.budget is 0: choose"):
+        ProduceSettings(requests_budget=0)
     with pytest.raises(ValueError, match=r"produce\.flush.bytes is 0: choose"):
         ProduceSettings(flush_bytes=0)

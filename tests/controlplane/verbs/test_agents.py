@@ -22,11 +22,12 @@ from lacuna.controlplane.v1.log_pb2 import SegmentId
 from tests.controlplane.verbs.cluster import Cluster, add_batch
 
 
-def _agents(cluster: Cluster) -> list[list[int]]:
+def _agents(cluster: Cluster) -> list[tuple[list[int], int]]:
+    """Return the nodes and the number of processes of each delta since the last call."""
     changes = cluster.state.take_changes()
     assert all(isinstance(change, ClusterDelta) for change in changes)
     return [
-        [agent.node_id for agent in change.agents]
+        ([agent.node_id for agent in change.agents], change.agent_processes)
         for change in changes
         if isinstance(change, ClusterDelta) and change.has_agents
     ]
@@ -47,11 +48,11 @@ def test_one_address_has_one_node_id_for_ever_and_each_registration_a_lease() ->
     assert [answer.lease_id for answer in answers] == [1, 2, 3, 4]
     assert {answer.lease_duration_ms for answer in answers} == {LEASE_DURATION_MS}
     assert {answer.cluster_id for answer in answers} == {"cluster"}
-    assert _agents(cluster) == [[1], [1, 2], [1, 2, 3]]
+    assert _agents(cluster) == [([1], 1), ([1], 2), ([1, 2], 3), ([1, 2, 3], 4)]
     cluster.do("release_lease", ReleaseLease(lease_id=1))
-    assert _agents(cluster) == []  # the other worker still lives
+    assert _agents(cluster) == [([1, 2, 3], 3)]  # the other worker still lives
     cluster.do("release_lease", ReleaseLease(lease_id=2))
-    assert _agents(cluster) == [[2, 3]]
+    assert _agents(cluster) == [([2, 3], 2)]
     assert cluster.do("release_lease", ReleaseLease(lease_id=2)).error_code == (
         ErrorCode.LEASE_EXPIRED
     )

@@ -1,0 +1,156 @@
+"""The budget of requests: how long a flush waits, so that PUTs cost no more than they may (adr/0070).
+
+The budget is dollars a month for the whole cluster, of which each process of an agent has an equal share. The share is
+a bucket of tokens, and a token pays for the PUT of one flush. Tokens accrue evenly, up to a small burst. So an idle
+cluster flushes at once, and a busy one flushes at even intervals. A full flush waits for no token. It takes one if
+there is one, and never leaves a debt, so that the next flush waits for one interval at most.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.client import ClusterView
+from lacuna.logstore.objects.prices import PUT, Prices
+
+log = logging.getLogger("lacuna.agent.produce")
+
+MONTH_SECONDS: Final = 365.25 / 12 * 86_400
+#: A wait that is shorter than this is a rounding error.
+_SHORTEST_SECONDS: Final = 1e-6
+
+
+class Tokens:
+    """A bucket of tokens that fills evenly: one each `interval` seconds, up to `burst`. Times are in seconds."""
+
+    __slots__ = ("_at", "_burst", "_level", "interval")
+
+    def __init__(self, interval: float, burst: int, now: float) -> None:
+        self.interval = interval
+        self._burst = float(burst)
+        self._level = self._burst
+        self._at = now
+
+    def level(self, now: float) -> float:
+        """Return the number of tokens."""
+        self._level = min(self._burst, self._level + (now - self._at) / self.interval)
+        self._at = now
+        return self._level
+
+    def wait(self, now: float) -> float:
+        """Return how long, in seconds, until there is a token; 0 if there is one."""
+        seconds = (1.0 - self.level(now)) * self.interval
+        return seconds if seconds > _SHORTEST_SECONDS else 0.0
+
+    def take(self, now: float) -> None:
+        """Take a token, or what there is of one."""
+        self._level = max(0.0, self.level(now) - 1.0)
+
+    def change(self, interval: float, now: float) -> None:
+        """Fill at another pace from now on."""
+        self.level(now)
+        self.interval = interval
+
+
+class RequestBudget:
+    """The share of one process in the cluster's budget. `on_change` is called when the share has changed.
+
+    It follows the number of processes in `cluster` until `close`. `waits` and `waited_seconds` count the flushes that
+    waited and the time of their waits.
+    """
+
+    def __init__(
+        self,
+        settings: ProduceSettings,
+        prices: Prices,
+        cluster: ClusterView,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._put_dollars = prices.of({PUT: 1})
+        self._cluster = cluster
+        self._on_change = on_change
+        self._processes = max(1, cluster.agent_processes)
+        self._waits_since: float | None = None
+        self.waits = 0
+        self.waited_seconds = 0.0
+        self._tokens = Tokens(self._interval(), settings.flush_burst, _now())
+        cluster.add_listener(self._follow)
+
+    @property
+    def interval(self) -> float:
+        """The seconds between two flushes under load."""
+        return self._tokens.interval
+
+    @property
+    def share(self) -> float:
+        """The dollars a month that flushes at this interval cost."""
+        return self._put_dollars * MONTH_SECONDS / self.interval
+
+    def level(self) -> float:
+        """Return how many flushes may begin at once."""
+        return self._tokens.level(_now())
+
+    def wait(self) -> float:
+        """Return how long, in seconds, a flush that is not full must wait; 0 if it may begin."""
+        now = _now()
+        seconds = self._tokens.wait(now)
+        if seconds and self._waits_since is None:
+            self._waits_since = now
+        return seconds
+
+    def take(self) -> None:
+        """Pay for a flush that begins."""
+        now = _now()
+        self._tokens.take(now)
+        if self._waits_since is not None:
+            self.waits += 1
+            self.waited_seconds += now - self._waits_since
+            self._waits_since = None
+
+    def close(self) -> None:
+        """Stop following the number of processes."""
+        self._cluster.remove_listener(self._follow)
+
+    def _follow(self) -> None:
+        processes = max(1, self._cluster.agent_processes)
+        if processes == self._processes:
+            return
+        self._processes = processes
+        self._tokens.change(self._interval(), _now())
+        self._on_change()
+
+    def _interval(self) -> float:
+        """Return the interval that the share pays for, or the longest one if the budget is too small."""
+        longest = self._settings.longest_flush_wait_ms / 1000
+        wanted = (
+            self._put_dollars * MONTH_SECONDS * self._processes / self._settings.requests_budget
+        )
+        if wanted > longest:
+            log.warning(
+                "requests.budget is $%d a month, which pays for a flush each %.1f s with %d agent processes: "
+                "flushes wait at most %g s and will cost more; raise the budget or run fewer processes",
+                self._settings.requests_budget,
+                wanted,
+                self._processes,
+                longest,
+            )
+        return min(wanted, longest)
+
+
+def budget_of(
+    settings: ProduceSettings,
+    prices: Prices | None,
+    cluster: ClusterView,
+    on_change: Callable[[], None],
+) -> RequestBudget | None:
+    """Return the budget of flushes to a store with these prices, or None if its PUTs cost nothing."""
+    if prices is None or not prices.put_per_1000:
+        return None
+    return RequestBudget(settings, prices, cluster, on_change)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
