@@ -11,6 +11,7 @@ from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.objects.encrypted import EncryptedStore
+from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.objects.store import (
     DamagedObjectError,
     ObjectNotFoundError,
@@ -20,11 +21,11 @@ from lacuna.logstore.objects.store import (
 )
 from lacuna.logstore.segments import SegmentId, segment_key
 from lacuna.logstore.segments.paths import MAX_LEASE_ID
-from tests.agent.fetch.log import Log, open_log, records_of
+from tests.agent.fetch.log import Log, TestStore, open_log, records_of
 from tests.doubles.journal import MemoryJournal
 from tests.doubles.keys import some_keys
 
-HOT = ProduceSettings(hot_bytes=4096, flush_interval_ms=60_000)
+HOT = ProduceSettings(hot_bytes=4096)
 
 
 def keys_in(log: Log) -> list[str]:
@@ -41,8 +42,11 @@ async def merge(log: Log) -> None:
 
 
 async def test_a_small_flush_waits_for_nothing_and_is_in_the_journal_alone() -> None:
-    journal = MemoryJournal("cluster")
-    async with open_log(produce=HOT, journal=journal) as log:
+    """A flush that is put would wait for an hour, since PUTs cost money."""
+    journal, store = MemoryJournal("cluster"), TestStore()
+    store.metrics.prices = AMAZON_S3
+    costly = replace(HOT, requests_budget=1, flush_burst=1, longest_flush_wait_ms=3_600_000)
+    async with open_log(store=store, produce=costly, journal=journal) as log:
         await log.create_topic("t")
         writer = await log.writer("id")
         for value in (b"a", b"b"):
@@ -77,7 +81,7 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
 
 
 async def test_a_large_flush_goes_to_the_bucket() -> None:
-    async with open_log(produce=replace(HOT, flush_interval_ms=0)) as log:
+    async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(bytes(5000))
         assert len(keys_in(log)) == 1
@@ -85,7 +89,7 @@ async def test_a_large_flush_goes_to_the_bucket() -> None:
 
 
 async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None:
-    async with open_log(produce=replace(HOT, flush_interval_ms=0)) as log:
+    async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         writer = await log.writer()
         log.plane.state.hot_intake.max_bytes = 0
