@@ -202,9 +202,12 @@ class Job:
 
     async def gone(self, what: str) -> None:
         """An object is missing, which is a violation if a pin should have kept it, unless a fault has removed it."""
-        is_by_fault = any(key in what for key in self.host.around.bucket.damaged)
-        if await self.is_held() and not is_by_fault:
+        if await self.is_held() and not self.is_by_fault(what):
             self.history.wrong(f"{self.host.name} holds a pin, and {what}")
+
+    def is_by_fault(self, what: str) -> bool:
+        """Whether what went wrong concerns an object that a fault has removed or damaged."""
+        return any(key in what for key in self.host.around.bucket.was_damaged)
 
 
 # Compaction.
@@ -392,7 +395,7 @@ async def _read(job: Job, pieces: Sequence[Piece]) -> Block | None:
             await job.gone(str(error))
             return None
         except DamagedDataError as error:
-            if not job.host.around.bucket.flips:
+            if not job.host.around.bucket.flips and not job.is_by_fault(str(error)):
                 job.history.wrong(f"{job.host.name} finds damage: {error}")
                 return None
         except PipelineError:
