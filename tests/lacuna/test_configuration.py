@@ -159,6 +159,7 @@ OPTIONS = {
     "auto.create.topics.enable": (["--no-auto-create"], False),
     "num.partitions": (["--partitions=7"], 7),
     "fetch.cache.bytes": (["--cache-bytes=9MiB"], 9 << 20),
+    "produce.flush.interval.ms": (["--flush-ms=7"], 7),
     "requests.budget": (["--requests-budget=11"], 11),
     "ssl.certificate.location": (["--tls-cert=c.pem"], "c.pem"),
     "ssl.key.location": (["--tls-key=k.pem"], "k.pem"),

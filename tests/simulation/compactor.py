@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from array import array
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
@@ -16,6 +16,7 @@ from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable, 
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import ExtentTable
+from lacuna.controlplane.shared.hot import is_hot
 from lacuna.controlplane.shared.log.pieces import Piece, all_pieces
 from lacuna.controlplane.v1.cluster_pb2 import (
     OpenLease,
@@ -29,10 +30,14 @@ from lacuna.controlplane.v1.log_pb2 import (
     ExtentsSwapped,
     PinReads,
     PlanCompaction,
+    ReadHot,
+    SegmentId,
     SwapExtents,
     UnpinReads,
 )
+from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
+from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.compaction.planning import FoundRange, Share, Unit, make_units
 from lacuna.pipeline.compaction.rewriting import (
     Dropped,
@@ -44,7 +49,12 @@ from lacuna.pipeline.compaction.rewriting import (
 from lacuna.pipeline.compaction.settings import RewriteSettings
 from lacuna.pipeline.compaction.swapping import prepare_swap
 from lacuna.pipeline.control import check
-from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.errors import (
+    DamagedDataError,
+    DataLossError,
+    PipelineError,
+    StaleMetadataError,
+)
 from lacuna.pipeline.holding import hold_lost
 from lacuna.pipeline.loading import Block, cut_pieces, load_block, load_blocks
 from tests.simulation import keyed
@@ -194,6 +204,27 @@ class Job:
         await self.control.cluster.ready()
         return dict(self.control.cluster.topics_by_id)
 
+    async def copy_hot(self, segments: Iterable[tuple[int, int]]) -> None:
+        """Copy those of these segments that are hot to the bucket, as drivers do.
+
+        Raises PipelineError if merging was faster or the store fails, ControlPlaneUnavailable, CommandRefused.
+        """
+        keys = sorted({key for key in segments if is_hot(key[0])})
+        for start in range(0, len(keys), 128):
+            some = keys[start : start + 128]
+            ids = [SegmentId(lease_id=lease_id, sequence=sequence) for lease_id, sequence in some]
+            answer = (await self.control.call(Command(read_hot=ReadHot(segments=ids)))).hot_read
+            if any(each.is_gone for each in answer.segments):
+                raise StaleMetadataError("merging moved hot segments out before they were copied")
+            for key, each in zip(some, answer.segments, strict=True):
+                await self._put(key_in_lease(self.cluster_id, *key), each.data)
+
+    async def _put(self, key: str, data: bytes) -> None:
+        try:
+            await self.host.around.loop.run_in_executor(None, self.store.put, key, [data])
+        except ObjectStoreError as error:
+            raise PipelineError(f"a hot segment could not be copied: {error}") from error
+
     async def work(self, seconds: Sequence[float]) -> None:
         """Let time pass, or end the process."""
         if self.random.random() < DIES:
@@ -202,9 +233,12 @@ class Job:
 
     async def gone(self, what: str) -> None:
         """An object is missing, which is a violation if a pin should have kept it, unless a fault has removed it."""
-        is_by_fault = any(key in what for key in self.host.around.bucket.damaged)
-        if await self.is_held() and not is_by_fault:
+        if await self.is_held() and not self.is_by_fault(what):
             self.history.wrong(f"{self.host.name} holds a pin, and {what}")
+
+    def is_by_fault(self, what: str) -> bool:
+        """Whether what went wrong concerns an object that a fault has removed or damaged."""
+        return any(key in what for key in self.host.around.bucket.was_damaged)
 
 
 # Compaction.
@@ -231,6 +265,9 @@ async def compact(job: Job) -> None:
         )
         found = (await job.control.call(Command(plan_compaction=plan))).compaction_plan
         check(found.error_code, "a plan")
+        for each in found.ranges:
+            extents = each.extents
+            await job.copy_hot(zip(extents.lease_ids, extents.sequences, strict=True))
         task_bytes = job.random.choice((2_000, 256 << 20))
         pieces = [
             piece
@@ -369,6 +406,7 @@ async def read_slowly(job: Job) -> None:
                 view = job.control.partition(topic.topic_id, partition)
                 await view.ready()
                 extents = ExtentTable.from_columns(view.extents.columns())
+                await job.copy_hot(zip(extents.lease_ids, extents.sequences, strict=True))
                 found.append((topic, partition, list(all_pieces(extents))))
         await job.work((1.0, LONG_SECONDS))
         for topic, partition, pieces in found:
@@ -392,7 +430,7 @@ async def _read(job: Job, pieces: Sequence[Piece]) -> Block | None:
             await job.gone(str(error))
             return None
         except DamagedDataError as error:
-            if not job.host.around.bucket.flips:
+            if not job.host.around.bucket.flips and not job.is_by_fault(str(error)):
                 job.history.wrong(f"{job.host.name} finds damage: {error}")
                 return None
         except PipelineError:

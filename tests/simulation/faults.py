@@ -100,6 +100,7 @@ def _damage(world: World, fault: Fault) -> None:
     randomness = world.around.randomness(f"damage {fault.number}")
     segments = [info.key for info in bucket.objects.list() if info.key.endswith(".seg")]
     for key in randomness.sample(segments, len(segments) // 5):
+        bucket.was_damaged.add(key)
         bucket.damaged[key] = MISSING if randomness.random() < 0.5 else randomness.getrandbits(32)
         world.loop.call_in(world.loop.world, fault.lasts, bucket.damaged.pop, key, None)
 

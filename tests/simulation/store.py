@@ -74,6 +74,8 @@ class Bucket:
         self.unreachable: set[str] = set()
         #: Objects that are missing (`MISSING`), or have a wrong byte at this position, modulo their size.
         self.damaged: dict[str, int] = {}
+        #: All that ever were in `damaged`: a reader may learn of it when the object is restored already.
+        self.was_damaged: set[str] = set()
         #: What to call, once, when a process's next put has been done.
         self.when_put: dict[str, Callable[[], None]] = {}
         #: How many reads had a wrong bit.

@@ -6,9 +6,10 @@ A small flush becomes a hot segment if the settings and the control plane allow 
 with its commit (adr/0071). It does not wait for the budget of requests.
 
 A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
-queued. If the store charges for PUTs, the budget of requests must pay for it too (budget.py); a flush that has waited
-for the budget starts beside others. Commits are sent in the order of the queue. If a flush fails, the later batches of
-its producers fail with it, so that a batch is never committed before one that its producer sent earlier (S12).
+queued. If the store charges for PUTs, the budget of requests must pay for it too (budget.py), unless
+`flush_interval_ms` is set; a flush that has waited starts beside others. Commits are sent in the order of the queue. If
+a flush fails, the later batches of its producers fail with it, so that a batch is never committed before one that its
+producer sent earlier (S12).
 """
 
 import asyncio
@@ -236,7 +237,8 @@ class Flusher:
         self._executor = Threads(settings.max_flushes, "flush")
         self._flights: dict[_Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
-        prices = store.metrics.sent.prices
+        # A fixed interval takes the place of the budget.
+        prices = None if settings.flush_interval_ms >= 0 else store.metrics.sent.prices
         self.budget = budget_of(settings, prices, control.cluster, self._schedule_again)
         self._store_health = StoreHealth()
         self._last_ended: asyncio.Future[None] | None = None
@@ -294,17 +296,21 @@ class Flusher:
         loop = asyncio.get_running_loop()
         if is_full:
             self._start = loop.call_soon(self._begin)
-        elif (
-            self.budget is not None
-            and not self._is_hot(self._buffer.queued_bytes)
-            and (seconds := self.budget.wait())
-        ):
+        elif seconds := self._wait():
             self._timer = loop.call_later(seconds, self._waited)
         elif not self._puts_now and self._is_worth_a_flush():
             self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
+    def _wait(self) -> float:
+        """Return how long, in seconds, the queued batches must wait for others, apart from flushes in flight."""
+        if self._is_hot(self._buffer.queued_bytes):
+            return 0.0
+        if self.budget is not None:
+            return self.budget.wait()
+        return max(self._settings.flush_interval_ms, 0) / 1000
+
     def _waited(self) -> None:
-        """Begin a flush that has waited for the budget of requests, even beside another one."""
+        """Begin a flush that has waited, even beside another one."""
         self._timer = None
         if self.budget is not None and self.budget.wait():
             self._schedule()  # the event loop's timers are not exact

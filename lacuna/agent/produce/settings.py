@@ -10,6 +10,16 @@ from lacuna.controlplane.shared.hot import MOST_HOT_BYTES
 class ProduceSettings:
     """Settings of one worker's producing; sizes in bytes. Raises SettingsError."""
 
+    flush_interval_ms: int = setting(
+        "produce.flush.interval.ms",
+        -1,
+        "How long the first batch of a flush waits for others, whatever the PUTs cost. 0: until the flush in flight "
+        "ends. -1: as long as requests.budget needs.",
+        least=-1,
+        most=60_000,
+        option="--flush-ms",
+        panel="Speed",
+    )
     requests_budget: int = setting(
         "requests.budget",
         105,

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -190,3 +191,19 @@ async def test_a_flush_that_waits_begins_earlier_once_the_share_has_grown() -> N
         assert not waiting.done()
         _agents(cluster, 1)
         assert (await asyncio.wait_for(waiting, 60)).error_code == 0
+
+
+@pytest.mark.parametrize("interval_ms", [0, 60_000])
+async def test_a_fixed_interval_takes_the_place_of_the_budget(interval_ms: int) -> None:
+    settings = replace(SLOW, flush_interval_ms=interval_ms)
+    async with open_log(store=_paid_store(), produce=settings) as log:
+        await log.create_topic("t")
+        assert log.produce_service.flusher.budget is None
+        waiting = asyncio.ensure_future(log.produce(make_batch(b"first")))
+        if interval_ms:
+            await _waits(log)
+            assert log.store.metrics.puts == 0
+            rest = asyncio.ensure_future(log.produce(make_batch(b"x" * 3000)))
+            assert (await asyncio.wait_for(rest, 30)).error_code == 0
+        assert (await asyncio.wait_for(waiting, 30)).error_code == 0
+        assert log.store.metrics.puts == (2 if interval_ms else 1)
