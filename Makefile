@@ -48,7 +48,7 @@ demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the tra
 	$(BIN)/lacuna demo
 
 # Tests spend much of their time waiting, so more workers than cores are faster.
-WORKERS ?= 4
+WORKERS ?= 6
 QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker" \
   -o tmp_path_retention_policy=failed
 COVERED := tests/logstore tests/controlplane tests/rules

@@ -1,4 +1,4 @@
-"""The cost of S3: requests per GiB written and read, in dollars, for several budgets and numbers of agents.
+"""The cost of S3: requests per GiB written and read, in dollars, for several flush intervals and numbers of agents.
 
 Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on the rate of arrival, since a
 flush takes whatever has accumulated. So records are written at a fixed rate, which is part of the row's name. Prices
@@ -20,7 +20,6 @@ from bench.reading import TUNED, consume
 from bench.rounds import Bench
 from bench.scale import Agents
 from bench.topics import PARTITIONS, Topics
-from lacuna.agent.produce.budget import MONTH_SECONDS
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 
 PRICES_VARIABLE = "BENCH_PRICES"
@@ -41,10 +40,7 @@ RECORD_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The seconds to write, the rate (in MiB/s), and the budgets (in ms) and numbers of agents to try.
-
-    A budget pays for a flush of each agent in so many ms.
-    """
+    """The seconds to write, the rate (in MiB/s), and the flush intervals (in ms) and numbers of agents to try."""
 
     seconds: float
     rate: int
@@ -66,13 +62,13 @@ def load_prices() -> Prices:
 
 
 def work_of(interval_ms: int, agents: int, rate: int) -> str:
-    """The name of the row for this interval of flushes, number of agents, and rate in MiB/s."""
+    """The name of the row for this flush interval, number of agents, and rate in MiB/s."""
     plural = "s" if agents > 1 else ""
     return f"flushes every {interval_ms} ms, {agents} agent{plural}, {rate} MiB/s"
 
 
 def costs(bench: Bench) -> Iterator[Row]:
-    """Yields a row for each number of agents and interval of flushes."""
+    """Yields a row for each number of agents and flush interval."""
     amount, prices = AMOUNTS[bench.size.name], load_prices()
     os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
     print(f"prices: {prices.source}")
@@ -86,8 +82,7 @@ def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> R
     """Writes at the rate, restarts the agents so that nothing is cached, and reads everything."""
     with CountedS3() as service:
         store = f"s3://{BUCKET}?endpoint={service.endpoint}"
-        budget = round(agents * AMAZON_S3.of({PUT: 1}) * MONTH_SECONDS * 1000 / interval_ms)
-        options = [f"--requests-budget={budget}", "--create-bucket"]
+        options = [f"--flush-ms={interval_ms}", "--create-bucket"]
         with Agents(agents, options, store) as server:
             topic = Topics(server).create("costs")
             client = ready_producer(server, topic)

@@ -127,8 +127,10 @@ class Forked:
         return self._readings[0].found, self._readings[1].found
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        # It may have ended and been waited for a moment before its code is reported here.
+        with suppress(ProcessLookupError):
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

@@ -1,5 +1,6 @@
 """The metrics of one agent. Names follow the conventions of Prometheus; docs/metrics.md lists them."""
 
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.health import why_not_ready
 from lacuna.agent.housekeeping import Housekeeping
 from lacuna.agent.metrics import DURATIONS, AgentMetrics
+from lacuna.agent.produce.budget import RequestBudget
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.registry import api_names
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -218,6 +220,17 @@ _CLIENTS: Final[tuple[Metric[AgentMetrics], ...]] = (
     ),
 )
 
+
+def _of_budget(read: Callable[[RequestBudget], float]) -> Callable[[ProduceService], float]:
+    """Return what reads a figure of the budget of requests, or 0 if there is no budget."""
+
+    def value(produce: ProduceService) -> float:
+        budget = produce.flusher.budget
+        return 0.0 if budget is None else read(budget)
+
+    return value
+
+
 _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     counter(
         "lacuna_flushes",
@@ -277,24 +290,23 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
     counter(
         "lacuna_flush_waits",
         "Flushes that waited until the budget of requests paid for them.",
-        lambda produce: 0 if produce.flusher.budget is None else produce.flusher.budget.waits,
+        _of_budget(lambda budget: budget.waits),
     ),
     counter(
         "lacuna_flush_wait_seconds",
-        "The time of these waits.",
-        lambda produce: (
-            0.0 if produce.flusher.budget is None else produce.flusher.budget.waited_seconds
-        ),
+        "Seconds that flushes waited until the budget of requests paid for them.",
+        _of_budget(lambda budget: budget.waited_seconds),
     ),
     gauge(
         "lacuna_flush_tokens",
         "Flushes that the budget of requests pays for at once.",
-        lambda produce: 0.0 if produce.flusher.budget is None else produce.flusher.budget.level(),
+        _of_budget(lambda budget: budget.level()),
     ),
     gauge(
         "lacuna_flush_budget_dollars",
-        "Dollars a month that the PUTs of this process's flushes may cost; 0 if the store charges nothing.",
-        lambda produce: 0.0 if produce.flusher.budget is None else produce.flusher.budget.share,
+        "Dollars a month that the PUTs of this process's flushes may cost; 0 without a budget, which is if the store "
+        "charges nothing or --flush-ms is set.",
+        _of_budget(lambda budget: budget.share),
     ),
     gauge(
         "lacuna_sequence_gaps",

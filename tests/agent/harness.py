@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from random import Random
@@ -250,11 +250,3 @@ class RawClient:
         """Closes the connection and waits until it is closed."""
         self.writer.close()
         await self.writer.wait_closed()
-
-
-async def with_client(context: AgentContext, do: Callable[[RawClient], Awaitable[None]]) -> None:
-    """Serves `context`, connects a client, awaits `do` with it, and closes both."""
-    async with serving(context) as server:
-        client = await RawClient.connect(server.port)
-        await do(client)
-        await client.close()

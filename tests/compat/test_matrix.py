@@ -176,6 +176,7 @@ def test_what_the_workload_says_is_what_kafka_gave() -> None:
     assert set(said) == {"produce", "transactions", "holes", "commit", "group", "eos"}
 
 
+@slow
 def test_clients_read_what_they_read_from_kafka(quick_bench: Bench) -> None:
     """S13 to S17, S26: clients pass holes, reach lag 0 and see no aborted records.
 

@@ -102,7 +102,7 @@ def deployment(kind: str, path: Path) -> Iterator[Deployment]:
         if kind == "s3":
             endpoint = stack.enter_context(MotoServer()).endpoint
             store = [f"--bucket={BUCKET}", f"--endpoint={endpoint}", "--create-bucket"]
-            store += ["--requests-budget=1000000"]
+            store += ["--flush-ms=20"]
             environment = CREDENTIALS
         yield stack.enter_context(Deployment(path / "control", 2, store, environment))
 

@@ -95,6 +95,7 @@ def brokers(bootstrap: str) -> list[str]:
     return sorted(f"{broker['host']}:{broker['port']}" for broker in asked["brokers"])
 
 
+@pytest.mark.slow
 def test_status_without_a_control_plane_lists_the_agents(tmp_path: Path, lacuna: Command) -> None:
     (port,) = lasting_ports(1)
     control = f"127.0.0.1:{port}"

@@ -192,6 +192,7 @@ def options(own: Certificate, authority: Authority) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.slow
 def test_a_cluster_with_certificates(
     tmp_path: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:

@@ -97,6 +97,7 @@ def test_the_death_of_one_ends_all_with_an_error(tmp_path: Path, victim: str) ->
     assert not any(is_running(each) for each in started)
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_leaves_nobody_behind(tmp_path: Path, clients: SimpleNamespace) -> None:
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])

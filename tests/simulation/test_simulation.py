@@ -73,6 +73,7 @@ def test_two_lead_in_short_histories() -> None:
     assert counts["answers while two led"] > 8
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
     """This holds for any hashes of strings, and any earlier or concurrent work of the process."""
     history(52)

@@ -17,7 +17,7 @@ _NEEDED: Final = 64
 _ESTIMATED_EVERY: Final = 16
 
 
-def kind_of(operation: str, size: int) -> Kind:
+def request_kind(operation: str, size: int) -> Kind:
     """Return the kind of an operation on `size` bytes, or on an unknown number if `size` is 0."""
     return operation, (max(size - 1, 0) >> _SMALL_BITS).bit_length() + (size > 0)
 

@@ -34,7 +34,7 @@ from botocore.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
-from lacuna.logstore.objects.latencies import kind_of
+from lacuna.logstore.objects.latencies import request_kind
 from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.objects.s3_client import CONNECTIONS, s3_clients
 from lacuna.logstore.objects.second_attempts import Outcome, Request, SecondAttempts
@@ -442,7 +442,7 @@ class S3Store:
                 lambda: request(self._client),
                 lambda: request(self._client_anew()),
                 self._answer_seconds + size / _SLOW_BYTES_S,
-                kind_of(operation, size) if hedged else None,
+                request_kind(operation, size) if hedged else None,
             )
         )
         for reason in ended.reasons:

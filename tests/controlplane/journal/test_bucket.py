@@ -725,7 +725,7 @@ async def test_a_bucket_that_lets_nobody_in(bucket: FaultyBucket) -> None:
     journal = journal_of(bucket)
     opened = await journal.open(None)
     bucket.before = refuse
-    with pytest.raises(JournalRefused, match="refuses the credentials: check them"):
+    with impatient(), pytest.raises(JournalRefused, match="refuses the credentials: check them"):
         await journal.append([b"a"], opened.fencing_token)
     with pytest.raises(JournalRefused):
         journal.append([b"a"], opened.fencing_token)

@@ -787,6 +787,7 @@ async def cancelled(admin: Connection) -> None:
             pass
 
 
+@pytest.mark.slow
 async def test_a_write_that_no_standby_has_does_not_count(
     without_standby: PostgresqlServer,
 ) -> None:

@@ -21,7 +21,7 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
     second_attempts,
 )
-from lacuna.logstore.objects.latencies import kind_of
+from lacuna.logstore.objects.latencies import request_kind
 from lacuna.logstore.objects.s3 import READ_GAP, S3Store, ServerSideEncryption
 from lacuna.logstore.objects.second_attempts import SILENT, SLOW
 from lacuna.logstore.objects.store import wall_clock_ms
@@ -562,7 +562,7 @@ def know_latencies(store: S3Store, operation: str, size: int) -> None:
     """Let the store know when a request is slow, and allow it second attempts, as after many requests."""
     store._attempts._allowed = 20.0
     for _ in range(64):
-        store._attempts.latencies.add(kind_of(operation, size), 0.001)
+        store._attempts.latencies.add(request_kind(operation, size), 0.001)
 
 
 @pytest.mark.usefixtures("soon")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lacuna.logstore.objects import second_attempts
-from lacuna.logstore.objects.latencies import Latencies, kind_of
+from lacuna.logstore.objects.latencies import Latencies, request_kind
 from lacuna.logstore.objects.second_attempts import (
     SILENT,
     SLOW,
@@ -19,7 +19,7 @@ from lacuna.logstore.objects.second_attempts import (
     SecondAttempts,
 )
 
-KIND = kind_of("get", 1)
+KIND = request_kind("get", 1)
 LIMIT_SECONDS = 60.0
 
 
@@ -224,22 +224,22 @@ def test_slow_requests_are_at_most_a_twentieth_and_leave_what_silent_ones_need(
     ],
 )
 def test_sizes_of_a_class(sizes: tuple[int, ...], size_class: int) -> None:
-    assert {kind_of("get", size) for size in sizes} == {("get", size_class)}
+    assert {request_kind("get", size) for size in sizes} == {("get", size_class)}
 
 
 def test_kinds_are_estimated_apart() -> None:
     latencies = Latencies()
-    small, large = kind_of("put", 1), kind_of("put", 8 << 20)
+    small, large = request_kind("put", 1), request_kind("put", 8 << 20)
     for _ in range(64):
         latencies.add(small, 0.04)
         latencies.add(large, 0.4)
     assert latencies.percentile_95(small) == 0.04
     assert latencies.percentile_95(large) == 0.4
-    assert latencies.percentile_95(kind_of("get", 1)) is None
+    assert latencies.percentile_95(request_kind("get", 1)) is None
 
 
 def test_an_estimate_needs_64_durations_and_forgets_all_but_256() -> None:
-    latencies, kind = Latencies(), kind_of("get", 1)
+    latencies, kind = Latencies(), request_kind("get", 1)
     for milliseconds in range(100, 0, -1):
         latencies.add(kind, milliseconds / 1000)
         assert (latencies.percentile_95(kind) is None) == (milliseconds > 37)
@@ -253,7 +253,7 @@ def test_an_estimate_needs_64_durations_and_forgets_all_but_256() -> None:
 
 def test_durations_that_a_second_attempt_shortens_leave_the_estimate_as_it_is() -> None:
     """Each slow call ends soon after the 95th percentile, instead of long after it."""
-    latencies, kind = Latencies(), kind_of("get", 1)
+    latencies, kind = Latencies(), request_kind("get", 1)
     for _ in range(10):
         for milliseconds in range(1, 101):
             latencies.add(kind, min(milliseconds * 37 % 101, 97) / 1000)

@@ -144,7 +144,7 @@ class Meanwhile(Progress):
             work()
 
 
-@pytest.fixture(params=["here", "spark"])
+@pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.slow)])
 def workers(request: pytest.FixtureRequest) -> Workers:
     """This process, or Spark."""
     os.environ.update(CREDENTIALS)

@@ -4,15 +4,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from lacuna.agent.produce import flush
-from lacuna.agent.produce.budget import RequestBudget, budget_of
 from lacuna.agent.produce.settings import ProduceSettings
-from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.objects.s3 import READ_GAP
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.testing import Cluster
@@ -22,22 +18,15 @@ from tests.shared_moto import moto_url
 
 PRODUCERS = 24
 RECORDS = [b"x" * 1000] * 20
-SHARING = replace(UNMERGED, produce=ProduceSettings(requests_budget=53, flush_burst=1))
-"""A flush waits 250 ms for the other producers, since it is over too soon for them to come by chance."""
-
-
-def priced(settings: ProduceSettings, _: object, *rest: Any) -> RequestBudget | None:
-    """Return the budget as if every store charged for requests."""
-    return budget_of(settings, AMAZON_S3, *rest)
+SHARING = replace(UNMERGED, produce=ProduceSettings(flush_interval_ms=250))
+"""A flush waits for the other producers, since it is over too soon for them to come by chance."""
 
 
 @pytest.fixture(scope="module", params=["directory"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     store = moto_url(request) if request.param == "moto" else ""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flush, "budget_of", priced)
-        with Cluster(store=store, parts=SHARING) as running:
-            yield running
+    with Cluster(store=store, parts=SHARING) as running:
+        yield running
 
 
 def write(cluster: Cluster, topic: str) -> None:

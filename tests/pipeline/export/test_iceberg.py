@@ -47,7 +47,6 @@ def _expected(rows: list[Any]) -> list[Any]:
     return [(row[0], row[1], row[3], row[4]) for row in rows]
 
 
-@pytest.mark.smoke
 def test_three_runs_are_three_snapshots(
     cluster: Cluster,
     topic: Any,
