@@ -266,7 +266,7 @@ async def compact(job: Job) -> None:
         found = (await job.control.call(Command(plan_compaction=plan))).compaction_plan
         check(found.error_code, "a plan")
         for each in found.ranges:
-            extents = each.extents
+            extents = ExtentTable.from_columns(each.extents)
             await job.copy_hot(zip(extents.lease_ids, extents.sequences, strict=True))
         task_bytes = job.random.choice((2_000, 256 << 20))
         pieces = [

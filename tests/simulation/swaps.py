@@ -7,16 +7,20 @@ from contextlib import contextmanager
 from unittest import mock
 
 from lacuna.controlplane import machine
+from lacuna.controlplane.hot import HotBytes
+from lacuna.controlplane.journal.journal import HotKey
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.shared.log.pieces import all_pieces
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.log_pb2 import Extents, SwapExtents
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, Extents, SwapExtents
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.records.batch import read_batches
+from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.loading import load_blocks
 from tests.simulation.history import History
 
@@ -25,8 +29,14 @@ from tests.simulation.history import History
 def watched(
     store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
 ) -> Iterator[None]:
-    """Compare the result of a swap of `topic` with what it replaces, using the objects in the bucket."""
+    """Compare the result of a swap of `topic` with what it replaces, using the objects in the bucket and the hot ones."""
     swap_extents = machine.VERBS["swap_extents"].decide
+    add = HotBytes.add
+    hot: dict[HotKey, bytes] = {}
+
+    def note(self: HotBytes, commit: CommitSegment) -> None:
+        hot[commit.segment.lease_id, commit.segment.sequence] = commit.hot
+        add(self, commit)
 
     def swap(turn: Turn, command: SwapExtents) -> Reply:
         state = turn.state
@@ -53,7 +63,11 @@ def watched(
     def _offsets(extents: Extents) -> set[int]:
         table = ExtentTable()
         table.append(extents)
-        blocks = load_blocks(store, cluster_id(), list(all_pieces(table)))
+        found = MemoryStore()
+        for key in {*zip(table.lease_ids, table.sequences, strict=True)}:
+            name = key_in_lease(cluster_id(), *key)
+            found.put(name, [hot[key] if key in hot else store.get_all(name)])
+        blocks = load_blocks(found, cluster_id(), list(all_pieces(table)))
         return {
             record.offset
             for block in blocks
@@ -61,5 +75,8 @@ def watched(
             for record in batch.records()
         }
 
-    with mock.patch.dict(machine.VERBS, swap_extents=Verb(swap)):
+    with (
+        mock.patch.object(HotBytes, "add", note),
+        mock.patch.dict(machine.VERBS, swap_extents=Verb(swap)),
+    ):
         yield
