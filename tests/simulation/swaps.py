@@ -13,6 +13,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.shared.log.pieces import all_pieces
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, Extents, SwapExtents
 from lacuna.controlplane.verbs.turn import Turn
@@ -29,7 +30,7 @@ from tests.simulation.history import History
 def watched(
     store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
 ) -> Iterator[None]:
-    """Compare the result of a swap of `topic` with what it replaces, using the objects in the bucket and the hot ones."""
+    """Compare the result of a swap of `topic` with what it replaces, using the objects and the hot segments."""
     swap_extents = machine.VERBS["swap_extents"].decide
     add = HotBytes.add
     hot: dict[HotKey, bytes] = {}
@@ -39,16 +40,7 @@ def watched(
         add(self, commit)
 
     def swap(turn: Turn, command: SwapExtents) -> Reply:
-        state = turn.state
-        replaced: list[Extents | None] = []
-        for wanted in command.partitions:
-            partition = state.partitions.get(key_of(wanted.partition))
-            found = None
-            if partition is not None and state.topics[partition.key[0]].name == topic:
-                given = wanted.swap
-                extents = partition.extents
-                found = extents.slice(*extents.range_of(given.first_offset, given.end_offset))
-            replaced.append(found)
+        replaced = list(_replaced(turn.state, command, topic))
         reply = swap_extents(turn, command)
         assert reply is not None  # a swap is answered at once
         codes = reply.extents_swapped.error_codes
@@ -80,3 +72,15 @@ def watched(
         mock.patch.dict(machine.VERBS, swap_extents=Verb(swap)),
     ):
         yield
+
+
+def _replaced(state: State, command: SwapExtents, topic: str) -> Iterator[Extents | None]:
+    """Yield what each part of a swap replaces, or None if it is not of this topic."""
+    for wanted in command.partitions:
+        partition = state.partitions.get(key_of(wanted.partition))
+        if partition is not None and state.topics[partition.key[0]].name == topic:
+            given = wanted.swap
+            extents = partition.extents
+            yield extents.slice(*extents.range_of(given.first_offset, given.end_offset))
+        else:
+            yield None
