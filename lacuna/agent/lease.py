@@ -66,6 +66,8 @@ class AgentLease:
         self.node_id = -1
         self.lease_id = NO_LEASE
         self.cluster_id = ""
+        #: Whether other machines can go on with the control plane's journal if its own machine is lost.
+        self.is_journal_shared = False
 
     @property
     def host(self) -> str:
@@ -175,6 +177,7 @@ class AgentLease:
             )
         self.node_id = reply.node_id
         self.cluster_id = reply.cluster_id
+        self.is_journal_shared = reply.is_journal_shared
         self._duration_seconds = self.trust.lasts = reply.lease_duration_ms / 1000
         self.trust.renew(began)
         self._sequence = 0
@@ -255,6 +258,8 @@ class AgentLease:
             if reply.error_code != ErrorCode.NONE:
                 self._metrics.lease_renewals_failed += 1
                 self.report_expired(lease_id)
+            else:
+                self.is_journal_shared = reply.is_journal_shared
             return
 
     async def _register_again(self) -> None:

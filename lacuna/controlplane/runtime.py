@@ -245,6 +245,7 @@ class Runtime:
         await replica.catch_up(self._journal)
         replica.check(opened)
         self._state = replica.state
+        self._state.is_journal_shared = self._confirm is not None
         intake = self._state.hot_intake
         intake.bytes_per_second = self._settings.hot_bytes_per_second
         intake.max_bytes = self._settings.max_hot_bytes

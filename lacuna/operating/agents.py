@@ -1,6 +1,7 @@
 """Assembles one agent: its context, its services, its listener, its lease."""
 
 import asyncio
+import logging
 import random
 import time
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,8 @@ from lacuna.wire.messages.describe_cluster import (
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterRequest,
 )
+
+log = logging.getLogger("lacuna.agent")
 
 #: How long a stop waits for the control plane to send clients elsewhere. Clients also notice the stop by themselves.
 _LEAVE_SECONDS = 1.0
@@ -176,6 +179,12 @@ async def start_agent(
     except BaseException:
         await server.stop()
         raise
+    if parts.produce.hot_bytes < 0 and not context.produce.flusher.is_journal_as_durable:
+        log.info(
+            "small flushes wait for the bucket. They would not with produce.hot.bytes=131072, but then the newest "
+            "records would be as durable as the disk of the control plane's journal. If the journal is in "
+            "PostgreSQL or in the bucket, that is the default"
+        )
     housekeeping = None
     if parts.housekeeping is not None:
         housekeeping = Housekeeping(context, parts.housekeeping).start()

@@ -79,6 +79,7 @@ class Lease(Protocol):
     """The part of an agent's lease (agent/lease.py) that flushes use."""
 
     cluster_id: str
+    is_journal_shared: bool
 
     def next_segment_id(self, *, is_hot: bool = False) -> SegmentId:
         """Return a segment id that was never used before. Raises NoLeaseError."""
@@ -329,11 +330,20 @@ class Flusher:
 
     def _is_hot(self, size: int) -> bool:
         """Whether a flush of this many bytes becomes a hot segment."""
-        return (
-            self._hot is not None
-            and size <= self._settings.hot_bytes
-            and asyncio.get_running_loop().time() >= self._cold_until
-        )
+        return size <= self._hot_bytes() and asyncio.get_running_loop().time() >= self._cold_until
+
+    def _hot_bytes(self) -> int:
+        if self._hot is None:
+            return 0
+        if self._settings.hot_bytes >= 0:
+            return self._settings.hot_bytes
+        return _SMALL_BYTES if self.is_journal_as_durable else 0
+
+    @property
+    def is_journal_as_durable(self) -> bool:
+        """Whether records in the journal are as durable as in the store, once the agent is registered."""
+        # A store without prices is a folder: a disk, as is that of a journal that is not shared.
+        return self._lease.is_journal_shared or self._store.metrics.sent.prices is None
 
     def _is_worth_a_flush(self) -> bool:
         """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive

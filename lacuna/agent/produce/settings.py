@@ -35,9 +35,11 @@ class ProduceSettings:
     )
     hot_bytes: int = setting(
         "produce.hot.bytes",
-        0,
+        -1,
         "A flush of at most this many bytes becomes a hot segment: the journal keeps its bytes, with its commit, until "
-        "merging moves them to the bucket. 0: none does.",
+        "merging moves them to the bucket. 0: none does. -1: 131072 if records in the journal are as durable as in "
+        "the store, which is so if the journal is in PostgreSQL or in the bucket, or if the store is a folder.",
+        least=-1,
         most=MOST_HOT_BYTES // 2,
     )
     max_flushes: int = setting(

@@ -172,6 +172,8 @@ class State:
         #: when expired tokens were last looked for
         self.tokens_checked_ms = 0
         self.hot_intake = HotIntake()
+        #: Whether other machines can go on with the journal if this one is lost.
+        self.is_journal_shared = False
         self.merge_cursor = 0
         self.merges_under_way = MergesUnderWay()
         self.merge_horizons = Horizons()

@@ -114,18 +114,20 @@ class RegisterAgent(_message.Message):
     def __init__(self, host: _Optional[str] = ..., port: _Optional[int] = ..., zone: _Optional[str] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., store_clock_ms: _Optional[int] = ...) -> None: ...
 
 class AgentRegistered(_message.Message):
-    __slots__ = ("error_code", "node_id", "lease_id", "lease_duration_ms", "cluster_id")
+    __slots__ = ("error_code", "node_id", "lease_id", "lease_duration_ms", "cluster_id", "is_journal_shared")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_JOURNAL_SHARED_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     node_id: int
     lease_id: int
     lease_duration_ms: int
     cluster_id: str
-    def __init__(self, error_code: _Optional[int] = ..., node_id: _Optional[int] = ..., lease_id: _Optional[int] = ..., lease_duration_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    is_journal_shared: bool
+    def __init__(self, error_code: _Optional[int] = ..., node_id: _Optional[int] = ..., lease_id: _Optional[int] = ..., lease_duration_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., is_journal_shared: _Optional[bool] = ...) -> None: ...
 
 class OpenLease(_message.Message):
     __slots__ = ("duration_ms",)
@@ -170,10 +172,12 @@ class RenewLease(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ..., report: _Optional[_Union[_reports_pb2.AgentReport, _Mapping]] = ...) -> None: ...
 
 class LeaseRenewed(_message.Message):
-    __slots__ = ("error_code",)
+    __slots__ = ("error_code", "is_journal_shared")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    IS_JOURNAL_SHARED_FIELD_NUMBER: _ClassVar[int]
     error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
+    is_journal_shared: bool
+    def __init__(self, error_code: _Optional[int] = ..., is_journal_shared: _Optional[bool] = ...) -> None: ...
 
 class DescribeCluster(_message.Message):
     __slots__ = ()

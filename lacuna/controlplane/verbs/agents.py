@@ -57,6 +57,7 @@ def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
         lease_id=record.lease_id,
         lease_duration_ms=LEASE_DURATION_MS,
         cluster_id=state.cluster_id,
+        is_journal_shared=state.is_journal_shared,
     )
     presence.appear(turn, record.lease_id)
     turn.journal(JournalRecord(agent_joined=record))
@@ -92,7 +93,7 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
             kept = AgentReport()
             kept.CopyFrom(command.report)
             turn.state.reports[lease.lease_id] = kept
-    return Reply(lease_renewed=LeaseRenewed())
+    return Reply(lease_renewed=LeaseRenewed(is_journal_shared=turn.state.is_journal_shared))
 
 
 def release_lease(turn: Turn, command: ReleaseLease) -> Reply:

@@ -1,6 +1,6 @@
 """PlanMerge: finds runs of small or dead extents to rewrite as larger objects."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -70,10 +70,11 @@ def _find_run(
 ) -> tuple[int, int] | None:
     """Return the indexes [start, stop) of the first run below `end_offset` that is worth merging, or None.
 
-    A run is worth merging if it has enough extents, a dead one, or a hot one, whose bytes are to leave the journal. Its
-    live bytes are at most `max_bytes`, and none of them is in one of the `avoided` segments. Only the newest
-    MERGE_WINDOW extents are examined. Older ones were examined before, and re-enter the window as newer ones are
-    merged.
+    A run is worth merging if it has enough extents or a dead one. Otherwise, if it has hot extents, whose bytes are to
+    leave the journal, it is reduced to these, so that what was merged lately is not written again with every few
+    records. Its live bytes are at most `max_bytes`, and none of them is in one of the `avoided` segments. Only the
+    newest MERGE_WINDOW extents are examined. Older ones were examined before, and re-enter the window as newer ones
+    are merged.
     """
     extents = partition.extents
     end = extents.first_ending_after(end_offset)
@@ -82,7 +83,7 @@ def _find_run(
     hot = [*map(is_hot, extents.lease_ids[start:end])]
     if end - start < least and not len(partition.dead) and not any(hot):
         return None
-    run_start, run_bytes, is_due = start, 0, False
+    run_start, run_bytes, has_dead = start, 0, False
     is_live = live_mask(extents, partition.dead, start, end)
     for index in range(start, end):
         size = extents.sizes[index]
@@ -94,12 +95,26 @@ def _find_run(
         added = 0 if is_dead else size
         if is_candidate and run_bytes + added <= max_bytes:
             run_bytes += added
-            is_due = is_due or is_dead or hot[index - start]
+            has_dead = has_dead or is_dead
             continue
-        if index - run_start >= least or is_due:
+        if index - run_start >= least or has_dead:
             return run_start, index
-        run_start, run_bytes, is_due = index + 1, 0, False
-    return (run_start, end) if end - run_start >= least or is_due else None
+        if any(hot[run_start - start : index - start]):
+            return _hot_part(hot, start, run_start, index)
+        run_start, run_bytes, has_dead = index + 1, 0, False
+    if end - run_start >= least or has_dead:
+        return run_start, end
+    return _hot_part(hot, start, run_start, end) if any(hot[run_start - start :]) else None
+
+
+def _hot_part(hot: Sequence[bool], start: int, run_start: int, run_end: int) -> tuple[int, int]:
+    """Return where the first hot extent of a run is, and where the last one ends; `hot` begins at index `start`."""
+    first, last = run_start, run_end - 1
+    while not hot[first - start]:
+        first += 1
+    while not hot[last - start]:
+        last -= 1
+    return first, last + 1
 
 
 def _plan(partition: Partition, start: int, stop: int) -> MergePlanPartition:

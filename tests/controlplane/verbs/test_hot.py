@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,10 +36,13 @@ def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequen
     return cluster.do("commit_segment", command)
 
 
-def planned(cluster: Cluster) -> list[int]:
+def planned(cluster: Cluster, small_bytes: int = 50, min_extents: int = 32) -> list[int]:
     """Return how many extents a merge plan has of each partition."""
     command = PlanMerge(
-        lease_id=cluster.lease_id, max_bytes=1 << 30, small_bytes=50, min_extents=32
+        lease_id=cluster.lease_id,
+        max_bytes=1 << 30,
+        small_bytes=small_bytes,
+        min_extents=min_extents,
     )
     plan = cluster.do("plan_merge", command)
     return [len(each.extents.sizes) for each in plan.partitions]
@@ -108,6 +112,21 @@ def test_hot_extents_are_merged_however_few_and_large_they_are() -> None:
     commit_hot(cluster, "t-2")
     cluster.put("t-2")
     assert planned(cluster) == [2, 1]
+
+
+@pytest.mark.parametrize(("min_extents", "expected"), [(6, [3]), (5, [5])])
+def test_a_few_hot_extents_are_merged_without_those_that_were_merged_before(
+    min_extents: int, expected: list[int]
+) -> None:
+    """Else a partition with a few records a minute would write its last 256 KiB again each time."""
+    cluster = Cluster()
+    cluster.create("t")
+    cluster.put("t-0")
+    commit_hot(cluster, "t-0")
+    cluster.put("t-0")
+    commit_hot(cluster, "t-0")
+    cluster.put("t-0")
+    assert planned(cluster, 1 << 20, min_extents) == expected
 
 
 def test_a_read_waits_for_the_journal_and_changes_nothing() -> None:
