@@ -87,7 +87,7 @@ def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> R
             topic = Topics(server).create("costs")
             client = ready_producer(server, topic)
             before = service.counts()
-            records = _write(client, topic, amount)
+            records = write_at_rate(client, topic, amount.seconds, amount.rate)
             written = service.counts() - before
             server.forget()
             before = service.counts()
@@ -104,13 +104,13 @@ def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> R
     }
 
 
-def _write(client: Any, topic: str, amount: Amount) -> int:
-    """Writes records of 1 KiB to all partitions at the rate, and returns their number."""
+def write_at_rate(client: Any, topic: str, seconds: float, rate: int) -> int:
+    """Writes records of 1 KiB to all partitions at this rate in MiB/s, and returns their number."""
     deliveries = Deliveries()
-    total = int(amount.seconds * amount.rate * 1024)
+    total = int(seconds * rate * 1024)
     started = time.perf_counter()
     for index in range(total):
-        due = started + index * RECORD_BYTES / (amount.rate << 20)
+        due = started + index * RECORD_BYTES / (rate << 20)
         while (early := due - time.perf_counter()) > 0:
             client.poll(min(early, 0.01))
         value = POOL[index % POOL_SIZE]

@@ -77,3 +77,18 @@ class Row:
             values = [run[figure] for run in self.runs]
             spreads[figure] = Spread(statistics.median(values), min(values), max(values))
         return spreads
+
+
+def ratio(ours: Row, theirs: Row, figure: Figure) -> float | None:
+    """The ratio of two rows' figures, or None if one lacks it or is 0.
+
+    It is the median of the rounds' ratios, since other load changes from round to round, or else, if the rows have
+    different numbers of runs, the ratio of the medians.
+    """
+    pairs = (ours.runs, theirs.runs)
+    mine, others = ([run[figure] for run in runs if figure in run] for runs in pairs)
+    if not mine or not others or 0 in others:
+        return None
+    if len(mine) != len(others):
+        return statistics.median(mine) / statistics.median(others)
+    return statistics.median(one / other for one, other in zip(mine, others, strict=True))

@@ -9,6 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.aborts import work_of as aborted
+from bench.bucket import AMOUNTS as BUCKET_AMOUNTS
+from bench.bucket import COMMIT_P50_IN_PUTS, COMMIT_P99_IN_PUTS, P50_IN_PUTS
+from bench.bucket import END_TO_END as THROUGH_TWO_AGENTS
+from bench.bucket_costs import AMOUNTS as COST_AMOUNTS
+from bench.bucket_costs import BYTES, aborted_work_of, steady_work_of
+from bench.bucket_targets import FOLDER, JOURNAL_IN_S3, S3
+from bench.costs import GETS, PUTS, WRITE_DOLLARS
 from bench.figures import (
     CPU_PER_1000,
     CPU_PER_GIB,
@@ -20,6 +27,7 @@ from bench.figures import (
     WIRE_BYTES,
     Better,
     Figure,
+    ratio,
 )
 from bench.journal_targets import POSTGRESQL, SQLITE
 from bench.journals import work_of as journal_of_transactions_by
@@ -34,7 +42,7 @@ from bench.standby import work_of as standby_with
 from bench.tail import ANSWERS, STORE, WIRE_PER_PARTITION
 from bench.tail import work_of as tail_of
 from bench.tiny import PRODUCE, READ, READ_AGAIN, REQUESTS
-from bench.transactions import COMMIT_P99, TRANSACTIONS
+from bench.transactions import COMMIT_P50, COMMIT_P99, TRANSACTIONS
 from bench.transactions import work_of as transactions_by
 
 
@@ -92,6 +100,27 @@ def _journals() -> Iterable[Goal]:
         yield Goal(work, CPU_PER_1000, 1.25, SQLITE, target=POSTGRESQL)
 
 
+def _bucket() -> Iterable[Goal]:
+    amount = BUCKET_AMOUNTS[FULL.name]
+    for producers in amount.producers:
+        work = transactions_by(producers)
+        yield Goal(work, TRANSACTIONS, 0.7, FOLDER, target=S3)
+        yield Goal(work, COMMIT_P50, 1.4, FOLDER, target=S3)
+        yield Goal(work, COMMIT_P99, 2.0, FOLDER, target=S3)
+        yield Goal(work, COMMIT_P50_IN_PUTS, 1.6, target=JOURNAL_IN_S3)
+        yield Goal(work, COMMIT_P99_IN_PUTS, 2.2, target=JOURNAL_IN_S3)
+    yield Goal(THROUGH_TWO_AGENTS, P50, 2.0, FOLDER, target=S3)
+    yield Goal(THROUGH_TWO_AGENTS, P50_IN_PUTS, 2.0, target=JOURNAL_IN_S3)
+    # A third of what objects of their own for every flush cost.
+    costs = COST_AMOUNTS[FULL.name]
+    for agents in costs.agents:
+        steady = steady_work_of(costs.rate, agents)
+        yield Goal(steady, PUTS, 160, target=S3)
+        yield Goal(steady, GETS, 391, target=S3)
+        yield Goal(steady, WRITE_DOLLARS, 0.82, target=S3)
+    yield Goal(aborted_work_of(costs.transactions), BYTES, 1.02, target=S3)
+
+
 def _standby() -> Iterable[Goal]:
     for target in (POSTGRESQL, BUCKET):
         for later in (0, LATER):
@@ -126,6 +155,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "others": tuple(_others()),
     "memory": tuple(_memory()),
     "standby": tuple(_standby()),
+    "bucket": tuple(_bucket()),
 }
 
 
@@ -156,9 +186,8 @@ def judge(results: Results, goals: Mapping[str, Sequence[Goal]] | None = None) -
         if not goal.against and not goal.reference:
             verdicts.append(Verdict(goal, value, row.is_noise))
             continue
-        place = (goal.reference or goal.work, goal.against or goal.target)
-        other_row, other = results.row(*place), results.median(*place, goal.figure)
-        if other_row is not None and other:
-            is_noise = row.is_noise or other_row.is_noise
-            verdicts.append(Verdict(goal, value / other, is_noise))
+        other_row = results.row(goal.reference or goal.work, goal.against or goal.target)
+        found = None if other_row is None else ratio(row, other_row, goal.figure)
+        if other_row is not None and found is not None:
+            verdicts.append(Verdict(goal, found, row.is_noise or other_row.is_noise))
     return verdicts

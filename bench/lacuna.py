@@ -102,11 +102,23 @@ class LacunaTls(Lacuna):
 
 
 class LacunaGrpc(Lacuna):
-    """`lacuna controlplane` and `lacuna agent`, connected by gRPC over TCP; `options` are the agent's."""
+    """`lacuna controlplane` and this many `lacuna agent`, connected by gRPC over TCP; `options` are the agents'.
 
-    def __init__(self, options: Sequence[str] = (), label: str = "lacuna grpc") -> None:
+    Clients bootstrap from the first agent.
+    """
+
+    def __init__(
+        self, options: Sequence[str] = (), label: str = "lacuna grpc", agents: int = 1
+    ) -> None:
         super().__init__(options, label)
-        self.settings = " ".join(["lacuna controlplane + lacuna agent", *options])
+        several = f"{agents} × " if agents > 1 else ""
+        self.settings = " ".join([f"lacuna controlplane + {several}lacuna agent", *options])
+        self._listens = ["127.0.0.1:0"] * agents
+
+    @property
+    def bootstraps(self) -> Sequence[str]:
+        """The address of each agent."""
+        return self._listens
 
     @property
     def store(self) -> str:
@@ -118,14 +130,20 @@ class LacunaGrpc(Lacuna):
         """The control plane's options for the place of its journal."""
         return [f"--data={self.data}"]
 
+    def options_of(self, _number: int) -> Sequence[str]:
+        """The options of this agent, beside the addresses."""
+        return self._options
+
     def _run(self) -> None:
         control = Process(["controlplane", *self.journal, "--listen=127.0.0.1:0"], CONTROL_READY)
         self._processes = [control]
-        arguments = [
-            f"--control={control.value}",
-            f"--store={self.store}",
-            f"--listen={self._listen}",
-        ]
-        agent = Process(["agent", *arguments, *self._options], READY)
-        self._processes = [agent, control]
-        self._listen = agent.value
+        for number, listen in enumerate(self._listens):
+            arguments = [
+                f"--control={control.value}",
+                f"--store={self.store}",
+                f"--listen={listen}",
+            ]
+            agent = Process(["agent", *arguments, *self.options_of(number)], READY)
+            self._processes.insert(number, agent)
+            self._listens[number] = agent.value
+        self._listen = self._listens[0] if self._listens else ""

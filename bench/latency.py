@@ -34,10 +34,13 @@ def latency(bench: Bench) -> Iterator[Row]:
         bench.topics(target).drop(topics[target.label])
 
 
-def measure_latency(target: Target, topic: str, count: int, measured: Measured) -> None:
+def measure_latency(
+    target: Target, topic: str, count: int, measured: Measured, read_from: str = ""
+) -> None:
     """Measures the latencies of `count` records in ms and adds them to `measured`.
 
-    The first second is discarded, because it includes connecting and InitProducerId.
+    The first second is discarded, because it includes connecting and InitProducerId. The consumer bootstraps from the
+    address `read_from`, if there is one.
     """
     warm_up = RATE
     total = count + warm_up
@@ -45,7 +48,7 @@ def measure_latency(target: Target, topic: str, count: int, measured: Measured) 
     ready = threading.Barrier(2)
 
     def work(_: int) -> None:
-        _receive(target, topic, total, ready, milliseconds)
+        _receive(read_from or target.bootstrap, topic, total, ready, milliseconds)
 
     with Threads(work, 1, ready) as threads:
         ready.wait(TIMEOUT_SECONDS)
@@ -73,14 +76,14 @@ def _send(target: Target, topic: str, total: int) -> None:
 
 
 def _receive(
-    target: Target, topic: str, total: int, ready: threading.Barrier, milliseconds: list[float]
+    bootstrap: str, topic: str, total: int, ready: threading.Barrier, milliseconds: list[float]
 ) -> None:
     """Receives `total` records written after the topic's current end, and collects their latencies in ms.
 
     Raises BenchError.
     """
     settings = {**CONSUMER, "enable.partition.eof": False}
-    client = Consumer({"bootstrap.servers": target.bootstrap, **settings})
+    client = Consumer({"bootstrap.servers": bootstrap, **settings})
     try:
         partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
         for partition in partitions:

@@ -3,20 +3,33 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.figures import OTHERS, Figure, Row, Spread
+from bench.bucket_targets import FOLDER, JOURNAL_IN_S3, S3
+from bench.figures import OTHERS, Figure, Row, Spread, ratio
 from bench.goals import Verdict
 from bench.journal_targets import POSTGRESQL, SLOW_BUCKET, SQLITE
 from bench.limits import End, ends
 from bench.results import Results
 from bench.sections import BARE, KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
 
-ORDER = (LACUNA, LACUNA_GRPC, KAFKA, KAFKA_FSYNC, SQLITE, POSTGRESQL, SLOW_BUCKET)
+ORDER = (
+    LACUNA,
+    LACUNA_GRPC,
+    KAFKA,
+    KAFKA_FSYNC,
+    SQLITE,
+    POSTGRESQL,
+    SLOW_BUCKET,
+    S3,
+    FOLDER,
+    JOURNAL_IN_S3,
+)
 RATIOS = (
     (LACUNA, KAFKA),
     (LACUNA, KAFKA_FSYNC),
     (LACUNA_GRPC, KAFKA),
     (LACUNA, BARE),
     (POSTGRESQL, SQLITE),
+    (S3, FOLDER),
 )
 ENDS_WORDS = 4
 BEGIN = "<!-- begin of what `make bench` writes -->"
@@ -53,12 +66,13 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
     pairs = [pair for pair in RATIOS if set(pair) <= set(targets)]
     lines = [["work", "", *targets, *(" / ".join(pair) for pair in pairs)]]
     for work in dict.fromkeys(row.work for row in rows):
-        spreads = {row.target: row.spreads() for row in rows if row.work == work}
+        by_target = {row.target: row for row in rows if row.work == work}
+        spreads = {target: row.spreads() for target, row in by_target.items()}
         figures = dict.fromkeys(figure for each in spreads.values() for figure in each)
         for place, figure in enumerate(figures):
             line = ["" if place else work, figure.name]
             line += [_cell(spreads.get(target, {}), figure) for target in targets]
-            line += [_ratio(spreads, *pair, figure) for pair in pairs]
+            line += [_ratio(by_target, *pair, figure) for pair in pairs]
             lines.append(line)
     return lines
 
@@ -67,14 +81,11 @@ def _cell(spreads: dict[Figure, Spread], figure: Figure) -> str:
     return spread_of(spreads[figure]) if figure in spreads else ""
 
 
-def _ratio(
-    spreads: dict[str, dict[Figure, Spread]], target: str, yardstick: str, figure: Figure
-) -> str:
-    ours = spreads.get(target, {}).get(figure)
-    theirs = spreads.get(yardstick, {}).get(figure)
-    if figure == OTHERS or ours is None or theirs is None or not theirs.median:
+def _ratio(rows: dict[str, Row], target: str, yardstick: str, figure: Figure) -> str:
+    if figure == OTHERS or target not in rows or yardstick not in rows:
         return ""
-    return number(ours.median / theirs.median)
+    found = ratio(rows[target], rows[yardstick], figure)
+    return "" if found is None else number(found)
 
 
 def ends_table(found: Sequence[End]) -> list[list[str]]:

@@ -188,6 +188,8 @@ class Bench:
     ) -> list[Row]:
         """Runs the work on all targets in turn, and returns a row for each of `works` and each target.
 
+        The runs of a row are in the order of the rounds.
+
         Each call of `run` adds one set of figures for each of `works`, in their order. The warm-up is another `run`
         whose figures are discarded, or `warm_up` if given.
         """
@@ -199,15 +201,12 @@ class Bench:
                 run(target, Measured())
             else:
                 warm_up(target)
-        noisy: list[tuple[Target, Measured]] = []
-        for _ in range(self.size.runs):
-            for target in targets:
-                measured = self._once(run, target)
-                if measured.excess_percent > 0:
-                    noisy.append((target, measured))
-                else:
-                    _keep(rows[target.label], measured)
-        self._again(run, noisy, rows)
+        kept = [
+            (target, self._once(run, target)) for _ in range(self.size.runs) for target in targets
+        ]
+        self._again(run, kept, rows)
+        for target, measured in kept:
+            _keep(rows[target.label], measured)
         return [row for label in rows for row in rows[label]]
 
     def forget(self, target: Target) -> str:
@@ -244,12 +243,12 @@ class Bench:
     def _again(
         self,
         run: Callable[[Target, Measured], None],
-        noisy: list[tuple[Target, Measured]],
+        kept: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Repeats noisy runs, also in turn. Runs that stay noisy are kept and counted."""
+        """Repeats the noisy runs in `kept`, also in turn. The quieter of two tries takes the place of the first."""
         for _ in range(self.size.repeats):
-            for place, (target, before) in enumerate(noisy):
+            for place, (target, before) in enumerate(kept):
                 if before.excess_percent > 0 and self._patience.seconds > 0:
                     started = time.monotonic()
                     measured = self._once(run, target)
@@ -257,13 +256,10 @@ class Bench:
                     for row in rows[target.label]:
                         row.repeated += 1
                     quieter = min(before, measured, key=lambda each: each.excess_percent)
-                    noisy[place] = (target, quieter)
-        for target, measured in noisy:
-            _keep(rows[target.label], measured)
-            for row in rows[target.label]:
-                row.noisy += measured.excess_percent > 0
+                    kept[place] = (target, quieter)
 
 
 def _keep(rows: list[Row], measured: Measured) -> None:
     for row, figures in zip(rows, measured.runs, strict=True):
         row.runs.append(figures)
+        row.noisy += measured.excess_percent > 0

@@ -17,11 +17,10 @@ from confluent_kafka import Consumer, TopicPartition
 from bench.clients import fill, flush, produce, producer
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
-from bench.lacuna import CONTROL_READY, READY, Lacuna
+from bench.lacuna import Lacuna, LacunaGrpc
 from bench.meter import Meter
 from bench.plane import STEPS, Plane, small_transactions
 from bench.prepared import Prepared
-from bench.processes import Process
 from bench.reading import CONSUMER, end_offset
 from bench.rounds import Bench
 from bench.topics import PARTITIONS, TIMEOUT_SECONDS, Topics
@@ -80,28 +79,16 @@ AMOUNTS = {
 }
 
 
-class Agents(Lacuna):
-    """A control plane and several agents, each in a separate process. Clients bootstrap from the first agent."""
+class Agents(LacunaGrpc):
+    """A control plane and several agents, with the records in the store at `store`, if given."""
 
     def __init__(self, agents: int, options: Sequence[str] = (), store: str = "") -> None:
-        super().__init__(options)
-        self.settings = f"lacuna controlplane + {agents} × lacuna agent"
-        self._agents = agents
+        super().__init__(options, "lacuna", agents)
         self._store = store
-        self._listens = ["127.0.0.1:0"] * agents
 
-    def _run(self) -> None:
-        control = Process(
-            ["controlplane", f"--data={self.data}", "--listen=127.0.0.1:0"], CONTROL_READY
-        )
-        self._processes = [control]
-        store = self._store or f"file://{self.data / 'objects'}"
-        for number, listen in enumerate(self._listens):
-            arguments = [f"--control={control.value}", f"--store={store}", f"--listen={listen}"]
-            agent = Process(["agent", *arguments, *self._options], READY)
-            self._processes.insert(number, agent)
-            self._listens[number] = agent.value
-        self._listen = self._listens[0]
+    @property
+    def store(self) -> str:
+        return self._store or super().store
 
 
 def work_of(kind: str, size: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.aborts import aborts
+from bench.bucket import bucket
 from bench.costs import costs
 from bench.crowd import crowd
 from bench.figures import Row
@@ -44,6 +45,7 @@ class Section:
 
 
 SECTIONS: dict[str, Section] = {
+    "bucket": Section(bucket, everyday=False),
     "throughput": Section(throughput, (LACUNA, KAFKA, KAFKA_FSYNC, BARE)),
     "transactions": Section(transactions, (LACUNA, LACUNA_GRPC, KAFKA, KAFKA_FSYNC, BARE)),
     "aborts": Section(aborts, (LACUNA, KAFKA)),

@@ -85,11 +85,6 @@ class ZoneAgents(Agents):
         self._listens = [agent.value for agent in agents]
         self._listen = self._listens[0]
 
-    @property
-    def bootstraps(self) -> Sequence[str]:
-        """The address of each agent of the zone."""
-        return self._listens
-
     def kill(self, number: int) -> None:
         """Kills an agent as a failure of its machine would."""
         self._processes.pop(number).kill()

@@ -110,6 +110,22 @@ def test_the_journals_beside_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+def test_the_bucket_beside_a_folder(tmp_path: Path) -> None:
+    """The sections check their record counts themselves, and that all records and nothing else stay in the bucket."""
+    document, printed = run(tmp_path, "--sections=bucket")
+    medians = {(row["work"], row["target"]): row["median"] for row in rows(document)}
+    for work in ("transactions of 10, 1 producer", "end to end at 100/s, through two agents"):
+        assert {(work, target) for target in ("S3", "folder", "journal in S3")} <= medians.keys()
+        assert "one PUT, p50 ms" in medians[work, "journal in S3"]
+    assert medians["commits with 16 KiB of hot bytes, 32 at once", "S3"]["commits/s"] > 0
+    assert medians["steady 2 MiB/s, 1 agent", "S3"]["PUTs/GiB written"] > 0
+    aborted = medians["16 transactions of 100, 50 % aborted, once all has moved", "S3"]
+    assert 0.9 < aborted["bytes in the bucket / committed"] < 1.2
+    assert "S3 / folder" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_section_is_measured_anew_and_the_others_are_kept(tmp_path: Path) -> None:
     run(tmp_path, "--targets=lacuna", "--sections=tail")
     document, _ = run(tmp_path, "--targets=lacuna", "--sections=latency", "--merge")

@@ -1,0 +1,144 @@
+"""What a bucket holds and charges for, once hot segments have moved there: a part of the section `bucket`.
+
+The journal is in PostgreSQL, so the bucket has records only. Requests are counted at the service, of all processes.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from bench.aborts import RECORDS, write
+from bench.bucket_targets import S3, Places, Services
+from bench.clients import ready_producer
+from bench.costs import (
+    GETS,
+    PUTS,
+    READ_DOLLARS,
+    RECORD_BYTES,
+    TEBIBYTES,
+    WRITE_DOLLARS,
+    load_prices,
+    write_at_rate,
+)
+from bench.counted_s3 import DELETE, GET, PUT
+from bench.errors import BenchError
+from bench.figures import GIBIBYTE, Better, Figure, Row, Run
+from bench.reading import TUNED, consume
+from bench.topics import PARTITIONS, Topics
+from lacuna.operating.stores import open_checked
+
+MERGE_GETS = Figure("GETs/GiB written", Better.LESS)
+DELETES = Figure("DELETEs/GiB written", Better.LESS)
+BYTES = Figure("bytes in the bucket / committed", Better.LESS)
+SETTLED = Figure("s until all has moved", Better.LESS)
+ABORTED_SHARE: Final = 50
+SETTLE_SECONDS: Final = 600.0
+LOOK_SECONDS: Final = 0.25
+#: The control plane's metrics that are 0 when all has moved to the bucket and what it replaced was deleted.
+UNSETTLED: Final = ("lacuna_hot_bytes", "lacuna_replaced_objects")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """The seconds and the rate in MiB/s of writing, the numbers of agents, and the transactions to write.
+
+    `options` are the agents'.
+    """
+
+    seconds: float
+    rate: int
+    agents: tuple[int, ...]
+    transactions: int
+    options: tuple[str, ...] = ()
+
+
+AMOUNTS: Final = {
+    "smoke": Amount(
+        0.5,
+        2,
+        (1,),
+        16,
+        ("--set=merge.min.age.ms=10", "--set=merge.interval.ms=50", "--set=collect.interval.ms=50"),
+    ),
+    "quick": Amount(10.0, 8, (1,), 400),
+    "full": Amount(60.0, 8, (1, 2, 4), 3_000),
+}
+
+
+def steady_work_of(rate: int, agents: int) -> str:
+    """The name of the row for this rate in MiB/s and number of agents."""
+    return f"steady {rate} MiB/s, {agents} agent{'s' if agents > 1 else ''}"
+
+
+def aborted_work_of(transactions: int) -> str:
+    """The name of the row for this number of transactions."""
+    return (
+        f"{transactions:,} transactions of {RECORDS}, {ABORTED_SHARE} % aborted, once all has moved"
+    )
+
+
+def steady_rate(services: Services, size: str) -> Iterator[Row]:
+    """Yields a row for each number of agents."""
+    amount = AMOUNTS[size]
+    for agents in amount.agents:
+        run = _steady(services, agents, amount)
+        yield Row(steady_work_of(amount.rate, agents), S3, [run])
+
+
+def _steady(services: Services, agents: int, amount: Amount) -> Run:
+    """Writes at the rate until all has moved, restarts the agents so that nothing is cached, and reads everything."""
+    prices, service = load_prices(), services.service
+    target = Places(S3, services.database(), services.store_url(), agents, amount.options)
+    with target:
+        topic = Topics(target).create("steady")
+        client = ready_producer(target, topic)
+        before = service.counts()
+        records = write_at_rate(client, topic, amount.seconds, amount.rate)
+        settled = settle(target)
+        written: Counter[str] = service.counts() - before
+        target.forget()
+        before = service.counts()
+        consume(target, topic, **TUNED).check(records + PARTITIONS)
+        read: Counter[str] = service.counts() - before
+    gibibytes = records * RECORD_BYTES / GIBIBYTE
+    return {
+        PUTS: written[PUT] / gibibytes,
+        MERGE_GETS: written[GET] / gibibytes,
+        DELETES: written[DELETE] / gibibytes,
+        WRITE_DOLLARS: prices.of(written) / gibibytes * TEBIBYTES,
+        GETS: read[GET] / gibibytes,
+        READ_DOLLARS: prices.of(read) / gibibytes * TEBIBYTES,
+        SETTLED: settled,
+    }
+
+
+def aborted_bytes(services: Services, size: str) -> Row:
+    """Measures the bytes in the bucket after transactions of which half aborted, by those that consumers receive."""
+    amount, url = AMOUNTS[size], services.store_url()
+    with Places(S3, services.database(), url, 1, amount.options) as target:
+        topic = Topics(target).create("aborted")
+        committed = write(target, topic, amount.transactions, ABORTED_SHARE)
+        settled = settle(target)
+        consumed = consume(target, topic, **TUNED)
+        consumed.check(committed)
+    store = open_checked(url)
+    stored = sum(each.size for each in store.list())
+    store.close()
+    run = {BYTES: stored / consumed.received_bytes, SETTLED: settled}
+    return Row(aborted_work_of(amount.transactions), S3, [run])
+
+
+def settle(target: Places) -> float:
+    """Waits until all records are in the bucket and what they replaced is deleted. Returns how many seconds.
+
+    Raises BenchError.
+    """
+    started = time.monotonic()
+    while any((now := target.metrics())[name] for name in UNSETTLED):
+        if time.monotonic() - started > SETTLE_SECONDS:
+            left = {name: now[name] for name in UNSETTLED}
+            raise BenchError(f"after {SETTLE_SECONDS:.0f} s, there still is {left}")
+        time.sleep(LOOK_SECONDS)
+    return time.monotonic() - started

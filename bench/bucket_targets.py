@@ -1,0 +1,133 @@
+"""The same processes with the records in S3 and in a folder: a control plane, and two agents in different zones.
+
+S3 is moto's behind bench/slow_s3.py, which adds the latency of a bucket in the cloud.
+"""
+
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from bench.counted_s3 import BUCKET, CountedS3
+from bench.errors import BenchError
+from bench.journal_targets import ON_A_SOCKET
+from bench.lacuna import LacunaGrpc
+from bench.slow_s3 import SlowS3
+from lacuna.logstore.objects import bucket_url
+from lacuna.operating.stores import open_checked
+from tests.compat.harness.tools import free_port
+from tests.postgresql import PostgresqlServer, binaries
+
+#: The journal of the first two is in PostgreSQL. The last has everything in S3.
+S3, FOLDER, JOURNAL_IN_S3 = "S3", "folder", "journal in S3"
+#: One in each zone: clients of the first write, and clients of the second read.
+AGENTS: Final = 2
+ANSWER_SECONDS: Final = 10.0
+
+
+class Places(LacunaGrpc):
+    """A control plane and agents with the journal at `journal`, a URL or `bucket`.
+
+    The records are in the store at `store_url`, or in a folder if that is empty. Each agent is in a zone of its own.
+    `control_options` are the control plane's.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        journal: str,
+        store_url: str = "",
+        agents: int = AGENTS,
+        options: Sequence[str] = (),
+        control_options: Sequence[str] = (),
+    ) -> None:
+        super().__init__(options, label, agents)
+        self._control_options = control_options
+        self._journal = journal
+        self._store_url = store_url
+        self._health = ""
+
+    @property
+    def store(self) -> str:
+        return self._store_url or super().store
+
+    @property
+    def journal(self) -> Sequence[str]:
+        in_bucket = [f"--store={self.store}"] if self._journal == "bucket" else []
+        own = [*self._control_options, f"--health={self._health}"]
+        return [f"--journal={self._journal}", *in_bucket, *own]
+
+    def options_of(self, number: int) -> Sequence[str]:
+        return [*self._options, f"--zone=zone-{number}"]
+
+    @property
+    def control_pid(self) -> int:
+        """The process id of the control plane."""
+        return self._processes[-1].pid
+
+    @property
+    def control(self) -> str:
+        """The address of the control plane."""
+        return self._processes[-1].value
+
+    def metrics(self) -> Mapping[str, float]:
+        """The control plane's metrics that have no labels, by name."""
+        address = f"http://{self._health}/metrics"
+        with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+            lines = answer.read().decode().splitlines()
+        named = (line.rsplit(" ", 1) for line in lines if "{" not in line and line[0] != "#")
+        return {name: float(value) for name, value in named}
+
+    def _run(self) -> None:
+        self._health = f"127.0.0.1:{free_port()}"
+        super()._run()
+
+
+class Services:
+    """What the targets share: S3 with and without latency, and PostgreSQL. A context manager.
+
+    Raises BenchError if PostgreSQL is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._stores = 0
+        self._databases = 0
+
+    def __enter__(self) -> "Services":
+        folder = binaries()
+        if folder is None:
+            raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
+        with ExitStack() as stack:
+            self._postgresql = PostgresqlServer(folder, ON_A_SOCKET)
+            stack.callback(self._postgresql.stop)
+            self._postgresql.start()
+            self.service = stack.enter_context(CountedS3())
+            self.slow = stack.enter_context(SlowS3(self.service.endpoint, seed=1))
+            open_checked(self.store_url(), create_bucket=True).close()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def store_url(self) -> str:
+        """The URL of a new, empty store in S3, with latency."""
+        self._stores += 1
+        return bucket_url(f"{BUCKET}/store-{self._stores}", endpoint=self.slow.endpoint)
+
+    def database(self) -> str:
+        """The URL of a new database."""
+        self._databases += 1
+        return self._postgresql.make_database(f"bench_{self._databases}")
+
+    @contextmanager
+    def side_by_side(self) -> Iterator[list[Places]]:
+        """All three targets, which run at the same time."""
+        targets = [
+            Places(S3, self.database(), self.store_url()),
+            Places(FOLDER, self.database()),
+            Places(JOURNAL_IN_S3, "bucket", self.store_url()),
+        ]
+        with ExitStack() as stack:
+            yield [stack.enter_context(target) for target in targets]
