@@ -51,7 +51,7 @@ class Amount:
 
 AMOUNTS: Final = {
     "smoke": Amount((1,), 1, 0.5, 0.5),
-    "quick": Amount((1, 8, 64), 4, 4.0, 3.0),
+    "quick": Amount((1, 8, 64), 3, 3.0, 3.0),
     "full": Amount((1, 8, 64), 7, 8.0, 10.0),
 }
 
