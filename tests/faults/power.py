@@ -19,13 +19,13 @@ from typing import Any, Self, TypeVar, cast
 
 import apsw
 
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import InProcessClient
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.connections import Connection
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.logstore.objects import DirectoryStore
-from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.segments import claim_store
 from lacuna.operating.agents import AgentParts, RunningAgent, start_agent
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
@@ -35,8 +35,6 @@ T = TypeVar("T")
 Lie = Callable[[str, str], bool]
 
 OBJECTS = "/store/objects"
-FILES = PackLimits(largest_object=-1)
-PACKS = PackLimits(largest_object=4 << 10, pack_size=16 << 10, first_puts=0)
 CALL_SECONDS = 60.0
 _NUMBERS = itertools.count()
 
@@ -136,7 +134,8 @@ class _Connection:
 class PowerCluster:
     """A context manager that runs a control plane and an agent on a file system, in a separate thread.
 
-    `folder` is a real folder, only for the lock next to the journal. `packs` selects how objects are put.
+    `folder` is a real folder, only for the lock next to the journal. Flushes of at most `hot_bytes`
+    become hot segments.
     """
 
     def __init__(
@@ -144,9 +143,9 @@ class PowerCluster:
         files: UnsyncedFileSystem,
         folder: Path,
         pragmas: Mapping[str, str] | None = None,
-        packs: PackLimits = FILES,
+        hot_bytes: int = 0,
     ) -> None:
-        self._packs = packs
+        self._hot_bytes = hot_bytes
         self._files = cast(UnsyncedFileSystem, OneAtATime(files))
         self._connect = _Journal(self._files, pragmas or {}).connect
         self._folder = folder
@@ -194,12 +193,12 @@ class PowerCluster:
         await self._plane.start()
         self.control = InProcessClient(self._plane)
         await self.control.cluster.ready()
-        self._store = DirectoryStore(OBJECTS, file_system=self._files, packs=self._packs)
+        self._store = DirectoryStore(OBJECTS, file_system=self._files)
         claim_store(self._store, self._plane.cluster_id)
         self._agent = await start_agent(
             control=self.control,
             store=self._store,
-            parts=AgentParts(housekeeping=None),
+            parts=AgentParts(produce=ProduceSettings(hot_bytes=self._hot_bytes), housekeeping=None),
             clock=SystemClock(),
             randomness=random.SystemRandom(),
         )

@@ -14,7 +14,6 @@ from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem
-from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.objects.store import Part, WritableBuffer
 from lacuna.logstore.records.batch import read_batches
 from lacuna.testing import Cluster
@@ -25,26 +24,21 @@ from tests.clients.probing import Target, error_name
 from tests.seeds import seeds
 
 from .history import Rows, Transaction, log_violations, transaction_violations
-from .power import FILES, OBJECTS, PACKS, Lie, PowerCluster, PowerDisk, Remains
+from .power import OBJECTS, Lie, PowerCluster, PowerDisk, Remains
 
 TOPIC = "powered"
 PARTITIONS = 2
 ROUNDS = 30
 LONGEST_GAP = 50
 SEGMENTS = "/segments/"
-PACK_FOLDER = f"{OBJECTS}/.packs"
-PACK_LIES = ("the pack", "the pack's name")
+HOT_BYTES = 64 << 10
 
 LIES: dict[str, Lie] = {
-    "the object": lambda kind, path: (
-        kind == "fsync" and path.startswith(OBJECTS) and PACK_FOLDER not in path
-    ),
+    "the object": lambda kind, path: kind == "fsync" and path.startswith(OBJECTS),
     "the object's directory": lambda kind, path: kind == "fsync_directory" and SEGMENTS in path,
     "the directories above": lambda kind, path: (
         kind == "fsync_directory" and path.startswith(OBJECTS) and SEGMENTS not in path
     ),
-    "the pack": lambda kind, path: kind == "fdatasync" and path.startswith(OBJECTS),
-    "the pack's name": lambda kind, path: kind == "fsync_directory" and path == PACK_FOLDER,
     "the journal's log": lambda kind, path: kind == "fsync" and path == "/journal.db-wal",
     "the journal's database": lambda kind, path: kind == "fsync" and path == "/journal.db",
     "the journal's directory": lambda kind, path: kind == "fsync_directory" and path == "/",
@@ -157,14 +151,14 @@ def losses(
     lie: Lie,
     pragmas: Mapping[str, str] | None = None,
     seed: int = 7,
-    packs: PackLimits = FILES,
+    hot_bytes: int = 0,
 ) -> Iterator[str]:
     """Return what was lost at each of the moments at which the power was cut."""
     rng = random.Random(seed)
     facts = Facts()
     disk = PowerDisk(lie, facts.count, rng, LONGEST_GAP)
     disk.make_directory("/store")
-    with PowerCluster(disk, tmp_path, pragmas, packs) as cluster:
+    with PowerCluster(disk, tmp_path, pragmas, hot_bytes) as cluster:
         create_topic(cluster)
         facts.rows.append(("topic", 0, 0, b""))
         work(cluster.bootstrap, facts)
@@ -175,23 +169,23 @@ def losses(
         yield from loss(each, facts, tmp_path / f"after-{number}")
 
 
-@pytest.mark.parametrize("packs", [FILES, PACKS], ids=["files", "packs"])
+@pytest.mark.parametrize("hot_bytes", [0, HOT_BYTES])
 @pytest.mark.parametrize("seed", seeds(1, 2))
-def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, packs: PackLimits) -> None:
+def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, hot_bytes: int) -> None:
     """S2, S3: at several dozen moments, with any part of the unsynced data."""
-    assert [*losses(tmp_path, lambda kind, path: False, seed=seed, packs=packs)] == []
+    assert [*losses(tmp_path, lambda kind, path: False, seed=seed, hot_bytes=hot_bytes)] == []
 
 
-@pytest.mark.parametrize("name", [name for name in LIES if name not in PACK_LIES])
+@pytest.mark.parametrize("name", LIES)
 def test_without_a_sync_something_is_lost(tmp_path: Path, name: str) -> None:
     """S2: every sync is necessary, and the checker shows it."""
     assert any(losses(tmp_path, LIES[name]))
 
 
-@pytest.mark.parametrize("name", [*PACK_LIES, "the directories above"])
-def test_without_a_sync_of_a_pack_something_is_lost(tmp_path: Path, name: str) -> None:
-    """S2: an object that exists only in a pack has no other sync."""
-    assert any(losses(tmp_path, LIES[name], packs=PACKS))
+@pytest.mark.parametrize("name", [name for name in LIES if "journal" in name])
+def test_without_a_sync_of_the_journal_hot_segments_are_lost(tmp_path: Path, name: str) -> None:
+    """S2: the records of a hot segment are in the journal alone."""
+    assert any(losses(tmp_path, LIES[name], hot_bytes=HOT_BYTES))
 
 
 @pytest.mark.parametrize("mode", ["OFF", "NORMAL"])
@@ -214,10 +208,6 @@ class SickDisk(OsFileSystem):
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         self._fail()
         super().write(fd, parts)
-
-    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
-        self._fail()
-        super().write_at(fd, parts, position)
 
     def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
         if self.errno:

@@ -7,7 +7,6 @@ already exists, because another process may have just created it without syncing
 
 import errno
 import os
-import threading
 from contextlib import suppress
 
 from lacuna.logstore.objects.filesystem import FileSystem
@@ -16,12 +15,11 @@ _KNOWN = 1024
 
 
 class DurableDirectories:
-    """Directories whose whole path is known to survive a crash."""
+    """Directories whose whole path is known to survive a crash. Two threads may sync one, which is harmless."""
 
     def __init__(self, file_system: FileSystem, root: str) -> None:
         self._fs = file_system
         self._root = root
-        self._lock = threading.Lock()
         self._known: set[str] = set()
 
     def ensure_root(self) -> None:
@@ -46,16 +44,15 @@ class DurableDirectories:
         """Create `path` and the missing directories above it, each synced before the next is created."""
         if path in self._known:
             return
-        with self._lock:
-            if len(self._known) > _KNOWN:
-                self.forget()
-            missing = []
-            while path not in self._known:
-                missing.append(path)
-                path = os.path.dirname(path)
-            for directory in reversed(missing):
-                self._make(directory)
-                self._known.add(directory)
+        if len(self._known) > _KNOWN:
+            self.forget()
+        missing = []
+        while path not in self._known:
+            missing.append(path)
+            path = os.path.dirname(path)
+        for directory in reversed(missing):
+            self._make(directory)
+            self._known.add(directory)
 
     def _exists(self, path: str) -> bool:
         try:

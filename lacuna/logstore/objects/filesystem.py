@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import struct
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from lacuna.logstore.objects.store import Part, WritableBuffer
 
 _IOV_MAX = 1024
 """The most buffers that one writev takes on Linux; POSIX lets each system set a limit."""
-
-_FLOCK = struct.Struct("hhqqi4x")
 
 
 def sync(path: str | os.PathLike[str]) -> None:
@@ -66,38 +63,14 @@ class FileSystem(Protocol):
     def open(self, path: str) -> int:
         """Open a file or a directory for reading."""
 
-    def open_for_update(self, path: str) -> int:
-        """Open a file for reading and writing."""
-
     def is_at(self, fd: int, path: str) -> bool:
         """Whether an open file is the one at `path`."""
 
     def lock(self, fd: int) -> bool:
         """Take the file's advisory lock until `close`, or return at once if another process has it."""
 
-    def lock_byte(self, fd: int, position: int) -> None:
-        """Take the lock of one byte until `close`, after waiting as long as another description of the file has it.
-
-        It is an advisory lock, independent of the file's. The file must be open for writing.
-        """
-
-    def try_lock_byte(self, fd: int, position: int) -> bool:
-        """Take the lock of one byte, or return at once if another description of the file has it."""
-
-    def is_byte_locked(self, fd: int, position: int) -> bool:
-        """Whether another description of the file has the lock of this byte."""
-
-    def unlock_byte(self, fd: int, position: int) -> None:
-        """Release the lock of one byte."""
-
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         """Append all bytes of all parts."""
-
-    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
-        """Write all bytes of all parts from `position` on, over existing ones."""
-
-    def truncate(self, fd: int, size: int) -> None:
-        """Cut a file at `size` bytes."""
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         """Read from `position` on until `buffer` is full or the file ends. Return the number of bytes read."""
@@ -108,17 +81,11 @@ class FileSystem(Protocol):
     def fsync(self, fd: int) -> None:
         """Make the bytes of a file durable, but not its name."""
 
-    def fdatasync(self, fd: int) -> None:
-        """Make durable the bytes written over durable ones, in a file whose size has not changed."""
-
     def close(self, fd: int) -> None:
         """Close a file. This makes nothing durable."""
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name, atomically. Raises `FileExistsError` if that is taken."""
-
-    def rename(self, source: str, target: str) -> None:
-        """Rename a file atomically. A file at `target` is replaced."""
 
     def unlink(self, path: str) -> None:
         """Remove one name of a file."""
@@ -128,9 +95,6 @@ class FileSystem(Protocol):
 
     def fsync_directory(self, path: str) -> None:
         """Make the names in a directory durable, but not those above or below it."""
-
-    def is_taken(self, path: str) -> bool:
-        """Whether a file or directory has this name. Cheaper than `info`."""
 
     def info(self, path: str) -> FileInfo:
         """Describe the file or directory at `path`."""
@@ -151,9 +115,6 @@ class OsFileSystem:
     def open(self, path: str) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def open_for_update(self, path: str) -> int:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
-
     def is_at(self, fd: int, path: str) -> bool:
         try:
             return os.path.samestat(os.fstat(fd), os.stat(path))
@@ -167,40 +128,10 @@ class OsFileSystem:
             return False
         return True
 
-    def lock_byte(self, fd: int, position: int) -> None:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLKW, _byte(fcntl.F_WRLCK, position))
-
-    def try_lock_byte(self, fd: int, position: int) -> bool:
-        try:
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _byte(fcntl.F_WRLCK, position))
-        except (BlockingIOError, PermissionError):  # POSIX allows both
-            return False
-        return True
-
-    def is_byte_locked(self, fd: int, position: int) -> bool:
-        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _byte(fcntl.F_WRLCK, position))
-        return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
-
-    def unlock_byte(self, fd: int, position: int) -> None:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _byte(fcntl.F_UNLCK, position))
-
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         left = [memoryview(part).cast("B") for part in parts if len(part)]
         while left:
             left = _after(left, os.writev(fd, left[:_IOV_MAX]))
-
-    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
-        written = os.pwritev(fd, parts, position)
-        if written == sum(map(len, parts)):
-            return
-        left = _after([memoryview(part).cast("B") for part in parts if len(part)], written)
-        while left:
-            position += written
-            written = os.pwritev(fd, left, position)
-            left = _after(left, written)
-
-    def truncate(self, fd: int, size: int) -> None:
-        os.ftruncate(fd, size)
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         filled = 0
@@ -219,17 +150,11 @@ class OsFileSystem:
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
 
-    def fdatasync(self, fd: int) -> None:
-        _fdatasync(fd)
-
     def close(self, fd: int) -> None:
         os.close(fd)
 
     def link(self, source: str, target: str) -> None:
         os.link(source, target)
-
-    def rename(self, source: str, target: str) -> None:
-        os.replace(source, target)
 
     def unlink(self, path: str) -> None:
         os.unlink(path)
@@ -239,9 +164,6 @@ class OsFileSystem:
 
     def fsync_directory(self, path: str) -> None:
         sync(path)
-
-    def is_taken(self, path: str) -> bool:
-        return os.access(path, os.F_OK)
 
     def info(self, path: str) -> FileInfo:
         return _info(os.stat(path))
@@ -280,11 +202,6 @@ def _info(result: os.stat_result) -> FileInfo:
     return FileInfo(result.st_size, result.st_mtime_ns // 1_000_000, result.st_nlink, is_directory)
 
 
-def _byte(kind: int, position: int) -> bytes:
-    """Return the `struct flock` of one byte: type, whence, start, length, pid."""
-    return _FLOCK.pack(kind, os.SEEK_SET, position, 1, 0)
-
-
 def _after(views: list[memoryview], written: int) -> list[memoryview]:
     """Return `views` without their first `written` bytes."""
     first = 0
@@ -295,6 +212,3 @@ def _after(views: list[memoryview], written: int) -> list[memoryview]:
     if written:
         left[0] = left[0][written:]
     return left
-
-
-_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS does not have it

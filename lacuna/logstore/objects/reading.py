@@ -300,32 +300,6 @@ def group_ranges(
 
 
 @cython.ccall
-def shift_ranges(positions: object, firsts: object, shifts: object) -> object:
-    """Return `positions` with shifts[i] added to those with index firsts[i] to firsts[i + 1] - 1; all are array("q").
-
-    Raises ValueError if `firsts` is not in order, or has an index that `positions` does not have.
-    """
-    groups: cython.Py_ssize_t = len(shifts)
-    count: cython.Py_ssize_t = len(positions)
-    shifted = array("q", positions)
-    first_of: cython.longlong[::1] = memoryview(firsts)
-    shift_of: cython.longlong[::1] = memoryview(shifts)
-    position_of: cython.longlong[::1] = memoryview(shifted)
-    i: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    if len(firsts) != groups + 1:
-        raise ValueError("the columns of the shifts have different lengths")
-    for i in range(groups):
-        if first_of[i] < 0 or first_of[i] > first_of[i + 1] or first_of[i + 1] > count:
-            raise ValueError(f"group {i} does not belong to these ranges")
-    with cython.nogil:
-        for i in range(groups):
-            for k in range(first_of[i], first_of[i + 1]):
-                position_of[k] = position_of[k] + shift_of[i]
-    return shifted
-
-
-@cython.ccall
 def read_files(
     paths: list,
     firsts: object,

@@ -20,7 +20,6 @@ def group_ranges(
     most: int,
     chunk: int = ...,
 ) -> list[array[int]]: ...
-def shift_ranges(positions: array[int], firsts: array[int], shifts: array[int]) -> array[int]: ...
 def read_files(
     paths: list[str],
     firsts: array[int],

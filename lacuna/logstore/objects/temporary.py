@@ -1,4 +1,4 @@
-"""Temporary files of a directory store, which become objects or packs once they get their names.
+"""Temporary files of a directory store, which become objects once they get their names.
 
 Temporary files are locked while they are written, so that a store that opens the same directory can distinguish the
 leftovers of a dead process (no process holds the lock) from the work of a live one.
@@ -6,6 +6,7 @@ leftovers of a dead process (no process holds the lock) from the work of a live 
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 from contextlib import suppress
@@ -23,7 +24,10 @@ class TemporaryFile:
 
 
 class TemporaryFiles:
-    """The temporary files in `folder`, which is created but never synced, since none need survive a crash."""
+    """The temporary files in `folder`, which is created but never synced, since none need survive a crash.
+
+    Those that no live process holds are removed. The folder stays open, to notice that it was deleted or replaced.
+    """
 
     def __init__(self, file_system: FileSystem, folder: str) -> None:
         self._fs = file_system
@@ -31,6 +35,20 @@ class TemporaryFiles:
         self._names = itertools.count()
         with suppress(FileExistsError):
             self._fs.make_directory(folder)
+        self._sweep()
+        self._fd: int | None = self._fs.open(folder)
+
+    def are_there(self) -> bool:
+        """Whether the folder is still the one that was opened."""
+        if self._fd is None:
+            raise OSError(errno.EBADF, "the store is closed", self._folder)
+        return self._fs.is_at(self._fd, self._folder)
+
+    def close(self) -> None:
+        """Close the folder. A second call does nothing."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            self._fs.close(fd)
 
     def create(self) -> TemporaryFile:
         """Create a file. This loops because processes in two containers may have the same pid."""
@@ -51,7 +69,7 @@ class TemporaryFiles:
         finally:
             self._fs.close(file.fd)
 
-    def sweep(self) -> None:
+    def _sweep(self) -> None:
         """Remove the temporary files that no live process holds."""
         for name, is_directory in self._fs.names(self._folder):
             path = f"{self._folder}/{name}"

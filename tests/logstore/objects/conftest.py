@@ -7,7 +7,6 @@ import pytest
 
 from lacuna.logstore.objects import DirectoryStore, MemoryStore, ObjectStore
 from lacuna.logstore.objects.encrypted import EncryptedStore
-from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.objects.s3 import S3Store, ServerSideEncryption
 from tests.doubles.keys import some_keys
 from tests.shared_moto import fresh_bucket, moto_endpoint
@@ -47,7 +46,7 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
         store.close()
 
 
-KINDS = ["memory", "directory", "directory-packs", "s3"]
+KINDS = ["memory", "directory", "s3"]
 
 
 @pytest.fixture(params=[*KINDS, "encrypted memory", "encrypted s3 with plaintext"])
@@ -59,8 +58,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
         opened = MemoryStore()
     elif kind == "directory":
         opened = DirectoryStore(tmp_path / "objects")
-    elif kind == "directory-packs":
-        opened = DirectoryStore(tmp_path / "objects", packs=PackLimits(first_puts=0))
     else:
         opened = request.getfixturevalue("open_s3")()
     if kind != request.param:

@@ -2,12 +2,16 @@
 
 import errno
 import itertools
+import multiprocessing
 import os
 import random
 import shutil
+import subprocess
+import sys
 import threading
 from array import array
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +27,6 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
 )
 from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem, read_ranges_by_steps
-from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.objects.store import Part, RangeRead, WritableBuffer
 from tests.logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
@@ -320,7 +323,7 @@ def test_a_file_system_without_links_is_found_at_start_up(tmp_path: Path, number
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
 def test_a_file_system_without_locks_is_found_at_start_up(tmp_path: Path, number: int) -> None:
     class Lockless(OsFileSystem):
-        def lock_byte(self, fd: int, position: int) -> None:
+        def lock(self, fd: int) -> bool:
             raise OSError(number, os.strerror(number))
 
     store = DirectoryStore(tmp_path, file_system=Lockless())
@@ -466,11 +469,10 @@ def test_what_cannot_be_deleted_costs_no_other() -> None:
 
 
 @pytest.mark.parametrize("lose", ["delete", "empty", "replace"])
-@pytest.mark.parametrize("size", [10, 1 << 20])
-def test_nothing_is_put_into_a_folder_that_was_lost(tmp_path: Path, lose: str, size: int) -> None:
-    """This covers both its open pack and a new folder of the same name."""
+def test_nothing_is_put_into_a_folder_that_was_lost(tmp_path: Path, lose: str) -> None:
+    """This covers a new folder of the same name, too."""
     root = tmp_path / "objects"
-    with closing(DirectoryStore(root, packs=PackLimits(first_puts=0))) as store:
+    with closing(DirectoryStore(root)) as store:
         store.put("a/1", [b"1"])
         if lose == "replace":
             root.rename(tmp_path / "moved")
@@ -480,4 +482,118 @@ def test_nothing_is_put_into_a_folder_that_was_lost(tmp_path: Path, lose: str, s
         if lose == "delete":
             root.rmdir()
         with pytest.raises(StoreMisconfiguredError, match="was deleted, emptied or replaced"):
-            store.put("a/2", [bytes(size)])
+            store.put("a/2", [b"2"])
+
+
+def test_a_closed_store_puts_no_more(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    store.close()
+    store.close()
+    with pytest.raises(StoreUnavailableError, match="the store is closed"):
+        store.put("k", [b"x"])
+
+
+def test_a_folder_of_an_earlier_development_version_is_refused(tmp_path: Path) -> None:
+    """Its small objects are where this version does not look."""
+    (tmp_path / ".packs").mkdir()
+    with pytest.raises(StoreMisconfiguredError, match="an earlier development version") as refused:
+        DirectoryStore(tmp_path)
+    assert "\n" not in str(refused.value)
+    assert os.listdir(tmp_path) == [".packs"]
+
+
+def test_an_object_of_another_process_is_durable_once_its_key_is_taken() -> None:
+    """S2: a process that finds the key taken relies on the object, so it syncs the name that the other has not."""
+
+    class Slow(UnsyncedFileSystem):
+        def fsync_directory(self, path: str) -> None:
+            if path != "/data/c" or self.is_other_done:
+                super().fsync_directory(path)
+
+        is_other_done = False
+
+    files = Slow()
+    DirectoryStore("/data", file_system=files).put("c/k", [PAYLOAD])
+    files.is_other_done = True
+    with pytest.raises(ObjectExistsError):
+        DirectoryStore("/data", file_system=files).put("c/k", [b"other"])
+    files.crash()
+    assert DirectoryStore("/data", file_system=files).get_all("c/k") == PAYLOAD
+
+
+RIVAL = """
+import sys
+from lacuna.logstore.objects import DirectoryStore, ObjectExistsError
+store = DirectoryStore(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(100):
+    try:
+        store.put(f"c/{number % 2}/{number}", [sys.argv[2].encode()])
+        print(number, flush=True)
+    except ObjectExistsError:
+        pass
+"""
+
+
+def test_of_processes_that_put_a_key_at_once_one_wins(tmp_path: Path) -> None:
+    rivals = [
+        subprocess.Popen(
+            [sys.executable, "-c", RIVAL, str(tmp_path), f"rival-{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
+    for rival in rivals:
+        assert rival.stdout is not None
+        assert rival.stdout.readline() == "ready\n"
+    told = [rival.communicate("go\n")[0].split() for rival in rivals]
+    assert [rival.returncode for rival in rivals] == [0, 0, 0]
+    assert sorted(int(number) for won in told for number in won) == list(range(100))
+    store = DirectoryStore(tmp_path)
+    for which, won in enumerate(told):
+        for number in won:
+            key = f"c/{int(number) % 2}/{number}"
+            assert store.get_all(key) == f"rival-{which}".encode()
+
+
+def test_many_threads_lose_nothing(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+
+    def write(number: int) -> None:
+        for at in range(30):
+            key = f"c/{number}/{at}"
+            store.put(key, [PAYLOAD])
+            with pytest.raises(ObjectExistsError):
+                store.put(key, [b"other"])
+            if at % 3 == 0:
+                store.delete([key])
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, range(6)))
+    assert [info.size for info in store.list()] == [len(PAYLOAD)] * 6 * 20
+    assert os.listdir(tmp_path / ".tmp") == []
+
+
+def put_in_child(store: DirectoryStore) -> None:
+    store.put("c/child", [PAYLOAD])
+    store.delete(["c/0"])
+    assert [info.key for info in store.list()] == ["c/1", "c/child"]
+    store.close()
+
+
+def test_a_forked_child_uses_the_store_too(tmp_path: Path) -> None:
+    """As Spark's workers do."""
+    store = DirectoryStore(tmp_path)
+    store.put("c/0", [PAYLOAD])
+    store.put("c/1", [PAYLOAD])
+    fork = multiprocessing.get_context("fork")
+    child = fork.Process(target=put_in_child, args=(store,), daemon=True)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    store.put("c/2", [PAYLOAD])
+    assert [info.key for info in store.list()] == ["c/1", "c/2", "c/child"]
+    store.close()

@@ -2,7 +2,6 @@
 
 import errno
 import itertools
-import threading
 from pathlib import Path
 
 import apsw
@@ -109,9 +108,9 @@ def test_unsynced_names_are_lost_and_unsynced_removals_undone() -> None:
     files = UnsyncedFileSystem()
     write(files, "/kept", b"")
     files.fsync_directory("/")
-    files.rename("/kept", "/renamed")
+    files.unlink("/kept")
     write(files, "/new", b"")
-    assert sorted(name for name, _ in files.names("/")) == ["new", "renamed"]
+    assert files.names("/") == [("new", False)]
     files.crash()
     assert files.names("/") == [("kept", False)]
 
@@ -127,12 +126,10 @@ def test_truncating_and_rewriting_need_a_sync_too() -> None:
     files.crash()
     assert read(files, "/a") == b"\0\0\0\0tail"
     fd = files.open_or_create("/a")
-    files.rename("/a", "/b")
     files.truncate(fd, 1)
     files.fsync(fd)
-    files.fsync_directory("/")
     files.crash()
-    assert read(files, "/b") == b"\0"
+    assert read(files, "/a") == b"\0"
 
 
 def test_chance_may_keep_all_or_tear_a_file() -> None:
@@ -176,97 +173,6 @@ def test_without_power_nothing_works_until_the_crash() -> None:
         files.fsync(fd)
     files.crash()
     files.create("/a")
-
-
-def test_both_kinds_write_in_place_alike(files: FileSystem, base: str) -> None:
-    write(files, f"{base}/a", b"0123456789")
-    fd = files.open_for_update(f"{base}/a")
-    files.write_at(fd, [b"ab", b"", bytearray(b"cd")], 3)
-    files.write_at(fd, [], 3)
-    files.fdatasync(fd)
-    buffer = bytearray(10)
-    assert files.read_into(fd, memoryview(buffer), 0) == 10
-    assert buffer == b"012abcd789"
-    files.close(fd)
-
-
-def test_both_kinds_move_files_alike(files: FileSystem, base: str) -> None:
-    write(files, f"{base}/a", b"a")
-    write(files, f"{base}/b", b"b")
-    files.rename(f"{base}/a", f"{base}/b")
-    assert read(files, f"{base}/b") == b"a"
-    assert files.is_taken(f"{base}/b")
-    assert not files.is_taken(f"{base}/a")
-    assert not files.is_taken(f"{base}/b/c")
-    assert files.is_taken(base)
-
-
-def test_both_kinds_cut_files_alike(files: FileSystem, base: str) -> None:
-    write(files, f"{base}/a", b"0123456789")
-    fd = files.open_for_update(f"{base}/a")
-    files.truncate(fd, 4)
-    files.write_at(fd, [b"x"], 6)
-    files.close(fd)
-    assert read(files, f"{base}/a") == b"0123\0\0x"
-
-
-def test_both_kinds_lock_bytes_alike(files: FileSystem, base: str) -> None:
-    write(files, f"{base}/a", b"")
-    one, other = files.open_for_update(f"{base}/a"), files.open_for_update(f"{base}/a")
-    files.lock_byte(one, 7)
-    files.lock_byte(other, 8)
-    assert not files.try_lock_byte(other, 7)
-    assert files.is_byte_locked(other, 7)
-    assert not files.is_byte_locked(one, 7)
-    files.unlock_byte(one, 7)
-    assert not files.is_byte_locked(other, 7)
-    assert files.try_lock_byte(other, 7)
-    files.close(other)
-    files.lock_byte(one, 7)
-    files.close(one)
-
-
-def test_a_locked_byte_excludes_other_descriptions() -> None:
-    """In memory that is an error, since no other process could unlock it."""
-    files = UnsyncedFileSystem()
-    write(files, "/a", b"")
-    one, other = files.open("/a"), files.open("/a")
-    files.lock_byte(one, 7)
-    with pytest.raises(OSError, match="EDEADL"):
-        files.lock_byte(other, 7)
-
-
-def test_a_real_locked_byte_is_waited_for(tmp_path: Path) -> None:
-    files = OsFileSystem()
-    write(files, f"{tmp_path}/a", b"")
-    one, other = (files.open_for_update(f"{tmp_path}/a") for _ in range(2))
-    files.lock_byte(one, 7)
-    order: list[str] = []
-
-    def wait() -> None:
-        files.lock_byte(other, 7)
-        order.append("other")
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    order.append("one")
-    files.unlock_byte(one, 7)
-    waiting.join()
-    assert order == ["one", "other"]
-    files.close(one)
-    files.close(other)
-
-
-def test_fdatasync_keeps_bytes_but_no_growth() -> None:
-    files = UnsyncedFileSystem()
-    fd = files.create("/a")
-    files.write(fd, [b"12345678"])
-    files.fsync(fd)
-    files.fsync_directory("/")
-    files.write_at(fd, [b"abcd"], 6)
-    files.fdatasync(fd)
-    files.crash()
-    assert read(files, "/a") == b"123456ab"
 
 
 def test_chance_may_keep_any_sector_of_a_large_file() -> None:

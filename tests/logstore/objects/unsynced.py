@@ -11,12 +11,12 @@ The page cache outlives a killed process, so kill -9 does not reveal a missing s
 `skip_sync(n)` makes the n-th sync do nothing, so that a test can show that it detects the loss.
 
 `crash()` keeps what the strictest file system keeps: the bytes of a file at its last `fsync` (none if there was none),
-and the names of a directory at its last `fsync_directory`. An `fdatasync` keeps bytes, but no growth of a file. With
-`keep` each unsynced change survives by chance, as a page cache writes back in any order, and each sector of a large
-file survives separately. With `cut_power_after` the crash comes between any two calls.
+and the names of a directory at its last `fsync_directory`. With `keep` each unsynced change survives by chance, as a
+page cache writes back in any order, and each sector of a large file survives separately. With `cut_power_after` the
+crash comes between any two calls.
 
-It is a `FileSystem` with the additional calls of a database (`open_or_create`, `truncate`), so that SQLite can run on
-it through a VFS.
+It is a `FileSystem` with the additional calls of a database (`open_or_create`, `write_at`, `truncate`), so that SQLite
+can run on it through a VFS.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class _File:
     durable: bytes = b""
     modified_ms: int = 0
     locked_by: int | None = None
-    locked_bytes: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -63,7 +62,7 @@ class UnsyncedFileSystem:
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.syncs: list[str] = []
-        """Every sync that was asked for: `fsync`, `fdatasync` or `fsync_directory`, and the path."""
+        """Every sync that was asked for: `fsync` or `fsync_directory`, and the path."""
         self.calls = 0
         """Changes and syncs that were asked for."""
         self._now_ms = now_ms
@@ -113,9 +112,6 @@ class UnsyncedFileSystem:
         self._fds[fd] = (node, path)
         return fd
 
-    def open_for_update(self, path: str) -> int:
-        return self.open(path)
-
     def open_or_create(self, path: str) -> int:
         """Open a file for reading and writing."""
         parent, name = self._parent(path)
@@ -132,20 +128,6 @@ class UnsyncedFileSystem:
         if node.locked_by is None:
             node.locked_by = fd
         return node.locked_by == fd
-
-    def lock_byte(self, fd: int, position: int) -> None:
-        """Lock a byte. Fails if it is locked, since no other process could unlock it."""
-        if not self.try_lock_byte(fd, position):
-            raise _error(errno.EDEADLK, self._fds[fd][1])
-
-    def try_lock_byte(self, fd: int, position: int) -> bool:
-        return self._file(fd).locked_bytes.setdefault(position, fd) == fd
-
-    def is_byte_locked(self, fd: int, position: int) -> bool:
-        return self._file(fd).locked_bytes.get(position, fd) != fd
-
-    def unlock_byte(self, fd: int, position: int) -> None:
-        self._file(fd).locked_bytes.pop(position, None)
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         file = self._file(fd)
@@ -178,18 +160,10 @@ class UnsyncedFileSystem:
         if self._sync("fsync", self._fds[fd][1]):
             file.durable = bytes(file.content)
 
-    def fdatasync(self, fd: int) -> None:
-        file = self._file(fd)
-        if self._sync("fdatasync", self._fds[fd][1]):
-            size = len(file.durable)
-            file.durable = bytes(file.content[:size]).ljust(size, b"\0")
-
     def close(self, fd: int) -> None:
         node, _ = self._fds.pop(fd)
         if node.locked_by == fd:
             node.locked_by = None
-        if isinstance(node, _File):
-            node.locked_bytes = {at: by for at, by in node.locked_bytes.items() if by != fd}
 
     def link(self, source: str, target: str) -> None:
         self._change()
@@ -198,15 +172,6 @@ class UnsyncedFileSystem:
         if name in parent.entries:
             raise _error(errno.EEXIST, target)
         parent.entries[name] = node
-
-    def rename(self, source: str, target: str) -> None:
-        """Move a name, replacing the target if it exists."""
-        self._change()
-        node = self._find(source)
-        old, old_name = self._parent(source)
-        new, new_name = self._parent(target)
-        del old.entries[old_name]
-        new.entries[new_name] = node
 
     def unlink(self, path: str) -> None:
         self._change()
@@ -226,13 +191,6 @@ class UnsyncedFileSystem:
         directory = self._directory(path)
         if self._sync("fsync_directory", path):
             directory.durable = dict(directory.entries)
-
-    def is_taken(self, path: str) -> bool:
-        try:
-            self._find(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
 
     def info(self, path: str) -> FileInfo:
         return self._info(self._find(path))

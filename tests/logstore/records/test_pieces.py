@@ -282,17 +282,6 @@ def test_ranges_are_grouped_alike(reading: ModuleType) -> None:
         reading.group_ranges(columns[0][:5], *columns[1:], order, 0, 1)
 
 
-def test_ranges_are_shifted_alike(reading: ModuleType) -> None:
-    positions = array("q", (0, 5, 9))
-    shifted = reading.shift_ranges(positions, array("q", (0, 2, 2, 3)), array("q", (10, 20, 30)))
-    assert (list(shifted), list(positions)) == ([10, 15, 39], [0, 5, 9])
-    with pytest.raises(ValueError, match="different lengths"):
-        reading.shift_ranges(positions, array("q", (0,)), array("q", (1,)))
-    for firsts in ((0, 4), (-1, 2), (2, 1)):
-        with pytest.raises(ValueError, match="group 0 does not belong to these ranges"):
-            reading.shift_ranges(positions, array("q", firsts), array("q", (1,)))
-
-
 columns_of_ranges = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 9)), max_size=40
 )

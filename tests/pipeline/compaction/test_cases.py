@@ -235,8 +235,7 @@ def _alter(cluster: Cluster, topic: str, name: str, value: str) -> None:
 
 # Damage.
 
-#: Ten such values make an object that is in no pack: a task's process may know where an object is in a pack, and would
-#: not read what is written in its place.
+#: Ten such values make a flush that is too large for a hot segment, so that its object is in the store.
 LARGE: Final = 20_000
 
 

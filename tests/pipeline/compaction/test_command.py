@@ -68,7 +68,7 @@ def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]
 
 
 def _segments(cluster: Cluster) -> set[str]:
-    """Return the objects that are files. An embedded agent writes mostly to packs."""
+    """Return the paths of the segments in the store."""
     objects = Path(cluster.data) / "objects"
     return {str(path) for path in objects.rglob("*.seg")}
 
