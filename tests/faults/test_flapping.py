@@ -100,7 +100,7 @@ def two() -> Iterator[Two]:
 @pytest.fixture
 def impatient() -> Iterator[Two]:
     """The same agents, with a short limit for retrying commits."""
-    parts = replace(PARTS, produce=ProduceSettings(commit_timeout_ms=500))
+    parts = replace(PARTS, produce=ProduceSettings(commit_timeout_ms=500, hot_bytes=0))
     for stage in staged(agents=3, parts=parts):
         yield Two(stage)
 

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
@@ -19,6 +20,7 @@ from tests.clients.probing import Target
 AGENTS, PARTITIONS, RECORDS, A_FLUSH = 4, 8, 4_000, 500
 TOPIC = "t"
 PARTS = AgentParts(
+    produce=ProduceSettings(hot_bytes=0),
     agent=AgentSettings(zone="a", num_partitions=PARTITIONS),
     # Nothing but fetches is to read the bucket.
     housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, collect_interval_ms=3_600_000),

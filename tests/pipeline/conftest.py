@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.session import spark_session
@@ -19,8 +20,12 @@ from tests.shared_moto import moto_endpoint, moto_url
 
 __all__ = ["moto_endpoint"]
 
-#: Agents that do not merge by themselves, so that extents stay as written however long Spark takes to start.
-UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40))
+#: Agents that put every flush and do not merge by themselves, so that extents stay as written however long Spark takes
+#: to start.
+UNMERGED = AgentParts(
+    produce=ProduceSettings(hot_bytes=0),
+    housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40),
+)
 
 
 #: Tests that kill processes or import pyiceberg.

@@ -60,9 +60,9 @@ NEVER: Final = 1 << 40
 UNCOMMITTED, COMMITTED = 0, 1
 GRACE_SECONDS: Final = COLLECTION_GRACE_MS / 1000
 
-#: Merges and collects only when a test says so, and gives up a commit after 2 s.
+#: Puts every flush, merges and collects only when a test says so, and gives up a commit after 2 s.
 PARTS: Final = AgentParts(
-    produce=ProduceSettings(commit_timeout_ms=2_000),
+    produce=ProduceSettings(commit_timeout_ms=2_000, hot_bytes=0),
     housekeeping=HousekeepingSettings(
         merge_interval_ms=NEVER,
         collect_interval_ms=NEVER,

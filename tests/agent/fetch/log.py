@@ -12,6 +12,7 @@ import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -345,8 +346,12 @@ async def open_log(
 ) -> AsyncIterator[Log]:
     """Start the log, and end it after the block. The test fails if the control plane had to stop.
 
-    `over` returns the store that the agent uses over the one in memory.
+    `over` returns the store that the agent uses over the one in memory. Every flush is put, unless `produce` says
+    otherwise.
     """
+    produce = produce or ProduceSettings()
+    if produce.hot_bytes < 0:
+        produce = replace(produce, hot_bytes=0)
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
     plane = Runtime(

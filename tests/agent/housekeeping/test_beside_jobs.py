@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from lacuna.agent.housekeeping import HousekeepingSettings, Merger, MergeSettings
 from lacuna.agent.housekeeping.merging import MergeReport
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.shared.batches import (
@@ -45,9 +46,10 @@ from tests.agent.housekeeping.test_housekeeping import NEVER, collect_all, objec
 
 MERGE = MergeSettings(min_extents=8, min_age_ms=0)
 PARTS = AgentParts(
+    produce=ProduceSettings(hot_bytes=0),
     housekeeping=HousekeepingSettings(
         merge_interval_ms=NEVER, collect_interval_ms=NEVER, merge=MERGE
-    )
+    ),
 )
 
 

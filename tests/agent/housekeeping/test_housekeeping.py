@@ -13,6 +13,7 @@ from lacuna.agent.housekeeping import (
     collecting,
     service,
 )
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import PartitionView
 from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
@@ -23,11 +24,12 @@ from tests.agent.harness import ScriptedControl, make_context
 NEVER = 1 << 40
 GRACE_MS = 600_000
 PARTS = AgentParts(
+    produce=ProduceSettings(hot_bytes=0),
     housekeeping=HousekeepingSettings(
         merge_interval_ms=NEVER,
         collect_interval_ms=NEVER,
         merge=MergeSettings(min_extents=8, min_age_ms=0),
-    )
+    ),
 )
 
 

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects import ObjectStore, open_store
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.agents import AgentParts
@@ -22,11 +23,12 @@ from tests.shared_moto import moto_url
 
 NEVER = 1 << 40
 PARTS = AgentParts(
+    produce=ProduceSettings(hot_bytes=0),
     housekeeping=HousekeepingSettings(
         merge_interval_ms=NEVER,
         collect_interval_ms=NEVER,
         merge=MergeSettings(min_extents=4, min_age_ms=0),
-    )
+    ),
 )
 
 

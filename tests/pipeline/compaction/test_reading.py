@@ -18,7 +18,7 @@ from tests.shared_moto import moto_url
 
 PRODUCERS = 24
 RECORDS = [b"x" * 1000] * 20
-SHARING = replace(UNMERGED, produce=ProduceSettings(flush_interval_ms=250))
+SHARING = replace(UNMERGED, produce=ProduceSettings(flush_interval_ms=250, hot_bytes=0))
 """A flush waits for the other producers, since it is over too soon for them to come by chance."""
 
 

@@ -10,6 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.layout import Codec
@@ -183,7 +184,10 @@ def test_the_embedded_merge_and_a_compaction_at_a_time(
 ) -> None:
     """The second one is rejected, nothing is lost, and everything is compact in the end."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
-    parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, merge=merge))
+    parts = AgentParts(
+        produce=ProduceSettings(hot_bytes=0),
+        housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, merge=merge),
+    )
     with Cluster(parts=parts) as cluster:
         compactor = Compactor(cluster, workers)
         topic = cluster.create_topic("both", 2)

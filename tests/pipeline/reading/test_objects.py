@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments.merge import PASS_THROUGH_SIZE
@@ -75,9 +76,10 @@ def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: A
 def _never_by_itself() -> AgentParts:
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     return AgentParts(
+        produce=ProduceSettings(hot_bytes=0),
         housekeeping=HousekeepingSettings(
             merge_interval_ms=1 << 40, collect_interval_ms=1 << 40, merge=merge
-        )
+        ),
     )
 
 

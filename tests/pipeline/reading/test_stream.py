@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.control import ControlPlane
@@ -222,11 +223,12 @@ def _merging(every_ms: int = 200) -> AgentParts:
     """Housekeeping that merges everything it can, and collects what was replaced."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     return AgentParts(
+        produce=ProduceSettings(hot_bytes=0),
         housekeeping=HousekeepingSettings(
             merge_interval_ms=every_ms,
             collect_interval_ms=every_ms,
             merge=merge,
-        )
+        ),
     )
 
 
