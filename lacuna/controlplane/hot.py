@@ -55,6 +55,9 @@ class HotBytes:
         self._kept_bytes = 0
         #: Segments of the journal that this round still has to examine.
         self._unexamined: list[HotKey] = []
+        #: Segments to drop, once the journal is durable up to this position.
+        self._due: list[HotKey] = []
+        self._due_from = 0
         self._dropping: asyncio.Task[None] | None = None
 
     @property
@@ -133,17 +136,26 @@ class HotBytes:
             found.update(await self._read_journal([key]))
         return found
 
-    def drop_some(self, state: State, now_ms: int) -> None:
-        """Examine some of the journal's segments, and drop those that nothing needs any more."""
+    def drop_some(self, state: State, now_ms: int, *, decided: int, durable: int) -> None:
+        """Examine some of the journal's segments, and drop those that nothing needs any more.
+
+        The state is at position `decided`, ahead of the journal. If a swap of the last records were lost, its extents
+        would be back, so nothing is dropped before the journal is `durable` up to there.
+        """
         if self._dropping is not None:
             return
+        if not self._due:
+            self._due, self._due_from = self._next_due(state.segments, now_ms), decided
+        if self._due and self._due_from <= durable:
+            due, self._due = self._due, []
+            self._dropping = asyncio.create_task(self._drop(due))
+
+    def _next_due(self, segments: SegmentTable, now_ms: int) -> list[HotKey]:
         if not self._unexamined:
             self._unexamined = [*self._journal.hot]
         some = self._unexamined[-_SEGMENTS_A_TICK:]
         del self._unexamined[-_SEGMENTS_A_TICK:]
-        due = [key for key in some if _is_due(key, state.segments, now_ms)]
-        if due:
-            self._dropping = asyncio.create_task(self._drop(due))
+        return [key for key in some if _is_due(key, segments, now_ms)]
 
     async def _drop(self, keys: Sequence[HotKey]) -> None:
         sizes = {key: self._journal.hot.get(key, 0) for key in keys}

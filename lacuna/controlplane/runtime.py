@@ -525,7 +525,12 @@ class Runtime:
         self._check_running()
         self._step("a tick", machine.tick)
         if not self._time.is_doubtful:
-            self._hot.drop_some(self._state, self._time.now_ms())
+            self._hot.drop_some(
+                self._state,
+                self._time.now_ms(),
+                decided=self._position,
+                durable=self._durable,
+            )
             self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
     def expect_jump(self, by_ms: int) -> None:

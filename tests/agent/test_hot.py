@@ -117,9 +117,11 @@ async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None
         assert records_of(await log.fetch(0)) == wanted
         state, hot = log.plane.state, log.plane._hot
         now_ms = log.plane.now_ms()
-        hot.drop_some(state, now_ms)
+        hot.drop_some(state, now_ms, decided=1, durable=1)
         assert hot._dropping is None, "fetches that were planned before may still read it"
-        hot.drop_some(state, now_ms + 60_000)
+        hot.drop_some(state, now_ms + 60_000, decided=2, durable=1)
+        assert hot._dropping is None, "the swap may not be durable yet"
+        hot.drop_some(state, now_ms + 60_000, decided=3, durable=2)
         while hot._dropping is not None:
             await hot._dropping
         assert not journal.hot

@@ -173,7 +173,8 @@ def drop_all(cluster: Cluster) -> None:
         assert isinstance(running, RunningControlPlane)
         hot = running.plane._hot
         if hot._dropping is None:
-            hot.drop_some(running.plane.state, running.plane.now_ms())
+            plane = running.plane
+            hot.drop_some(plane.state, plane.now_ms(), decided=0, durable=0)
         if hot._dropping is not None:
             await hot._dropping
         assert not hot._journal.hot
