@@ -24,6 +24,8 @@ from typing import Final
 
 import click
 
+from tests.simulation import hot
+from tests.simulation.hot_safeguards import HOT_SAFEGUARDS
 from tests.simulation.safeguards import ALL, SAFEGUARDS, seeds_until_found
 from tests.simulation.shrink import shrink
 from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Form, Result, World
@@ -33,6 +35,7 @@ PREFIXES: Final = {
     "faults": "fault: ",
     "transactions": "transactions ",
     "producers fenced or ended": "fenced or ended: ",
+    "hot segments": hot.PREFIX,
 }
 #: Where the seeds are that found each removal of a safeguard, and the head of their table.
 PAGE: Final = Path(__file__).parents[2] / "docs" / "simulation.md"
@@ -135,17 +138,18 @@ def remove_safeguards(only: str | None, most: int, jobs: int) -> dict[str, int]:
 
 
 def draw_table(seeds: Mapping[str, int]) -> None:
-    """Put the seeds of safeguards that whole histories detect into their table, and keep the rows of the others."""
+    """Put the seeds into the table of the safeguards of whole histories and hot segments, and keep the other rows."""
+    drawn = [*SAFEGUARDS, *HOT_SAFEGUARDS]
     before, after = PAGE.read_text().split(TABLE)
     rows, rest = after.split("\n\n", 1)
     cells = [each.strip() for row in rows.splitlines() for each in row.strip("| ").split("|")]
     known = {name: int(count) for name, count in zip(cells[::2], cells[1::2], strict=True) if name}
-    known |= {name: count for name, count in seeds.items() if name in SAFEGUARDS and count}
-    items = [f"{name} | {known[name]}" for name in SAFEGUARDS if name in known]
+    known |= {name: count for name, count in seeds.items() if name in drawn and count}
+    items = [f"{name} | {known[name]}" for name in drawn if name in known]
     half = (len(items) + 1) // 2
     left, right = items[:half], [*items[half:], " | "][:half]
-    drawn = "\n".join(f"| {one} | {other} |" for one, other in zip(left, right, strict=True))
-    PAGE.write_text(f"{before}{TABLE}{drawn}\n\n{rest}")
+    table = "\n".join(f"| {one} | {other} |" for one, other in zip(left, right, strict=True))
+    PAGE.write_text(f"{before}{TABLE}{table}\n\n{rest}")
 
 
 def _chunks(first: int, seeds: int, minutes: float | None) -> Iterator[range]:

@@ -139,14 +139,21 @@ class SimulatedJournal:
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
         await self._takes(0.002)
+        self._may_fail()
         there = self._written_hot()
         return {key: there[key] for key in keys if key in there}
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
         await self._takes(0.002)
+        self._may_fail()
         self._disk.sync()
         for key in keys:
             self._disk.hot.pop(key, None)
+
+    def _may_fail(self) -> None:
+        disk = self._disk
+        if disk.weather.fails and disk.random.random() < disk.weather.fails:
+            raise JournalError("the disk failed")
 
     def append(
         self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()

@@ -3,7 +3,7 @@
 python -m tests.simulation --safeguards          the number of seeds until each removal is detected
 python -m tests.simulation --safeguards --only "lease fence"
 
-`leader_safeguards.py` has those of several control planes.
+`leader_safeguards.py` has those of several control planes, and `hot_safeguards.py` those of hot segments.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
 from tests.forms import interpreted
 from tests.simulation import world
+from tests.simulation.hot_safeguards import HOT_SAFEGUARDS
 from tests.simulation.journal import SimulatedJournal
 from tests.simulation.leader_safeguards import LEADER_SAFEGUARDS
 from tests.simulation.store import SimulatedStore
@@ -506,6 +507,7 @@ ALL: Final = {
     **{name: (remove, world.WHOLE) for name, remove in SAFEGUARDS.items()},
     **{name: (remove, world.ROAMING) for name, remove in MEMBER_SAFEGUARDS.items()},
     **{name: (remove, world.TWO_LEADERS) for name, remove in LEADER_SAFEGUARDS.items()},
+    **{name: (remove, world.TWO_LEADERS) for name, remove in HOT_SAFEGUARDS.items()},
 }
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from tests.simulation import hot
 from tests.simulation.__main__ import prepare
 from tests.simulation.faults import Fault
 from tests.simulation.safeguards import seeds_until_found
@@ -71,6 +72,12 @@ def test_two_lead_in_short_histories() -> None:
     counts = sum((history(seed, TWO_LEADERS.name).counts for seed in SHORT_SEEDS), Counter())
     assert counts["takeovers that were forced"] > 8
     assert counts["answers while two led"] > 8
+
+
+def test_hot_segments_meet_what_can_happen_to_them() -> None:
+    counts = sum((history(seed, TWO_LEADERS.name).counts for seed in SHORT_SEEDS), Counter())
+    outcomes = ("committed", "refused", "read", "extents moved", "dropped")
+    assert [each for each in outcomes if not counts[f"{hot.PREFIX}{each}"]] == []
 
 
 @pytest.mark.slow
@@ -131,8 +138,8 @@ def test_shrinking_leaves_only_what_is_needed(needed: set[int]) -> None:
     assert {each.number for each in left} == needed
 
 
-#: Some of the store, of producers, of compaction, of transactions, of groups and of leaders, each found by the first
-#: seeds. The others are for `python -m tests.simulation --safeguards`, which takes all away.
+#: Some of the store, of producers, of compaction, of transactions, of groups, of leaders and of hot segments, each
+#: found by the first seeds. The others are for `python -m tests.simulation --safeguards`, which takes all away.
 SOON_FOUND: Final = (
     "last stable offset",
     "commit after the PUT",
@@ -144,6 +151,9 @@ SOON_FOUND: Final = (
     "openings of the bucket's journal",
     "tenure of a leader",
     "state read anew",
+    "hot bytes in the append",
+    "hot bytes kept until moved",
+    "hot extents moved once",
 )
 
 
@@ -152,6 +162,7 @@ SOON_FOUND: Final = (
     [
         "skipping of aborted records",
         "assignments told again",
+        "journal of a hot read",
         *(pytest.param(name, marks=pytest.mark.slow) for name in SOON_FOUND),
     ],
 )

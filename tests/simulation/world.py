@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, Final
 from unittest import mock
 
+from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane.client import ControlPlaneUnavailable
-from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state import merges_under_way
 from lacuna.controlplane.state import partition as partitions
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import Lease
@@ -25,7 +26,7 @@ from lacuna.logstore.objects.prices import AMAZON_S3
 from lacuna.logstore.segments.paths import InvalidPathError, parse_segment_key
 from lacuna.pipeline.errors import PipelineError
 from tests.messages import REQUESTS, make, nested
-from tests.simulation import admins, eos, faults, groups, keyed, merges, swaps
+from tests.simulation import admins, eos, faults, groups, hot, keyed, merges, swaps
 from tests.simulation.audits import audit
 from tests.simulation.cast import LOOP_GROUP, Cast
 from tests.simulation.cluster import KAFKA_PORT, AgentHost, Host, Surroundings
@@ -46,6 +47,10 @@ LEVEL_WITHIN: Final = 10.0
 #: The grace of a collection, and after a lease. It is longer than a PUT can be late.
 GRACE_MS: Final = 8_000
 LEASE_MS: Final = int(LEASE_SECONDS * 1000)
+#: How long a hot segment can be read after it was moved out. Many reads come later, and are then planned again.
+HOT_GRACE_MS: Final = 100
+#: How long no other agent plans a merge of the same partition. Many merges take longer, and are then too late.
+MERGE_MS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ class World:
         self.loop = self.around.loop
         self.history = History(lambda: self.loop.time())
         draw = self.around.randomness("scenario")
-        settings = RuntimeSettings(snapshot_records=draw.choice((50, 500, 50_000)))
+        settings = hot.draw_settings(self.around, draw.choice((50, 500, 50_000)))
         self.planes = draw_planes(self.around, settings, self.history, form.journals)
         self.around.controls = addresses(self.planes)
         self.agents = [
@@ -177,6 +182,7 @@ class World:
             self.planes.in_place(),
             self.watch.of_agents(),
             merges.watched(self.loop, self.history),
+            hot.watched(self.around, self.history),
             swaps.watched(
                 self.around.bucket.objects,
                 lambda: self.planes.cluster_id,
@@ -446,6 +452,8 @@ def _short_times() -> Iterator[None]:
         mock.patch.object(housekeeping, "COLLECTION_GRACE_MS", GRACE_MS),
         mock.patch.object(partitions, "SHOWN_EXTENTS", 10),
         mock.patch.object(agents, "LEASE_DURATION_MS", LEASE_MS),
+        mock.patch.object(merges_under_way, "_LIFETIME_MS", MERGE_MS),
+        mock.patch.object(plane_hot, "GRACE_MS", HOT_GRACE_MS),
         mock.patch.object(Lease.__init__, "__defaults__", (LEASE_MS,)),
         mock.patch.dict(GroupSettings.__init__.__kwdefaults__, **groups.SETTINGS),
     ):

@@ -1,0 +1,173 @@
+"""Checks and counts hot segments: what control planes answer, and what swaps move to the bucket (adr/0071)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+from unittest import mock
+
+from lacuna.agent import hot as agent_hot
+from lacuna.agent.produce.flush import Flusher
+from lacuna.controlplane import hot as plane_hot
+from lacuna.controlplane import machine
+from lacuna.controlplane.hot import HotBytes
+from lacuna.controlplane.journal.journal import HotKey
+from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.shared.hot import is_hot, show_segment
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.hot_intake import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.log_pb2 import (
+    CommitSegment,
+    Extents,
+    HotRead,
+    ReadHot,
+    SwapExtents,
+    SwapPartition,
+)
+from lacuna.controlplane.verbs.turn import Turn
+from tests.simulation.cluster import Surroundings
+from tests.simulation.history import History
+
+#: How the names of these counts begin.
+PREFIX: Final = "hot segments: "
+#: The position of an extent in a hot segment.
+Moved = tuple[HotKey, int]
+
+
+def draw_settings(around: Surroundings, snapshot_records: int) -> RuntimeSettings:
+    """Return the settings of a history's control planes, some of which refuse most hot segments."""
+    draw = around.randomness("hot intake")
+    return RuntimeSettings(
+        snapshot_records=snapshot_records,
+        hot_bytes_per_second=draw.choice((2_000, HOT_BYTES_PER_SECOND, HOT_BYTES_PER_SECOND)),
+        max_hot_bytes=draw.choice((4_000, MAX_HOT_BYTES, MAX_HOT_BYTES)),
+    )
+
+
+@contextmanager
+def watched(around: Surroundings, history: History) -> Iterator[None]:
+    """Check and count hot segments. In half of the histories, the caches hold only a few of them."""
+    most = around.randomness("hot caches").choice((1_000, 64 << 20))
+    with (
+        mock.patch.object(plane_hot, "_CACHE_BYTES", most),
+        mock.patch.object(agent_hot, "_KEPT_BYTES", most),
+        _intake_watched(history),
+        _reads_watched(history),
+        _swaps_watched(history),
+    ):
+        yield
+
+
+@contextmanager
+def _intake_watched(history: History) -> Iterator[None]:
+    """Count what the journal takes, what goes to the bucket instead, and what is dropped."""
+    add, drop, commit_cold = HotBytes.add, HotBytes._drop, Flusher._commit_cold
+
+    def added(self: HotBytes, commit: CommitSegment) -> None:
+        history.counts[f"{PREFIX}committed"] += 1
+        add(self, commit)
+
+    async def dropped(self: HotBytes, keys: Sequence[HotKey]) -> None:
+        before = [key for key in keys if key in self._journal.hot]
+        await drop(self, keys)
+        gone = [*_missing(self, before)]
+        history.counts[f"{PREFIX}dropped"] += len(gone)
+        await self._read(gone)  # as a reader does that planned long before
+
+    async def committed_cold(self: Flusher, flight: object) -> object:
+        history.counts[f"{PREFIX}refused"] += 1
+        return await commit_cold(self, flight)  # type: ignore[arg-type]
+
+    with (
+        mock.patch.multiple(HotBytes, add=added, _drop=dropped),
+        mock.patch.object(Flusher, "_commit_cold", committed_cold),
+    ):
+        yield
+
+
+def _missing(hot: HotBytes, keys: Collection[HotKey]) -> Iterator[HotKey]:
+    return (key for key in keys if key not in hot._journal.hot)
+
+
+@contextmanager
+def _reads_watched(history: History) -> Iterator[None]:
+    """Check that a control plane answers only with bytes that its journal has, or returned for this answer."""
+    read, read_some, read_journal = HotBytes.read, HotBytes._read, HotBytes._read_journal
+    returned: ContextVar[set[HotKey]] = ContextVar("returned")
+
+    async def counted(self: HotBytes, command: ReadHot) -> Reply:
+        reply = await read(self, command)
+        history.counts[f"{PREFIX}reads refused"] += reply.HasField("failure")
+        for found in reply.hot_read.segments:
+            history.counts[f"{PREFIX}{'read' if found.data else 'read too late'}"] += 1
+        return reply
+
+    async def noted(self: HotBytes, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes | None]:
+        found = await read_journal(self, keys)
+        returned.get().update(found)
+        return found
+
+    async def checked(self: HotBytes, keys: Sequence[HotKey]) -> HotRead:
+        returned.set(set())
+        answer = await read_some(self, keys)
+        absent = {*_missing(self, keys)} - returned.get()
+        for key, found in zip(keys, answer.segments, strict=True):
+            if found.data and key in absent:
+                history.wrong(
+                    f"a control plane serves {show_segment(*key)}, which its journal does not have"
+                )
+        return answer
+
+    with mock.patch.multiple(HotBytes, read=counted, _read=checked, _read_journal=noted):
+        yield
+
+
+@contextmanager
+def _swaps_watched(history: History) -> Iterator[None]:
+    """Check that merging moves the bytes of a hot segment only once."""
+    verb = machine.VERBS["swap_extents"]
+
+    def swap(turn: Turn, command: SwapExtents) -> Reply | None:
+        state, merges = turn.state, [each for each in command.partitions if not each.fence]
+        stale = [_hot_in(wanted.replaced) - _hot_of(state, wanted) for wanted in merges]
+        reply = verb.decide(turn, command)
+        accepted = {
+            key_of(each.partition)
+            for record in turn.records
+            for each in record.extents_replaced.partitions
+        }
+        for wanted, gone in zip(merges, stale, strict=True):
+            is_accepted = key_of(wanted.partition) in accepted
+            moved = "moved" if is_accepted else "not moved, for their plan"
+            history.counts[f"{PREFIX}extents {moved}"] += len(_hot_in(wanted.replaced))
+            if is_accepted and gone:
+                key, position = min(gone)
+                history.wrong(
+                    f"a swap moves the bytes at {position} of {show_segment(*key)}, which were moved before"
+                )
+        return reply
+
+    with mock.patch.dict(machine.VERBS, swap_extents=verb._replace(decide=swap)):
+        yield
+
+
+def _hot_in(extents: Extents) -> set[Moved]:
+    columns = zip(extents.lease_ids, extents.sequences, extents.positions, strict=True)
+    return {
+        ((lease_id, sequence), position)
+        for lease_id, sequence, position in columns
+        if is_hot(lease_id)
+    }
+
+
+def _hot_of(state: State, wanted: SwapPartition) -> set[Moved]:
+    """Return what a partition has in hot segments, in the range of a swap."""
+    partition = state.partitions.get(key_of(wanted.partition))
+    if partition is None:
+        return set()
+    extents, swap = partition.extents, wanted.swap
+    return _hot_in(extents.slice(*extents.range_of(swap.first_offset, swap.end_offset)))
