@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects import DirectoryStore, folder_url, open_store
 from lacuna.logstore.objects.cells import is_encrypted
 from lacuna.logstore.objects.s3 import S3Store
 from lacuna.logstore.objects.url import with_options
+from lacuna.operating.agents import AgentParts
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.testing import Cluster, ProcessFailedError
 from tests.doubles.keys import write_keys
@@ -19,6 +21,10 @@ from tests.forked import ForkedCluster
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
+
+#: Every flush is put, so that there are objects to look at.
+PUT = "--set=produce.hot.bytes=0"
+PUTTING = AgentParts(produce=ProduceSettings(hot_bytes=0))
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def stored(data: Path) -> dict[str, bytes]:
 def test_keys_are_rotated_and_what_was_written_stays(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
-    with ForkedCluster(data, [f"--encryption-keys={keys}"]) as up:
+    with ForkedCluster(data, [PUT, f"--encryption-keys={keys}"]) as up:
         producer = clients.transactional(up.bootstrap, "t")
         producer.begin_transaction()
         clients.send(producer, "t", ["secret 0"])
@@ -106,7 +112,7 @@ def test_workers_have_the_keys_that_a_command_prints(
 def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
-    with ForkedCluster(data) as up:
+    with ForkedCluster(data, [PUT]) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["plain"])
         assert lacuna("metadata", "publish", "--data", str(data)).code == 0
     with pytest.raises(ProcessFailedError, match='write plaintext = "read" into the file'):
@@ -129,7 +135,7 @@ def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
 def test_what_was_changed_in_the_bucket_is_not_sent_and_verify_says_where(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
-    with Cluster(data, store=with_keys(data, keys)) as cluster:
+    with Cluster(data, store=with_keys(data, keys), parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["whole", "damaged"])
     (key,) = [key for key in stored(data) if key.endswith(".seg")][-1:]
     bytes_of = stored(data)[key]

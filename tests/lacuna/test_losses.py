@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.journal import salvage
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
@@ -25,6 +26,7 @@ from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
+from lacuna.operating.agents import AgentParts
 from lacuna.operating.losses import AcceptedLoss, accept_loss, describe
 from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster, ProcessFailedError
@@ -32,6 +34,8 @@ from tests.clients.librd import COMMITTED, read
 from tests.forked import ForkedCluster
 
 WITNESS = f"{JOURNAL_NAME}.acknowledged"
+#: Every flush is put, so that objects show what a journal has lost.
+PUTTING = AgentParts(produce=ProduceSettings(hot_bytes=0))
 
 
 def copy_journal(data: Path, target: Path) -> None:
@@ -99,7 +103,7 @@ def stored(bootstrap: str) -> list[str]:
 def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
     tmp_path: Path, clients: SimpleNamespace, moto: bool, is_restarted: bool
 ) -> None:
-    with Cluster(tmp_path / "data", moto=moto) as cluster:
+    with Cluster(tmp_path / "data", moto=moto, parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
         if is_restarted:
@@ -123,7 +127,7 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
 
 def test_commands_without_records_are_missed_too(tmp_path: Path, clients: SimpleNamespace) -> None:
     """A created topic is in no object, but the witness beside the journal records it."""
-    with Cluster(tmp_path / "data") as cluster:
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
         cluster.create_topic("made")
@@ -140,7 +144,7 @@ def test_commands_without_records_are_missed_too(tmp_path: Path, clients: Simple
 
 def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -> None:
     """This includes segments that were written but never committed."""
-    with Cluster(tmp_path / "data") as cluster:
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         cluster.kill()
         journal = cluster.data / JOURNAL_NAME
@@ -155,7 +159,7 @@ def test_without_the_store_the_positions_go_on_beyond_every_segment(
     tmp_path: Path, clients: SimpleNamespace
 ) -> None:
     """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
-    with Cluster(tmp_path / "data") as cluster:
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
         clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
@@ -191,7 +195,7 @@ def damage_snapshots(data: Path) -> None:
 def test_other_damage_can_be_accepted_too(
     tmp_path: Path, clients: SimpleNamespace, damage: Callable[[Path], None]
 ) -> None:
-    with Cluster(tmp_path / "data") as cluster:
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         cluster.run(store_snapshot(cluster))
         cluster.stop()
@@ -228,7 +232,7 @@ def test_what_a_later_version_wrote_is_no_loss(
     tmp_path: Path, clients: SimpleNamespace, write: Callable[[str], None]
 ) -> None:
     """Nothing is discarded, even if an operator would accept it."""
-    with Cluster(tmp_path / "data") as cluster:
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         cluster.stop()
         write(str(cluster.data / JOURNAL_NAME))
@@ -249,7 +253,7 @@ def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
     tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The crash comes directly after each step."""
-    with Cluster(tmp_path / "data") as cluster:
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         copy_journal(cluster.data, tmp_path / "backup")
         clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])

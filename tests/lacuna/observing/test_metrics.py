@@ -24,11 +24,15 @@ from tests.forked import ForkedCluster
 Sample = Callable[..., float]
 
 
+#: Each flush is one PUT, and there are no others.
+PUTS_ALONE = ("--set=produce.hot.bytes=0", "--set=merge.interval.ms=1d")
+
+
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[tuple[ForkedCluster, Callable[[], Sample]]]:
     """A cluster, and a function that scrapes it."""
     (port,) = lasting_ports(1)
-    options = [f"--health=127.0.0.1:{port}", "--set=merge.interval.ms=1d"]  # its PUTs are counted
+    options = [f"--health=127.0.0.1:{port}", *PUTS_ALONE]
     with ForkedCluster(tmp_path / "data", options) as cluster:
         yield cluster, lambda: scraped(port)
 
