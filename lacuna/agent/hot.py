@@ -36,6 +36,7 @@ from lacuna.logstore.segments import parse_segment_key
 from lacuna.logstore.segments.paths import InvalidPathError
 
 _KEPT_BYTES: Final = 64 * MEBIBYTE
+_UNCOMMITTED_BYTES: Final = 64 * MEBIBYTE
 #: The segments of which is remembered why they could not be brought.
 _MOST_FAILURES: Final = 10_000
 
@@ -60,6 +61,9 @@ class HotStore:
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._kept_bytes = 0
         self._holders: Counter[str] = Counter()
+        #: What was put and waits for its commit, the oldest first. No reader takes its place.
+        self._uncommitted: OrderedDict[str, bytes] = OrderedDict()
+        self._uncommitted_bytes = 0
         self._failures: OrderedDict[str, ObjectStoreError] = OrderedDict()
 
     @property
@@ -79,14 +83,18 @@ class HotStore:
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         if is_hot_key(key):
-            self._keep({key: b"".join(parts)})
+            data = b"".join(parts)
+            self._add_uncommitted(key, data)
+            self._keep({key: data})
         else:
             self.inner.put(key, parts)
 
     def written(self, key: str) -> bytes:
-        """Return the bytes of a hot segment that was just put."""
+        """Return the bytes of a hot segment that was put, for its commit. It can be called once for each."""
         with self._lock:
-            return self._kept[key]
+            data = self._uncommitted.pop(key)
+            self._uncommitted_bytes -= len(data)
+            return data
 
     @asynccontextmanager
     async def holding(self, keys: Iterable[str]) -> AsyncIterator[None]:
@@ -203,6 +211,15 @@ class HotStore:
         self._fail({key: ObjectNotFoundError(key) for key in keys if answers[key].is_gone})
         self._fail({key: _damaged(key) for key in keys if answers[key].is_damaged})
         self._keep({key: each.data for key, each in answers.items() if each.data})
+
+    def _add_uncommitted(self, key: str, data: bytes) -> None:
+        """Add what waits for its commit. Segments that were never committed are forgotten beyond the bound."""
+        with self._lock:
+            self._uncommitted[key] = data
+            self._uncommitted_bytes += len(data)
+            while self._uncommitted_bytes > _UNCOMMITTED_BYTES:
+                _, forgotten = self._uncommitted.popitem(last=False)
+                self._uncommitted_bytes -= len(forgotten)
 
     def _keep(self, more: dict[str, bytes]) -> None:
         with self._lock:

@@ -104,12 +104,15 @@ class HotBytes:
             self._reads -= 1
 
     async def _read(self, keys: Sequence[HotKey]) -> HotRead:
-        durable = self._journal.hot
-        missing = [key for key in keys if key not in self._cache and key in durable]
+        durable, cached = self._journal.hot, self._cache
+        # Taken now, since the cache may have dropped them by the time that the journal has returned the others.
+        at_hand = {key: cached[key] for key in keys if key in cached and key in durable}
+        missing = [key for key in keys if key not in at_hand and key in durable]
         found = await self._read_journal(missing)
+        durable = self._journal.hot
         answer = HotRead()
         for key in keys:
-            data = self._cache.get(key) if key in durable else None
+            data = at_hand.get(key) if key in durable else None
             if data is None and (data := found.get(key)) is not None:
                 self._keep(key, data)
             if data is not None:

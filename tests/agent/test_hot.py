@@ -6,9 +6,11 @@ from typing import cast
 
 import pytest
 
+from lacuna.agent import hot as agent_hot
 from lacuna.agent.hot import HotStore, is_hot_key
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.prices import AMAZON_S3
@@ -69,7 +71,7 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
             whole = other.get_all(key)
             assert len(whole) == other.size(key) == size
             assert whole == other.get_up_to(key, 0, size + 1)
-            assert whole == log.produce_service.flusher._hot.written(key)  # type: ignore[union-attr]
+            assert whole == log.produce_service.flusher._hot.get_all(key)  # type: ignore[union-attr]
             buffer = bytearray(6)
             reads = [RangeRead(key, 2, 8, [(3, 2, 0), (6, 4, 2)])]
             assert other.get_into(reads, buffer) == [None]
@@ -80,12 +82,45 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
                 other.get(key, size - 1, 9)
 
 
+async def test_no_segment_of_an_answer_takes_the_place_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cache has the second one until the first is read."""
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        for value in (b"a", b"b"):
+            await writer.send(value)
+        sizes, hot = log.plane._journal.hot, log.plane._hot
+        first, second = sizes
+        monkeypatch.setattr(plane_hot, "_CACHE_BYTES", max(sizes.values()))
+        hot._keep(second, hot._cache[second])
+        assert [*hot._cache] == [second]
+        keys = [segment_key(log.lease.cluster_id, SegmentId(*each)) for each in (first, second)]
+        other = HotStore(log.store, log.control)
+        async with other.holding(keys):
+            assert [other.size(key) for key in keys] == [*sizes.values()]
+
+
 async def test_a_large_flush_goes_to_the_bucket() -> None:
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(bytes(5000))
         assert len(keys_in(log)) == 1
         assert not log.plane._journal.hot
+
+
+async def test_readers_leave_room_for_what_waits_for_its_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may hold more than the bound, and then nothing else is kept."""
+    monkeypatch.setattr(agent_hot, "_KEPT_BYTES", 0)
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        assert (await (await log.writer()).send(b"a")).error_code == 0
+        assert keys_in(log) == []
+        assert records_of(await log.fetch(0)) == [(0, b"a")]
+        assert log.produce_service.flusher._hot._uncommitted_bytes == 0  # type: ignore[union-attr]
 
 
 async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None:
