@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 from unittest import mock
 
 from lacuna.agent import hot as agent_hot
+from lacuna.agent.produce import flush
 from lacuna.agent.produce.flush import Flusher
 from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane import machine
@@ -64,8 +66,9 @@ def watched(around: Surroundings, history: History) -> Iterator[None]:
 
 @contextmanager
 def _intake_watched(history: History) -> Iterator[None]:
-    """Count what the journal takes, what goes to the bucket instead, and what is dropped."""
+    """Count what the journal takes, what goes to the bucket instead, and what is dropped. No flush may break."""
     add, drop, commit_cold = HotBytes.add, HotBytes._drop, Flusher._commit_cold
+    report = flush._report
 
     def added(self: HotBytes, commit: CommitSegment) -> None:
         history.counts[f"{PREFIX}committed"] += 1
@@ -78,11 +81,16 @@ def _intake_watched(history: History) -> Iterator[None]:
         history.counts[f"{PREFIX}dropped"] += len(gone)
         await self._read(gone)  # as a reader does that planned long before
 
-    async def committed_cold(self: Flusher, flight: object) -> object:
+    async def committed_cold(self: Flusher, flight: Any) -> Any:
         history.counts[f"{PREFIX}refused"] += 1
-        return await commit_cold(self, flight)  # type: ignore[arg-type]
+        return await commit_cold(self, flight)
+
+    def reported(flight: Any) -> None:
+        history.wrong(f"flush {flight.segment_id} ended with {sys.exception()!r}")
+        report(flight)
 
     with (
+        mock.patch.object(flush, "_report", reported),
         mock.patch.multiple(HotBytes, add=added, _drop=dropped),
         mock.patch.object(Flusher, "_commit_cold", committed_cold),
     ):
