@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message, Producer
 
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem
 from lacuna.logstore.objects.store import Part, WritableBuffer
 from lacuna.logstore.records.batch import read_batches
+from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.clients.batch import batch
 from tests.clients.hurry import keep_leases
@@ -242,7 +244,8 @@ def test_a_sick_disk_is_said_and_outlived(
     def open_store() -> DirectoryStore:
         return DirectoryStore(data / "objects", file_system=disk)
 
-    with Cluster(data, open_store=open_store) as cluster:
+    putting = AgentParts(produce=ProduceSettings(hot_bytes=0))
+    with Cluster(data, open_store=open_store, parts=putting) as cluster:
         keep_leases(cluster)
         topic, raw = cluster.create_topic("t"), Target(cluster.bootstrap)
         assert raw.verdict(topic, batch([b"raw"])) == "NONE"
