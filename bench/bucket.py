@@ -69,7 +69,7 @@ def bucket(bench: Bench) -> Iterator[Row]:
             yield from _latency(beside, services, amount.latency_seconds)
         yield hot_commits(services, bench.size.name)
         yield from steady_rate(services, bench.size.name)
-        yield aborted_bytes(services, bench.size.name)
+        yield from aborted_bytes(services, bench.size.name)
 
 
 def _transactions(

@@ -44,13 +44,15 @@ HOT: Final = "lacuna_hot_bytes"
 class Amount:
     """The seconds and the rate in MiB/s of writing, the numbers of agents, and the transactions to write.
 
-    `options` are the agents'.
+    `producers` write these. The flushes of one are small enough to be hot, but those of several may not be. `options`
+    are the agents'.
     """
 
     seconds: float
     rate: int
     agents: tuple[int, ...]
     transactions: int
+    producers: tuple[int, ...]
     options: tuple[str, ...] = ()
 
 
@@ -60,10 +62,11 @@ AMOUNTS: Final = {
         2,
         (1,),
         16,
+        (1,),
         ("--set=merge.min.age.ms=10", "--set=merge.interval.ms=50"),
     ),
-    "quick": Amount(10.0, 8, (1,), 400),
-    "full": Amount(60.0, 8, (1, 2, 4), 3_000),
+    "quick": Amount(10.0, 8, (1,), 400, (1, 4)),
+    "full": Amount(60.0, 8, (1, 2, 4), 3_000, (1, 4)),
 }
 
 
@@ -72,11 +75,10 @@ def steady_work_of(rate: int, agents: int) -> str:
     return f"steady {rate} MiB/s, {agents} agent{'s' if agents > 1 else ''}"
 
 
-def aborted_work_of(transactions: int) -> str:
-    """The name of the row for this number of transactions."""
-    return (
-        f"{transactions:,} transactions of {RECORDS}, {ABORTED_SHARE} % aborted, once all has moved"
-    )
+def aborted_work_of(transactions: int, producers: int) -> str:
+    """The name of the row for these numbers of transactions and producers."""
+    written = f"{transactions:,} transactions of {RECORDS}, {ABORTED_SHARE} % aborted"
+    return f"{written}, {producers} producer{'s' if producers > 1 else ''}, once all has moved"
 
 
 def steady_rate(services: Services, size: str) -> Iterator[Row]:
@@ -114,20 +116,27 @@ def _steady(services: Services, agents: int, amount: Amount) -> Run:
     }
 
 
-def aborted_bytes(services: Services, size: str) -> Row:
+def aborted_bytes(services: Services, size: str) -> Iterator[Row]:
+    """Yields a row for each number of producers."""
+    amount = AMOUNTS[size]
+    for producers in amount.producers:
+        work = aborted_work_of(amount.transactions, producers)
+        yield Row(work, S3, [_aborted(services, producers, amount)])
+
+
+def _aborted(services: Services, producers: int, amount: Amount) -> Run:
     """Measures the bytes in the bucket after transactions of which half aborted, by those that consumers receive."""
-    amount, url = AMOUNTS[size], services.store_url()
+    url = services.store_url()
     with Places(S3, services.database(), url, 1, amount.options) as target:
         topic = Topics(target).create("aborted")
-        committed = write(target, topic, amount.transactions, ABORTED_SHARE)
+        committed = write(target, topic, amount.transactions, ABORTED_SHARE, producers)
         settled = settle(target)
         consumed = consume(target, topic, **TUNED)
         consumed.check(committed)
     store = open_checked(url)
     stored = sum(each.size for each in store.list())
     store.close()
-    run = {BYTES: stored / consumed.received_bytes, SETTLED: settled}
-    return Row(aborted_work_of(amount.transactions), S3, [run])
+    return {BYTES: stored / consumed.received_bytes, SETTLED: settled}
 
 
 def settle(target: Places) -> float:

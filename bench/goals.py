@@ -118,7 +118,8 @@ def _bucket() -> Iterable[Goal]:
         yield Goal(steady, PUTS, 160, target=S3)
         yield Goal(steady, GETS, 391, target=S3)
         yield Goal(steady, WRITE_DOLLARS, 0.82, target=S3)
-    yield Goal(aborted_work_of(costs.transactions), BYTES, 1.02, target=S3)
+    for producers in costs.producers:
+        yield Goal(aborted_work_of(costs.transactions, producers), BYTES, 1.02, target=S3)
 
 
 def _standby() -> Iterable[Goal]:

@@ -50,5 +50,5 @@ def test_every_goal_is_about_a_row_of_a_full_run() -> None:
     beside = {*map(work_of, amount.producers), END_TO_END}
     rows = {(work, target) for work in beside for target in (S3, JOURNAL_IN_S3)}
     rows |= {(steady_work_of(costs.rate, agents), S3) for agents in costs.agents}
-    rows |= {(aborted_work_of(costs.transactions), S3)}
+    rows |= {(aborted_work_of(costs.transactions, each), S3) for each in costs.producers}
     assert {(goal.work, goal.target) for goal in GOALS["bucket"]} == rows
