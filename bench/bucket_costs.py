@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from bench import BenchError
 from bench.aborts import RECORDS, write
 from bench.bucket_targets import S3, Places, Services
 from bench.clients import ready_producer
@@ -23,7 +24,6 @@ from bench.costs import (
     write_at_rate,
 )
 from bench.counted_s3 import DELETE, GET, PUT
-from bench.errors import BenchError
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.reading import TUNED, consume
 from bench.topics import PARTITIONS, Topics

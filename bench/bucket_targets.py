@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from bench import BenchError
 from bench.counted_s3 import BUCKET, CountedS3
-from bench.errors import BenchError
 from bench.journal_targets import ON_A_SOCKET
 from bench.lacuna import LacunaGrpc
 from bench.slow_s3 import SlowS3

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.target import Target
 from bench.topics import PARTITIONS, TIMEOUT_SECONDS
 

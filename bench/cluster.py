@@ -25,8 +25,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
-from bench import cluster_page, machine
-from bench.errors import BenchError
+from bench import BenchError, cluster_page, machine
 from bench.fleet import TICK_MS, Fleet, Load
 from bench.fleet_housekeeping import Housekeeping
 from bench.meter import resident_bytes

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.figures import Row
 from bench.latency import RATE, measure_latency
 from bench.rounds import Bench, Measured

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.topics import TIMEOUT_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import (

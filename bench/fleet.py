@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.figures import GIBIBYTE
 from lacuna.agent.rendezvous import partition_key, place
 from lacuna.controlplane.shared.batches import (

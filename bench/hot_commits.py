@@ -11,9 +11,9 @@ import random
 import time
 from typing import Final
 
+from bench import BenchError
 from bench.bucket_targets import S3, Places, Services
 from bench.clients import percentile
-from bench.errors import BenchError
 from bench.figures import CPU_PER_1000, P50, P99, Better, Figure, Row, Run
 from bench.meter import cpu_seconds, process_tree, resident_bytes
 from bench.topics import PARTITIONS

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench import BenchError
 from bench.clients import RECORD_BYTES
-from bench.errors import BenchError
 from bench.figures import CPU_PER_GIB, GIBIBYTE, MEGABYTE, P99, THROUGHPUT, Row
 from bench.kafka import jars
 from bench.meter import Meter

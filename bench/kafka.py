@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.target import Target
 from tests.certificates import Authority
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, TopicPartition
 
+from bench import BenchError
 from bench.clients import POOL, STALL_SECONDS, Threads, flush, percentile, producer
-from bench.errors import BenchError
 from bench.figures import CPU_PER_1000, P50, P99, Row
 from bench.meter import Meter
 from bench.reading import CONSUMER, end_offset

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.lacuna import Lacuna
 from bench.meter import process_tree, resident_bytes
 from bench.plane import prolong

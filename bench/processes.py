@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from bench.errors import BenchError
+from bench import BenchError
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0

@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from bench import BenchError
 from bench.clients import STALL_SECONDS
-from bench.errors import BenchError
 from bench.meter import Meter
 from bench.target import Target
 from bench.topics import PARTITIONS, TIMEOUT_SECONDS

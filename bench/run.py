@@ -16,10 +16,9 @@ from threading import BrokenBarrierError
 
 from confluent_kafka import KafkaException
 
-from bench import machine, report
+from bench import BenchError, machine, report
 from bench.bare import Bare
 from bench.compare import worse
-from bench.errors import BenchError
 from bench.figures import Row
 from bench.goals import judge
 from bench.kafka import FSYNC, Kafka, KafkaMissing, KafkaTls

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.figures import Better, Figure, Row, Run
 from bench.journal_targets import ON_A_SOCKET, POSTGRESQL
 from bench.lacuna import CONTROL_READY

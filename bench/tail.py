@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterator
 
+from bench import BenchError
 from bench.aborts import RECORDS, write
-from bench.errors import BenchError
 from bench.fetches import Answer, Fetcher
 from bench.figures import Better, Figure, Row
 from bench.meter import Meter

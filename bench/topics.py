@@ -6,7 +6,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from bench.errors import BenchError
+from bench import BenchError
 from bench.target import Target
 
 PARTITIONS = 4

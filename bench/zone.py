@@ -20,10 +20,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from bench import BenchError
 from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
 from bench.costs import CREDENTIALS
 from bench.counted_s3 import BUCKET, GET, CountedS3
-from bench.errors import BenchError
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
 from bench.lacuna import READY

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 
 from pyspark.sql import functions
 
-from bench import aborts
+from bench import BenchError, aborts
 from bench.clients import RECORD_BYTES
-from bench.errors import BenchError
 from bench.figures import GIBIBYTE, KILO_RECORDS, MEGABYTE, THROUGHPUT, Better, Figure, Row
 from bench.lacuna import Lacuna
 from bench.meter import Meter

@@ -6,9 +6,8 @@ are neither read nor counted. Every run has its own topic. "values" counts the b
 
 from collections.abc import Iterator
 
-from bench import aborts
+from bench import BenchError, aborts
 from bench.clients import RECORD_BYTES
-from bench.errors import BenchError
 from bench.figures import MEGABYTE, Better, Figure, Row
 from bench.lacuna import Lacuna
 from bench.meter import Meter

@@ -5,8 +5,8 @@ import time
 
 from confluent_kafka import Producer
 
+from bench import BenchError
 from bench.clients import PRODUCER, Deliveries, flush, produce
-from bench.errors import BenchError
 from bench.lacuna import Lacuna
 from bench.target import Target
 from bench.topics import PARTITIONS

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from bench import machine, report
-from bench.errors import BenchError
+from bench import BenchError, machine, report
 from bench.figures import Row
 from bench.goals import judge
 from bench.kafka import Kafka, KafkaMissing

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from bench import kafka
-from bench.errors import BenchError
+from bench import BenchError, kafka
 from bench.lacuna import Lacuna
 from bench.target import Target
 from lacuna.pipeline.session import spark_session

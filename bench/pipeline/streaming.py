@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from bench import BenchError
 from bench.clients import POOL, STALL_SECONDS, flush, percentile, producer
-from bench.errors import BenchError
 from bench.figures import Better, Figure, Row
 from bench.meter import Meter
 from bench.pipeline.sizes import PipelineBench

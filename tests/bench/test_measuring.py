@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bench import BenchError
 from bench.aborts import RECORDS, is_aborted, transactions_for, write
-from bench.errors import BenchError
 from bench.fetches import Fetcher
 from bench.figures import OTHERS, THROUGHPUT
 from bench.kafka import Kafka

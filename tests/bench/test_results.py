@@ -7,8 +7,8 @@ from threading import BrokenBarrierError
 
 import pytest
 
+from bench import BenchError
 from bench.aborts import work_of
-from bench.errors import BenchError
 from bench.figures import KILO_RECORDS, OTHERS, P50, STORE_BYTES, THROUGHPUT, WIRE_BYTES, Row
 from bench.goals import Goal, Verdict
 from bench.report import BEGIN, END, in_columns, in_markdown, page_part, remarks, rewrite, table

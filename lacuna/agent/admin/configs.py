@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lacuna.agent.admin.log_dirs import LOG_DIR
 from lacuna.agent.context import AgentContext
 from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.base.setting import LARGEST_INT, Setting, as_text, settings_of
@@ -32,6 +31,9 @@ _LOG4J = (
     (logging.INFO, "INFO"),
     (logging.DEBUG, "DEBUG"),
 )
+
+#: The one log directory that an agent reports, for the object store. Not a real path, and that of all agents.
+LOG_DIR: Final = "/lacuna/objects"
 
 #: A config that Kafka does not have.
 KERNEL: Final = "lacuna.kernel"

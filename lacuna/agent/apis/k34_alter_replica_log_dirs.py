@@ -4,7 +4,7 @@ Moving a partition to it succeeds and changes nothing; any other path returns LO
 not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 """
 
-from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.admin.configs import LOG_DIR
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from lacuna.agent import placement, rendezvous
-from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.admin.configs import LOG_DIR
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.cluster import describe_log_dirs as guard

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.admin.configs import LOG_DIR
 from lacuna.controlplane.shared.broker_configs import TOPIC_CONFIG_OF
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import DELETE, SET

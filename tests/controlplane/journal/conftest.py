@@ -1,4 +1,75 @@
-from tests.controlplane.journal.kept import kept
+"""Every kind of journal, for the tests of their common contract."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.journal import Journal, OpenedJournal
+from lacuna.controlplane.journal.moving.holding import renewing
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
+from tests.doubles.clock import LeaseClock
+from tests.doubles.journal import MemoryJournal
+from tests.doubles.keys import some_keys
 from tests.journal_servers import database, kept_database, moto_endpoint, postgresql, s3
 
-__all__ = ["database", "kept", "kept_database", "moto_endpoint", "postgresql", "s3"]
+__all__ = ["Kept", "database", "kept", "kept_database", "moto_endpoint", "postgresql", "s3"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A journal that can be opened again, as after a restart. Its appends need several reads if `many` is set.
+
+    `keeps_drops` says whether it deletes each hot segment for itself, and not together with others.
+    """
+
+    journal: Callable[[], Journal]
+    many: int = 600
+    keeps_drops: bool = True
+
+
+class RenewingJournal(BucketJournal):
+    """Renews as the runtime does, because opening a journal in a bucket takes the length of a lease."""
+
+    async def open(self, cluster_id: str | None) -> OpenedJournal:
+        opened = await super().open(cluster_id)
+        self._renewing = renewing(self.renewer(opened.fencing_token), self.lease, self._clock)
+        await self._renewing.__aenter__()
+        return opened
+
+    async def close(self) -> None:
+        if self._held is not None:
+            await self._renewing.__aexit__(None, None, None)
+        await super().close()
+
+
+@pytest.fixture(
+    params=["memory", "sqlite", "postgresql", "bucket-memory", "bucket-s3", "bucket-encrypted"]
+)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+    if request.param == "memory":
+        memory = MemoryJournal("made")
+        return Kept(lambda: memory)
+    if request.param == "sqlite":
+        return Kept(lambda: SqliteJournal(str(tmp_path / "control.db"), lambda: "made"))
+    if request.param.startswith("bucket"):
+        is_s3 = request.param == "bucket-s3"
+        bucket = request.getfixturevalue("s3") if is_s3 else MemoryStore()
+        if request.param == "bucket-encrypted":
+            bucket = EncryptedConditionalStore(bucket, some_keys())
+        clock = LeaseClock(moment=0.1)
+        return Kept(
+            lambda: RenewingJournal(bucket, lambda: "made", lease=3.0, clock=clock),
+            many=100,
+            keeps_drops=False,
+        )
+    database = request.getfixturevalue("database")
+    # With a lease, so that a second writer is told to wait; one that was closed has none.
+    return Kept(
+        lambda: PostgresqlJournal(database, lambda: "made", lease=3600.0), keeps_drops=False
+    )

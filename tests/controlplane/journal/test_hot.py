@@ -13,7 +13,7 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.shared.hot import MOST_HOT_BYTES, hot_lease
-from tests.controlplane.journal.kept import Kept
+from tests.controlplane.journal.conftest import Kept
 
 LEASE = hot_lease(7)
 

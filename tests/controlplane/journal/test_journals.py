@@ -31,8 +31,8 @@ from lacuna.controlplane.service import ServiceSettings, serve
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import ConditionalStore, MemoryStore
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
+from tests.controlplane.journal.conftest import Kept
 from tests.controlplane.journal.golden import SHARED, Place, make_place
-from tests.controlplane.journal.kept import Kept
 from tests.controlplane.verbs.cluster import Cluster
 from tests.doubles.keys import some_keys
 

@@ -1,5 +1,0 @@
-"""The error that ends a measurement."""
-
-
-class BenchError(Exception):
-    """A client saw something that must not happen (lost records, an error, no progress), or a server did not start."""
