@@ -19,8 +19,7 @@ from bench.figures import (
 )
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured, Size
-from bench.target import Target
-from bench.topics import TIMEOUT_SECONDS
+from bench.target import TIMEOUT_SECONDS, Target
 
 RECORDS = 100
 PRODUCERS = 4

@@ -26,7 +26,7 @@ from bench.costs import (
 from bench.counted_s3 import DELETE, GET, PUT
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.reading import TUNED, consume
-from bench.topics import PARTITIONS, Topics
+from bench.target import PARTITIONS, Topics
 from lacuna.operating.stores import open_checked
 
 MERGE_GETS = Figure("GETs/GiB written", Better.LESS)

@@ -10,8 +10,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from bench import BenchError
-from bench.target import Target
-from bench.topics import PARTITIONS, TIMEOUT_SECONDS
+from bench.target import PARTITIONS, TIMEOUT_SECONDS, Target
 
 RECORD_BYTES = 1024
 POOL_SIZE = 4096

@@ -19,7 +19,7 @@ from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.reading import TUNED, consume
 from bench.rounds import Bench
 from bench.scale import Agents
-from bench.topics import PARTITIONS, Topics
+from bench.target import PARTITIONS, Topics
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 
 PRICES_VARIABLE = "BENCH_PRICES"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench import BenchError
-from bench.topics import TIMEOUT_SECONDS
+from bench.target import TIMEOUT_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import (
     FETCH_REQUEST,

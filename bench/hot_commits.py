@@ -16,7 +16,7 @@ from bench.bucket_targets import S3, Places, Services
 from bench.clients import percentile
 from bench.figures import CPU_PER_1000, P50, P99, Better, Figure, Row, Run
 from bench.meter import cpu_seconds, process_tree, resident_bytes
-from bench.topics import PARTITIONS
+from bench.target import PARTITIONS
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.controlplane.client import GrpcClient
 from lacuna.controlplane.shared.batches import (

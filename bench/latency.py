@@ -13,8 +13,7 @@ from bench.figures import CPU_PER_1000, P50, P99, Row
 from bench.meter import Meter
 from bench.reading import CONSUMER, end_offset
 from bench.rounds import Bench, Measured
-from bench.target import Target
-from bench.topics import PARTITIONS, TIMEOUT_SECONDS
+from bench.target import PARTITIONS, TIMEOUT_SECONDS, Target
 
 RATE = 100
 WORK = f"end to end at {RATE}/s"

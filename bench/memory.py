@@ -18,7 +18,7 @@ from bench.meter import process_tree, resident_bytes
 from bench.prepared import Prepared
 from bench.reading import CONSUMER, TUNED, consume, end_offset
 from bench.rounds import Bench
-from bench.topics import PARTITIONS, Topics
+from bench.target import PARTITIONS, Topics
 
 SERVER = Figure("server bytes", Better.LESS)
 SNAPSHOT_PROCESS = Figure("snapshot process bytes", Better.LESS)

@@ -14,7 +14,7 @@ from bench.figures import Better, Figure, Row, Run
 from bench.memory import watch_all
 from bench.prepared import Prepared
 from bench.rounds import Bench
-from bench.topics import Topics
+from bench.target import Topics
 
 FROM_JOURNAL = Figure("restart from the journal s", Better.LESS)
 FROM_SNAPSHOT = Figure("restart from a snapshot s", Better.LESS)

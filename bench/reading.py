@@ -10,8 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from bench import BenchError
 from bench.clients import STALL_SECONDS
 from bench.meter import Meter
-from bench.target import Target
-from bench.topics import PARTITIONS, TIMEOUT_SECONDS
+from bench.target import PARTITIONS, TIMEOUT_SECONDS, Target
 
 #: The settings of every consumer.
 CONSUMER: dict[str, Any] = {

@@ -19,8 +19,7 @@ from bench.clients import fill
 from bench.figures import OTHERS, Row, Run
 from bench.meter import Meter, cpu_seconds, process_tree
 from bench.reading import consume
-from bench.target import Target, is_foreign
-from bench.topics import Topics
+from bench.target import Target, Topics, is_foreign
 
 NOISE_PERCENT = 8.0
 WARM_RECORDS = 4_000

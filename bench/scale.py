@@ -23,7 +23,7 @@ from bench.plane import STEPS, Plane, small_transactions
 from bench.prepared import Prepared
 from bench.reading import CONSUMER, end_offset
 from bench.rounds import Bench
-from bench.topics import PARTITIONS, TIMEOUT_SECONDS, Topics
+from bench.target import PARTITIONS, TIMEOUT_SECONDS, Topics
 from lacuna.agent.fetch.plan import plan_fetch
 from lacuna.controlplane.client.views import PartitionView
 

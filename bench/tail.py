@@ -10,8 +10,7 @@ from bench.figures import Better, Figure, Row
 from bench.meter import Meter
 from bench.reading import consume
 from bench.rounds import Bench, Measured
-from bench.target import Target
-from bench.topics import PARTITIONS
+from bench.target import PARTITIONS, Target
 
 COMMITTED_TRANSACTIONS = 10
 ANSWERS_AT_MOST = 10_000

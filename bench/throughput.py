@@ -11,8 +11,7 @@ from bench.figures import BUSIEST, CPU_PER_GIB, GIBIBYTE, MEGABYTE, THROUGHPUT, 
 from bench.meter import Meter
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured
-from bench.target import Target
-from bench.topics import PARTITIONS
+from bench.target import PARTITIONS, Target
 
 CODECS = ("none", "lz4")
 PRODUCE = "produce"

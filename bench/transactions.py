@@ -9,8 +9,7 @@ from bench.clients import Threads, percentile, produce, producer
 from bench.figures import CPU_PER_1000, Better, Figure, Row, Run
 from bench.meter import Meter
 from bench.rounds import Bench, Measured
-from bench.target import Target
-from bench.topics import TIMEOUT_SECONDS
+from bench.target import TIMEOUT_SECONDS, Target
 
 RECORDS = 10
 PRODUCERS = (1, 8)

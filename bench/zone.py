@@ -30,7 +30,7 @@ from bench.lacuna import READY
 from bench.processes import Process
 from bench.rounds import Bench
 from bench.scale import Agents
-from bench.topics import PARTITIONS, TIMEOUT_SECONDS, Topics
+from bench.target import PARTITIONS, TIMEOUT_SECONDS, Topics
 
 GETS = Figure("GETs/GiB of the topic", Better.LESS)
 SECONDS = Figure("s until all have read all", Better.LESS)

@@ -27,6 +27,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+#: What the client matrix builds and downloads.
+collect_ignore = ["compat/out"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Watch(config))
 

@@ -8,8 +8,7 @@ from confluent_kafka import Producer
 from bench import BenchError
 from bench.clients import PRODUCER, Deliveries, flush, produce
 from bench.lacuna import Lacuna
-from bench.target import Target
-from bench.topics import PARTITIONS
+from bench.target import PARTITIONS, Target
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import find_cluster
 

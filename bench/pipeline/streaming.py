@@ -20,8 +20,7 @@ from bench.meter import Meter
 from bench.pipeline.sizes import PipelineBench
 from bench.pipeline.spark import WithSpark
 from bench.rounds import Measured
-from bench.target import Target
-from bench.topics import PARTITIONS
+from bench.target import PARTITIONS, Target
 
 RATE = 1_000
 TRIGGER_SECONDS = 1.0

@@ -20,9 +20,8 @@ from bench.lacuna import Lacuna
 from bench.meter import TICK_SECONDS, Meter, cpu_seconds, process_tree, read_bytes
 from bench.reading import consume
 from bench.rounds import FULL, NOISE_PERCENT, QUICK, SMOKE, Bench, Measured
-from bench.target import Foreign, Target
+from bench.target import PARTITIONS, Foreign, Target, Topics
 from bench.tiny import ONE_A_REQUEST
-from bench.topics import PARTITIONS, Topics
 from bench.warming import warm
 from lacuna.testing import Cluster
 

@@ -1,3 +1,0 @@
-"""Keeps pytest from collecting tests in the files that the client matrix builds and downloads."""
-
-collect_ignore = ["out"]
