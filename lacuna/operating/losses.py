@@ -155,7 +155,7 @@ def _look(store: ObjectStore, salvaged: Salvage) -> Objects:
             footers = executor.map(partial(_footer, store), some)
             for info, footer in zip(some, footers, strict=True):
                 _count(objects, salvaged.state, info, footer, end)
-    _count_missing(objects, salvaged.state, listed)
+    _count_missing(objects, salvaged, listed)
     return objects
 
 
@@ -228,13 +228,15 @@ def _name(state: State, key: PartitionKey) -> str:
     return f"{name} [{key[1]}]"
 
 
-def _count_missing(objects: Objects, state: State, listed: set[SegmentKey]) -> None:
-    """Counts the records that the journal refers to although their segments have been collected."""
-    # Hot segments are in the journal, which is salvaged with them.
+def _count_missing(objects: Objects, salvaged: Salvage, listed: set[SegmentKey]) -> None:
+    """Counts the records that the journal refers to although their segments are gone."""
+    state, hot = salvaged.state, salvaged.hot
     gone = {
         row.key
         for row in state.segments
-        if row.live_extents and row.key not in listed and not is_hot(row.key[0])
+        if row.live_extents
+        and row.key not in listed
+        and (not is_hot(row.key[0]) or (hot is not None and row.key not in hot))
     }
     if not gone:
         return

@@ -209,6 +209,22 @@ def test_other_damage_can_be_accepted_too(
         goes_on(cluster, clients, ["kept"])
 
 
+def test_hot_segments_that_are_lost_with_their_journal_are_counted(
+    tmp_path: Path, clients: SimpleNamespace
+) -> None:
+    """The snapshot still refers to them."""
+    with Cluster(tmp_path / "data") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["a"])
+        clients.send(clients.plain(cluster.bootstrap), "t", ["b", "c"])
+        cluster.run(store_snapshot(cluster))
+        cluster.stop()
+        damage_page(cluster.data)
+        loss = accepted(cluster)
+        assert loss.objects is not None
+        assert loss.objects.missing == {"t [0]": 3}
+        assert "t [0]: 3 records" in "\n".join(describe(loss))
+
+
 def append_record(path: str) -> None:
     """Append a record that this version does not know."""
 
@@ -284,7 +300,7 @@ def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
 @pytest.mark.slow
 def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleNamespace) -> None:
     """SIGKILL, one flipped bit in the log, and `lacuna up` again."""
-    with ForkedCluster(tmp_path / "data") as up:
+    with ForkedCluster(tmp_path / "data", ["--set=produce.hot.bytes=0"]) as up:
         producer = clients.plain(up.bootstrap)
         for number in range(40):
             clients.send(producer, "t", [str(number)])

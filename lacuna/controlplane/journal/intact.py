@@ -1,12 +1,17 @@
 """The intact part of a damaged or outdated journal."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
 from lacuna.controlplane import machine
-from lacuna.controlplane.journal.journal import JournalBatch, JournalOfAnotherVersion, Snapshot
+from lacuna.controlplane.journal.journal import (
+    HotKey,
+    JournalBatch,
+    JournalOfAnotherVersion,
+    Snapshot,
+)
 from lacuna.controlplane.journal.replica import restored
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
@@ -16,7 +21,8 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 class Salvage:
     """The intact part of the journal `name`: the `state` at `position`.
 
-    At least everything up to `reached` was acknowledged. `problems` has a sentence for each problem.
+    At least everything up to `reached` was acknowledged. `problems` has a sentence for each problem. `hot` has the hot
+    segments that are left, or is None if all are.
     """
 
     name: str
@@ -26,6 +32,7 @@ class Salvage:
     reached: int
     state: State
     problems: Sequence[str]
+    hot: Set[HotKey] | None = None
 
 
 def replayed(

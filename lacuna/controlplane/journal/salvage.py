@@ -25,6 +25,7 @@ from lacuna.controlplane.journal.evidence import Evidence, gather
 from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.intact import Salvage, replayed
 from lacuna.controlplane.journal.journal import (
+    HotKey,
     HotSegment,
     JournalBatch,
     JournalCorrupt,
@@ -68,7 +69,9 @@ def salvage(path: str) -> Salvage:
             f"the readable part ends at position {position}, but the journal reached {evidence.position}"
         )
     reached = max(evidence.position, evidence.witnessed)
-    return Salvage(path, cluster_id, fencing_token, position, reached, state, problems)
+    return Salvage(
+        path, cluster_id, fencing_token, position, reached, state, problems, _hot_keys(path)
+    )
 
 
 def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
@@ -214,6 +217,12 @@ def _copy_hot(path: str, new: str) -> None:
     finally:
         connection.close()
     sync(new)
+
+
+def _hot_keys(path: str) -> frozenset[HotKey]:
+    with suppress(JournalError), _reading(path) as connection:
+        return frozenset(hot_sizes(connection))
+    return frozenset()
 
 
 def _intact_hot(path: str) -> Iterator[HotSegment]:
