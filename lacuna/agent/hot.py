@@ -1,6 +1,6 @@
 """The object store of an agent, with the hot segments that are in the control plane's journal (adr/0071).
 
-A hot segment is put like any other: it waits here until its commit takes its bytes along. A reader holds the hot
+A hot segment is put like any other, and its flush then takes the bytes for its commit. A reader holds the hot
 segments that it needs (`HotStore.holding`), which brings them from the control plane unless this agent wrote or read
 them lately. All else goes to the store beneath.
 """
@@ -36,7 +36,6 @@ from lacuna.logstore.segments import parse_segment_key
 from lacuna.logstore.segments.paths import InvalidPathError
 
 _KEPT_BYTES: Final = 64 * MEBIBYTE
-_UNCOMMITTED_BYTES: Final = 64 * MEBIBYTE
 #: The segments of which is remembered why they could not be brought.
 _MOST_FAILURES: Final = 10_000
 
@@ -61,9 +60,8 @@ class HotStore:
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._kept_bytes = 0
         self._holders: Counter[str] = Counter()
-        #: What was put and waits for its commit, the oldest first. No reader takes its place.
-        self._uncommitted: OrderedDict[str, bytes] = OrderedDict()
-        self._uncommitted_bytes = 0
+        #: What was just put, until `written` takes it.
+        self._put: dict[str, bytes] = {}
         self._failures: OrderedDict[str, ObjectStoreError] = OrderedDict()
 
     @property
@@ -84,17 +82,14 @@ class HotStore:
     def put(self, key: str, parts: Sequence[Part]) -> None:
         if is_hot_key(key):
             data = b"".join(parts)
-            self._add_uncommitted(key, data)
+            self._put[key] = data
             self._keep({key: data})
         else:
             self.inner.put(key, parts)
 
     def written(self, key: str) -> bytes:
-        """Return the bytes of a hot segment that was put, for its commit. It can be called once for each."""
-        with self._lock:
-            data = self._uncommitted.pop(key)
-            self._uncommitted_bytes -= len(data)
-            return data
+        """Return the bytes of a hot segment for its commit. Call it once for each, directly after its put."""
+        return self._put.pop(key)
 
     @asynccontextmanager
     async def holding(self, keys: Iterable[str]) -> AsyncIterator[None]:
@@ -211,15 +206,6 @@ class HotStore:
         self._fail({key: ObjectNotFoundError(key) for key in keys if answers[key].is_gone})
         self._fail({key: _damaged(key) for key in keys if answers[key].is_damaged})
         self._keep({key: each.data for key, each in answers.items() if each.data})
-
-    def _add_uncommitted(self, key: str, data: bytes) -> None:
-        """Add what waits for its commit. Segments that were never committed are forgotten beyond the bound."""
-        with self._lock:
-            self._uncommitted[key] = data
-            self._uncommitted_bytes += len(data)
-            while self._uncommitted_bytes > _UNCOMMITTED_BYTES:
-                _, forgotten = self._uncommitted.popitem(last=False)
-                self._uncommitted_bytes -= len(forgotten)
 
     def _keep(self, more: dict[str, bytes]) -> None:
         with self._lock:

@@ -168,6 +168,8 @@ class _Flight:
     #: a reply to its commit was lost
     is_repeated: bool = False
     is_hot: bool = False
+    #: what the commit of a hot segment takes along
+    hot: bytes = b""
 
     @property
     def is_small(self) -> bool:
@@ -423,8 +425,11 @@ class Flusher:
         try:
             flight.segment_id = self._lease.next_segment_id(is_hot=flight.is_hot)
             write = partial(self._write, flight, flight.segment_id)
-            if flight.is_hot:
-                return write()
+            if flight.is_hot and self._hot is not None:
+                written = write()
+                key = segment_key(self._lease.cluster_id, written.segment_id)
+                flight.hot = self._hot.written(key)
+                return written
             if self._pace is not None and flight.is_small:
                 write = partial(self._pace.timed, write)
                 if self._puts_now == 1 and self._pace.allows():
@@ -472,9 +477,8 @@ class Flusher:
         command, batches = _commit_command(written, placed)
         if not batches:
             return None
-        if flight.is_hot and self._hot is not None:
-            key = segment_key(self._lease.cluster_id, written.segment_id)
-            command.hot = self._hot.written(key)
+        if flight.is_hot:
+            command.hot = flight.hot
         if self._on_written is not None:
             # Before the commit, since tailing consumers learn of it before its reply arrives here.
             self._on_written(
