@@ -13,7 +13,7 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.objects.encrypted import EncryptedStore
-from lacuna.logstore.objects.prices import AMAZON_S3
+from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 from lacuna.logstore.objects.store import (
     DamagedObjectError,
     ObjectNotFoundError,
@@ -120,6 +120,28 @@ async def test_readers_leave_room_for_what_waits_for_its_commit(
         assert (await (await log.writer()).send(b"a")).error_code == 0
         assert keys_in(log) == []
         assert records_of(await log.fetch(0)) == [(0, b"a")]
+
+
+@pytest.mark.parametrize(
+    ("prices", "is_shared", "expected"),
+    [
+        (None, False, 1 << 17),
+        (None, True, 1 << 17),
+        (AMAZON_S3, False, 0),
+        (AMAZON_S3, True, 1 << 19),
+    ],
+)
+async def test_by_default_it_is_as_large_as_the_journal_is_durable(
+    prices: Prices | None, is_shared: bool, expected: int
+) -> None:
+    """A journal on one disk takes no records that belong in a bucket."""
+    async with open_log() as log:
+        flusher = log.produce_service.flusher
+        flusher._settings = ProduceSettings()
+        log.store.metrics.sent.prices = prices
+        log.lease.is_journal_shared = is_shared
+        assert flusher._hot_bytes() == expected
+        assert flusher.is_journal_as_durable == (expected > 0)
 
 
 async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None:

@@ -67,8 +67,10 @@ log = logging.getLogger("lacuna.agent.produce")
 
 # A client writes the requests of one burst some ten microseconds apart. A flush waits for so many iterations at most.
 _MAX_ITERATIONS = 8
-# Up to this size, a PUT takes about as long as its sync.
+# Up to this size, writing a file takes about as long as its sync.
 _SMALL_BYTES = 128 * 1024
+#: The most that is worth writing twice, to the journal and then to the bucket, to save the wait for a PUT.
+_HOT_BYTES = 512 * 1024
 _FIRST_RETRY_SECONDS = 0.05
 #: How long flushes are put after the control plane has refused a hot segment.
 _COLD_SECONDS = 1.0
@@ -339,13 +341,19 @@ class Flusher:
             return 0
         if self._settings.hot_bytes >= 0:
             return self._settings.hot_bytes
-        return _SMALL_BYTES if self.is_journal_as_durable else 0
+        if self._is_folder:
+            return _SMALL_BYTES
+        return _HOT_BYTES if self._lease.is_journal_shared else 0
+
+    @property
+    def _is_folder(self) -> bool:
+        return self._store.metrics.sent.prices is None
 
     @property
     def is_journal_as_durable(self) -> bool:
         """Whether records in the journal are as durable as in the store, once the agent is registered."""
-        # A store without prices is a folder: a disk, as is that of a journal that is not shared.
-        return self._lease.is_journal_shared or self._store.metrics.sent.prices is None
+        # A folder is on a disk, as is a journal that is not shared.
+        return self._is_folder or self._lease.is_journal_shared
 
     def _is_worth_a_flush(self) -> bool:
         """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive
