@@ -17,6 +17,7 @@ from lacuna.operating.losses import AcceptedLoss, accept_shared_loss, describe
 from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster
 from tests.clients.librd import COMMITTED, read
+from tests.lacuna.test_losses import PUTTING
 from tests.postgresql import PostgresqlServer
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def cluster(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, bucket_url: str
 ) -> Iterator[Cluster]:
     journal = "bucket" if kind == "bucket" else request.getfixturevalue("database")
-    with Cluster(tmp_path / "data", store=bucket_url, journal=journal) as made:
+    with Cluster(tmp_path / "data", store=bucket_url, journal=journal, parts=PUTTING) as made:
         yield made
 
 
