@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -75,9 +76,11 @@ class Terminal:
     """A command on its own terminal."""
 
     def __init__(self, *arguments: str) -> None:
-        self._child, self._screen = pty.fork()
-        if not self._child:
-            os.execv(sys.executable, [sys.executable, *arguments])
+        self._screen, end = pty.openpty()
+        # `setsid` gives it the terminal. A fork of this process could stand still, for a lock that a thread holds.
+        command = ["setsid", "--ctty", sys.executable, *arguments]
+        self._process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end)
+        os.close(end)
         self.shown = ""
 
     def until(self, text: str) -> None:
@@ -96,11 +99,11 @@ class Terminal:
         while self._read():
             continue
         os.close(self._screen)
-        return os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+        return self._process.wait()
 
     def _state(self) -> str:
         """Return the process state: S while it waits, R or D while it does not (proc(5))."""
-        return Path(f"/proc/{self._child}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def _read(self) -> bool:
         try:
