@@ -15,8 +15,7 @@ from lacuna.cli.configuration import is_typed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lacuna.pipeline.progress import Progress
-    from lacuna.pipeline.workers import Workers
+    from lacuna.pipeline.workers import Progress, Workers
 
 _SPARK = "Spark"
 

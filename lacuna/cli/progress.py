@@ -19,7 +19,7 @@ from rich.text import Text
 
 from lacuna.cli.console import err
 from lacuna.cli.sizes import show_size
-from lacuna.pipeline.progress import Progress
+from lacuna.pipeline.workers import Progress
 
 
 class Shown(Progress):

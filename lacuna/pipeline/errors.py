@@ -19,3 +19,27 @@ class DamagedDataError(PipelineError):
 
 class StaleMetadataError(PipelineError):
     """The metadata that a plan was based on has changed, so the job must plan again."""
+
+
+class WriterFencedError(PipelineError):
+    """A later driver has taken over, so this one is obsolete, and nothing of its write was committed."""
+
+
+class OutcomeUnknownError(PipelineError):
+    """The final reply of a commit was permanently lost: either everything was committed, or nothing."""
+
+
+class DestinationError(PipelineError):
+    """The destination is missing, cannot be written to, or holds other data."""
+
+
+class NameTakenError(DestinationError):
+    """The object to create already exists: another export was faster."""
+
+
+class ExportRunningError(PipelineError):
+    """Another export of the same topic to the same destination is under way."""
+
+
+class UndecodableRecordError(PipelineError):
+    """A key or value does not match its schema; the message names the topic, partition and offset."""

@@ -1,4 +1,7 @@
-"""Runs the tasks of a job: in threads of this process, or on Spark if there is much to read."""
+"""Runs the tasks of a job: in threads of this process, or on Spark if there is much to read.
+
+`Progress` is how a job reports its progress.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -21,6 +24,19 @@ SPARK_FROM_BYTES: Final = 1 << 30
 
 #: The most tasks at once in this process, which bounds its memory.
 _MOST_THREADS: Final = 4
+
+
+class Progress:
+    """Receives a job's progress, in any thread. This base class shows nothing."""
+
+    def stage(self, text: str) -> None:
+        """Describes the stage that begins now."""
+
+    def expect(self, amount: int) -> None:
+        """Adds `amount`, in bytes or tasks, to the work to do."""
+
+    def advance(self, amount: int) -> None:
+        """Reports that `amount` more of the work is done."""
 
 
 @dataclass(frozen=True, slots=True)

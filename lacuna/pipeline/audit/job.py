@@ -41,8 +41,8 @@ from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 from lacuna.pipeline.location import ClusterLocation
 from lacuna.pipeline.metadata import CONTROL, MetadataSource, open_metadata
-from lacuna.pipeline.progress import Progress
 from lacuna.pipeline.stores import shared_store
+from lacuna.pipeline.workers import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

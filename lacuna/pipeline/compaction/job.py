@@ -37,9 +37,8 @@ from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.hot import HotKey, put_into, with_copies
-from lacuna.pipeline.progress import Progress
 from lacuna.pipeline.stores import check_store, shared_store
-from lacuna.pipeline.workers import Workers
+from lacuna.pipeline.workers import Progress, Workers
 
 #: Attempts in this process have other numbers than those of Spark, which counts from 0.
 _FIRST_LOCAL_ATTEMPT: Final = MAX_ATTEMPTS // 2

@@ -22,8 +22,8 @@ from lacuna.logstore.objects import (
     kind_of,
     open_store,
 )
+from lacuna.pipeline.errors import DestinationError, ExportRunningError, NameTakenError
 from lacuna.pipeline.export.destination import Move
-from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 
 _COPIES_AT_ONCE: Final = 16
 #: An export that has not renewed its lock for this many beats is dead.

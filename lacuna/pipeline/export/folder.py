@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lacuna.logstore.objects.directory import DIRECTORY, folder_url
 from lacuna.logstore.objects.filesystem import sync
+from lacuna.pipeline.errors import DestinationError, ExportRunningError, NameTakenError
 from lacuna.pipeline.export.destination import Move
-from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 
 _PUBLISHED = "published"
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pyiceberg.table import Table
 
 from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.pipeline.errors import ExportRunningError
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.errors import ExportRunningError
 from lacuna.pipeline.export.files import FileSettings
 from lacuna.pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
 from lacuna.pipeline.export.layout import NONE

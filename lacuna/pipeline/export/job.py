@@ -21,9 +21,8 @@ from lacuna.pipeline.export.runs import Identity, RunRecord
 from lacuna.pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
-from lacuna.pipeline.progress import Progress
 from lacuna.pipeline.spark_errors import cause_of
-from lacuna.pipeline.workers import Workers
+from lacuna.pipeline.workers import Progress, Workers
 
 PARQUET: Final = "parquet"
 ICEBERG: Final = "iceberg"

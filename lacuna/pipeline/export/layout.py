@@ -6,9 +6,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from lacuna.pipeline.export.errors import DestinationError
-from lacuna.pipeline.export.typed.decoding import decoder_of
-from lacuna.pipeline.export.typed.schema import TypedSchema
+from lacuna.pipeline.errors import DestinationError
+from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
 
 NONE: Final = "none"
 PARTITIONINGS: Final = (NONE, "day", "hour")

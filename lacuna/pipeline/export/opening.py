@@ -6,9 +6,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from lacuna.logstore.objects.kind import KEYS_OPTION
 from lacuna.logstore.objects.url import EXPORT_FORMS, KINDS
+from lacuna.pipeline.errors import DestinationError
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.errors import DestinationError
 from lacuna.pipeline.export.folder import FolderDestination
 
 

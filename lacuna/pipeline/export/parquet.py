@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lacuna.pipeline.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.files import FileSettings
 from lacuna.pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
 from lacuna.pipeline.export.layout import NONE

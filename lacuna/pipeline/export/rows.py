@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from lacuna.logstore.records.column_layout import BinaryColumn, RecordColumns
 from lacuna.pipeline.decoding import binary, fixed, headers
 from lacuna.pipeline.export.layout import HEADERS, TIMESTAMP, Layout
-from lacuna.pipeline.export.typed.decoding import decoder_of
-from lacuna.pipeline.export.typed.schema import Undecodable
+from lacuna.pipeline.export.typed.schema import Undecodable, decoder_of
 
 #: Years 1 to 9999 in ms, the times that other systems can represent. Other times become null.
 _FIRST_MS: Final = -62_135_596_800_000

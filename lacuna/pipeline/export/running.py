@@ -21,10 +21,9 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.tasks import ON_ERROR
 from lacuna.pipeline.location import ClusterLocation
-from lacuna.pipeline.progress import Progress
 from lacuna.pipeline.spark_errors import job_errors
 from lacuna.pipeline.stores import check_store
-from lacuna.pipeline.workers import Workers
+from lacuna.pipeline.workers import Progress, Workers
 
 _COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from lacuna.pipeline.errors import DestinationError, ExportRunningError, NameTakenError
 from lacuna.pipeline.export.damage import Skipped
 from lacuna.pipeline.export.destination import Destination, Move
-from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 from lacuna.pipeline.export.opening import open_destination
 
 Kind: TypeAlias = Literal["begun", "prepared", "committed"]

@@ -30,9 +30,8 @@ from pyiceberg.types import NestedField
 
 from lacuna.logstore.objects.directory import DIRECTORY
 from lacuna.logstore.objects.url import EXPORT_FORMS, KINDS
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.errors import DestinationError, ExportRunningError, PipelineError
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.layout import NONE
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import Identity, RunRecord

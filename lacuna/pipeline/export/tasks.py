@@ -10,9 +10,9 @@ import pyarrow as pa
 from lacuna.logstore.records.column_layout import RecordColumns
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.pipeline.decoding import Bounds, decode
+from lacuna.pipeline.errors import UndecodableRecordError
 from lacuna.pipeline.export.damage import ConfirmedDamage, Skipped
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.errors import UndecodableRecordError
 from lacuna.pipeline.export.files import FileSettings, FileWriter
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.opening import open_destination

@@ -17,8 +17,7 @@ from lacuna.pipeline.compaction.report import CompactionReport
 from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.progress import Progress
-from lacuna.pipeline.workers import Workers
+from lacuna.pipeline.workers import Progress, Workers
 from lacuna.testing import Cluster
 from tests.pipeline.conftest import UNMERGED
 

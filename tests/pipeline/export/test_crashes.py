@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from lacuna.pipeline.errors import ExportRunningError
 from lacuna.pipeline.export.bucket import BucketDestination
-from lacuna.pipeline.export.errors import ExportRunningError
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import committed_files
 from lacuna.testing import Cluster
@@ -138,7 +138,7 @@ def test_what_was_prepared_is_published_whatever_the_next_export_asks_for(
     killed: Any,
     tmp_path: Path,
 ) -> None:
-    from lacuna.pipeline.export.errors import DestinationError
+    from lacuna.pipeline.errors import DestinationError
 
     name = topic()
     transact(cluster, name, _MIXED)
@@ -152,7 +152,7 @@ def test_what_was_prepared_is_published_whatever_the_next_export_asks_for(
 def test_what_no_export_wrote_is_refused(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
 ) -> None:
-    from lacuna.pipeline.export.errors import DestinationError
+    from lacuna.pipeline.errors import DestinationError
 
     name = topic()
     transact(cluster, name, _MIXED)
@@ -169,7 +169,7 @@ def test_files_without_a_record_are_refused(
     """The new run 1 would be mistaken for the existing one."""
     from shutil import rmtree
 
-    from lacuna.pipeline.export.errors import DestinationError
+    from lacuna.pipeline.errors import DestinationError
 
     name = topic()
     transact(cluster, name, _MIXED)

@@ -13,10 +13,9 @@ import pytest
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.columns import ColumnBuilder
-from lacuna.pipeline.errors import DataLossError
+from lacuna.pipeline.errors import DataLossError, DestinationError, ExportRunningError
 from lacuna.pipeline.export import files
 from lacuna.pipeline.export.bucket import BucketDestination
-from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.files import FileSettings, FileWriter
 from lacuna.pipeline.export.folder import FolderDestination
 from lacuna.pipeline.export.layout import Layout, time_folder

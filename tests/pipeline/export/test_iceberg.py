@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
+from lacuna.pipeline.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.job import Export
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.schema import TypedSchema

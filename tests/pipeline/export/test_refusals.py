@@ -17,10 +17,10 @@ from lacuna.controlplane.v1.log_pb2 import UnpinReads
 from lacuna.pipeline.errors import (
     DamagedDataError,
     DataLossError,
+    DestinationError,
     PipelineError,
     StaleMetadataError,
 )
-from lacuna.pipeline.export.errors import DestinationError
 from lacuna.pipeline.export.job import Export
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.report import TopicFailure, TopicReport

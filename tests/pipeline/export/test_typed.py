@@ -19,13 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lacuna.pipeline.errors import PipelineError
-from lacuna.pipeline.export.errors import DestinationError, UndecodableRecordError
+from lacuna.pipeline.errors import DestinationError, PipelineError, UndecodableRecordError
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.avro_depth import check_depth
-from lacuna.pipeline.export.typed.decoding import decoder_of
 from lacuna.pipeline.export.typed.naming import load_schema
-from lacuna.pipeline.export.typed.schema import TypedSchema
+from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
 from lacuna.testing import Cluster
 
 _INSTANT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, datetime.UTC)

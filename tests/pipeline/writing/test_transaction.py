@@ -14,13 +14,12 @@ from lacuna.controlplane.state.state import REMEMBERED_COMMITS
 from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease, RenewLease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
-from lacuna.pipeline.datasource.writing.errors import OutcomeUnknownError, WriterFencedError
 from lacuna.pipeline.datasource.writing.transaction import (
     WriteTransaction,
     commit_write,
     is_written,
 )
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFencedError
 from lacuna.testing import Cluster
 
 from .tasks import commit, open_control, progress, write

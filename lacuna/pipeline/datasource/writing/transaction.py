@@ -41,9 +41,8 @@ from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
 from lacuna.pipeline.control import check
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
-from lacuna.pipeline.datasource.writing.errors import OutcomeUnknownError, WriterFencedError
 from lacuna.pipeline.datasource.writing.messages import TaskMessage, WrittenObject, WrittenPartition
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFencedError
 
 log = logging.getLogger("lacuna.pipeline.writing")
 

@@ -6,8 +6,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from lacuna.pipeline.errors import PipelineError
-from lacuna.pipeline.export.typed.decoding import decoder_of
-from lacuna.pipeline.export.typed.schema import TypedSchema
+from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
 
 _FORMS = (
     ".json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf: source, or a FileDescriptorSet)"

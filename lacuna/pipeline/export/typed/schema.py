@@ -12,6 +12,7 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -99,6 +100,25 @@ class Decoder:
             data = data[CONFLUENT_BYTES:]
         value = self._decode(data)
         return None if value is None else self._convert(value)
+
+
+@lru_cache(maxsize=16)
+def decoder_of(schema: TypedSchema) -> Decoder:
+    """The decoder of a schema, kept for later calls in this process. Imports only the library for its kind.
+
+    Raises PipelineError for an invalid schema.
+    """
+    if schema.kind == "json":
+        from lacuna.pipeline.export.typed.json_schema import json_decoder
+
+        return json_decoder(schema)
+    if schema.kind == "avro":
+        from lacuna.pipeline.export.typed.avro import avro_decoder
+
+        return avro_decoder(schema)
+    from lacuna.pipeline.export.typed.protobuf import protobuf_decoder
+
+    return protobuf_decoder(schema)
 
 
 def json_text(value: Any) -> str:
