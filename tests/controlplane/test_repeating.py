@@ -67,6 +67,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     PlanCompaction,
     PlanMerge,
     ReadAsOf,
+    ReadCut,
     ReadHistories,
     ReadHot,
     ReadPartitions,
@@ -246,6 +247,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "read_as_of": lambda scene: ReadAsOf(
         partitions=[scene.partition("a-0")], at_ms=scene.now_ms + 1_000
     ),
+    "read_cut": lambda scene: ReadCut(partitions=[scene.partition("a-0")]),
     "read_histories": lambda scene: ReadHistories(partitions=[scene.partition("a-0")]),
     "delete_records": lambda scene: DeleteRecords(
         partitions=[DeleteRecordsPartition(partition=scene.partition("a-0"), before_offset=1)]

@@ -50,5 +50,6 @@ WHOLE: Final = {
     "create_topics": "topics",
     "describe_group_configs": "group_ids",
     "offset_commit": "offsets",
+    "read_cut": "partitions",
     "txn_offset_commit": "offsets",
 }

@@ -35,6 +35,7 @@ from lacuna.controlplane.state.state import (
     size_of_group_of_transaction,
 )
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionState
+from lacuna.controlplane.state.unsettled import Spans
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
 from lacuna.controlplane.v1.snapshot_pb2 import (
@@ -46,11 +47,13 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
     TopicSnapshot,
     TransactionalIdSnapshot,
     TransactionPartitionSnapshot,
+    UnsettledSnapshot,
 )
 
 #: The size of a part, unless a single group or transaction is larger, and the number of rows serialized at once.
 PART_BYTES: Final = 4 << 20
 PIECE_ROWS: Final = 50_000
+_UNSETTLED_ROWS: Final = 1_000
 
 _COUNTERS = (
     "cluster_id",
@@ -134,6 +137,7 @@ def _pieces(state: State) -> Iterator[StateSnapshot]:
         id_hours=state.id_ages.hours,
         id_firsts=state.id_ages.firsts,
         security=state.security.snapshot(),
+        settle_at=state.unsettled.settle_at,
     )
     for name in _COUNTERS:
         setattr(head, name, getattr(state, name))
@@ -144,6 +148,8 @@ def _pieces(state: State) -> Iterator[StateSnapshot]:
             yield StateSnapshot(topics=[entry])
     for found in _transactional_ids(state):
         yield StateSnapshot(transactional_ids=[found])
+    for some in state.unsettled.pieces(_UNSETTLED_ROWS):
+        yield StateSnapshot(unsettled=[_unsettled(*each) for each in some])
     for segments in _segments(state.segments):
         yield StateSnapshot(segments=segments)
     for groups in state.groups.pieces():
@@ -167,6 +173,13 @@ def _read_part(state: State, message: StateSnapshot) -> None:
         _read_topic(state, topic)
     for each in message.transactional_ids:
         _read_transactional_id(state, each)
+    for unsettled in message.unsettled:
+        spans = {
+            key_of(each.partition): (each.ranges[0], each.ranges[1])
+            for each in unsettled.partitions
+        }
+        state.unsettled.put(unsettled.transaction, spans)
+    state.unsettled.settle_at = message.settle_at or state.unsettled.settle_at
     _read_segments(state.segments, message.segments, message.pins)
     state.groups.load(message.groups)
 
@@ -374,6 +387,18 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     else:
         expires_ms = found.last_update_ms + TRANSACTIONAL_ID_EXPIRATION_MS
         state.expirations.set(found.transactional_id, expires_ms)
+
+
+def _unsettled(transaction: int, spans: Spans) -> UnsettledSnapshot:
+    return UnsettledSnapshot(
+        transaction=transaction,
+        partitions=[
+            TransactionPartitionSnapshot(
+                partition=TopicPartition(topic_id=topic_id, partition=partition), ranges=span
+            )
+            for (topic_id, partition), span in spans.items()
+        ],
+    )
 
 
 # Segments

@@ -26,6 +26,7 @@ from lacuna.controlplane.state.settings import (
 )
 from lacuna.controlplane.state.shares import Shares
 from lacuna.controlplane.state.transactional import TransactionalId
+from lacuna.controlplane.state.unsettled import Unsettled
 from lacuna.controlplane.state.windows import Windows
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
@@ -135,6 +136,7 @@ class State:
         self.transactional_ids: dict[str, TransactionalId] = {}
         self.producers: dict[int, TransactionalId] = {}  # by current producer id
         self.id_ages = IdAges()
+        self.unsettled = Unsettled()
         self.segments = SegmentTable()
         self.groups = Groups()
         self.security = Security()

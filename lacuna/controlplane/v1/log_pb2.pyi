@@ -235,6 +235,48 @@ class AsOfRead(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionAsOf]
     def __init__(self, as_of_ms: _Optional[int] = ..., known_from_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionAsOf, _Mapping]]] = ...) -> None: ...
 
+class ReadCut(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
+class PartitionCut(_message.Message):
+    __slots__ = ("error_code", "end_offset", "last_stable_offset", "holder")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    end_offset: int
+    last_stable_offset: int
+    holder: int
+    def __init__(self, error_code: _Optional[int] = ..., end_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., holder: _Optional[int] = ...) -> None: ...
+
+class CutHolder(_message.Message):
+    __slots__ = ("transactional_id", "producer_id", "start_time_ms", "transaction_timeout_ms", "partitions")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    producer_id: int
+    start_time_ms: int
+    transaction_timeout_ms: int
+    partitions: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., partitions: _Optional[int] = ...) -> None: ...
+
+class CutRead(_message.Message):
+    __slots__ = ("at_ms", "partitions", "holders")
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    at_ms: int
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionCut]
+    holders: _containers.RepeatedCompositeFieldContainer[CutHolder]
+    def __init__(self, at_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionCut, _Mapping]]] = ..., holders: _Optional[_Iterable[_Union[CutHolder, _Mapping]]] = ...) -> None: ...
+
 class ReadHistories(_message.Message):
     __slots__ = ("partitions",)
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]

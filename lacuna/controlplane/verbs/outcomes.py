@@ -214,6 +214,8 @@ def flip(
         delta = state.changed(partition)
         if delta is not None and killed:
             delta.dead = to_little_endian(killed)
+    if committed:
+        state.unsettled.add(found.transaction, found.partitions, state.partitions)
     if found.group_ids:
         state.groups.end_transaction(producer_id, committed)
     state.charge_partitions(found, -len(found.partitions))

@@ -1,5 +1,6 @@
 """Commands that only read: partitions now and in the past, producers and transactions (S7, S21)."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,15 +13,18 @@ from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
+from lacuna.controlplane.state.unsettled import cut_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import (
     AsOfRead,
+    CutRead,
     HistoriesRead,
     PartitionAsOf,
     PartitionsRead,
     PartitionState,
     ReadAsOf,
+    ReadCut,
     ReadHistories,
     ReadPartitions,
     StableHistory,
@@ -43,6 +47,9 @@ from lacuna.controlplane.verbs.needs import Need, nothing, of_partitions
 from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
+
+#: The most open transactions that an answer names.
+_MOST_HOLDERS: Final = 100
 
 #: All of Kafka's states of transactions, including those that do not occur here because the flip is one step.
 KNOWN_STATES = frozenset(
@@ -95,6 +102,44 @@ def _as_of(partition: Partition | None, second: int) -> PartitionAsOf:
         log_start_offset=partition.log_start_offset,
         last_stable_offset=stable,
     )
+
+
+def read_cut(turn: Turn, command: ReadCut) -> Reply:
+    """Return the largest ends of partitions that split no transaction, and the open transactions that hold them."""
+    state = turn.state
+    keys = [key_of(wanted) for wanted in command.partitions]
+    found = {key: state.partitions[key] for key in keys if key in state.partitions}
+    cut = cut_of(found, list(state.unsettled.transactions.values()))
+    held_by = {
+        key: found[cut.holders.get(key, key)]
+        for key, end in cut.ends.items()
+        if end < found[key].high_watermark
+    }
+    counts = Counter(next(iter(each.ongoing)) for each in held_by.values())
+    listed = [producer_id for producer_id, _ in counts.most_common(_MOST_HOLDERS)]
+    numbers = {producer_id: number for number, producer_id in enumerate(listed, 1)}
+    answer = CutRead(at_ms=turn.now_ms)
+    for key in keys:
+        partition = found.get(key)
+        if partition is None:
+            answer.partitions.add(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            continue
+        holder = held_by.get(key)
+        answer.partitions.add(
+            end_offset=cut.ends[key],
+            last_stable_offset=partition.last_stable_offset,
+            holder=0 if holder is None else numbers.get(next(iter(holder.ongoing)), 0),
+        )
+    for producer_id in listed:
+        holding = state.producers[producer_id]
+        answer.holders.add(
+            transactional_id=holding.transactional_id,
+            producer_id=producer_id,
+            start_time_ms=holding.start_time_ms,
+            transaction_timeout_ms=holding.transaction_timeout_ms,
+            partitions=counts[producer_id],
+        )
+    return Reply(cut_read=answer)
 
 
 def read_histories(turn: Turn, command: ReadHistories) -> Reply:
@@ -222,6 +267,7 @@ def _describes_transactions(command: DescribeTransactions, _state: State) -> Ite
 VERBS: Final = (
     Verb(read_partitions, looks=True, needs=of_partitions(Operation.DESCRIBE)),
     Verb(read_as_of, looks=True, needs=of_partitions(Operation.DESCRIBE)),
+    Verb(read_cut, looks=True, needs=of_partitions(Operation.DESCRIBE)),
     Verb(read_histories, looks=True, needs=of_partitions(Operation.DESCRIBE)),
     Verb(describe_producers, looks=True, needs=of_partitions(Operation.READ)),
     Verb(describe_transactions, looks=True, needs=_describes_transactions),
