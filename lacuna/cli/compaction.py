@@ -11,9 +11,8 @@ from lacuna.cli.console import is_for_people, paragraph, table
 from lacuna.cli.errors import print_error
 from lacuna.cli.sizes import show_count, show_size
 from lacuna.logstore.objects.prices import Prices
-from lacuna.pipeline.compaction.job import Compaction, RewritePlan
+from lacuna.pipeline.compaction.job import Compaction, RewritePlan, watch
 from lacuna.pipeline.compaction.report import CompactionReport, Size, Trouble, Work
-from lacuna.pipeline.compaction.watching import watch
 
 
 def watching(job: Compaction, topics: Sequence[str], pause: float) -> Iterator[CompactionReport]:

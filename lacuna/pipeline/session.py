@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lacuna.pipeline.errors import PipelineError
-from lacuna.pipeline.java import find_java, write_launcher
-from lacuna.pipeline.jvm_output import SHOWN, JvmOutput
+from lacuna.pipeline.java import SHOWN, JvmOutput, find_java, write_launcher
 from lacuna.pipeline.master import check_master, is_local
 from lacuna.pipeline.spark_errors import explain_spark_error, job_errors
 

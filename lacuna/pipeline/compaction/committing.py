@@ -1,4 +1,4 @@
-"""Swaps in the rewritten extents of a unit, and reports the outcome of its ranges."""
+"""Makes the tasks of a unit, swaps in the extents that they rewrote, and reports the outcome of its ranges."""
 
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -12,10 +12,12 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped, SwapExtents
 from lacuna.pipeline.compaction.planning import PlannedRange, Unit
 from lacuna.pipeline.compaction.report import Trouble, Work
-from lacuna.pipeline.compaction.rewriting import TaskResult
+from lacuna.pipeline.compaction.rewriting import RewriteTask, TaskResult
+from lacuna.pipeline.compaction.settings import RewriteSettings
 from lacuna.pipeline.compaction.swapping import prepare_swap
 from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.holding import JobHold, hold_lost
+from lacuna.pipeline.spark_errors import explain_spark_error
 
 #: How many seconds a swap whose answer was lost is sent again.
 _SWAP_AGAIN_SECONDS: Final = 60.0
@@ -115,3 +117,34 @@ def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
         aborted_bytes_not_read=max(0, aborted_bytes - bytes_between),
         expired_bytes_not_read=sum(found.expired_bytes for found in unit.ranges),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMaker:
+    """Makes tasks that write under a lease of the cluster."""
+
+    store_url: str
+    cluster_id: str
+    lease_id: int
+    settings: RewriteSettings
+
+    def tasks(self, unit: Unit) -> list[RewriteTask]:
+        """The tasks of a unit."""
+        return [
+            RewriteTask(
+                store_url=self.store_url,
+                cluster_id=self.cluster_id,
+                lease_id=self.lease_id,
+                settings=self.settings,
+                shares=shares,
+            )
+            for shares in unit.tasks
+        ]
+
+
+def failed(unit: Unit, error: BaseException) -> UnitOutcome:
+    """The outcome of a unit whose tasks failed. Raises the error itself if it cannot be explained."""
+    reason = explain_spark_error(error)
+    if reason is None:
+        raise error
+    return UnitOutcome(failed=troubles((found, reason) for found in unit.ranges))

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from lacuna.pipeline.compaction.committing import UnitOutcome, commit
+from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit, failed
 from lacuna.pipeline.compaction.planning import Unit
 from lacuna.pipeline.compaction.rewriting import NothingDropped, TaskResult, rewrite
-from lacuna.pipeline.compaction.unit_tasks import TaskMaker, failed
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.stores import shared_store

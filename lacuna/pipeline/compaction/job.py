@@ -2,18 +2,19 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, count, islice
 from typing import Final
 
+from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PlanCompaction
-from lacuna.pipeline.compaction.committing import UnitOutcome, commit
+from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit
 from lacuna.pipeline.compaction.here import LocalRunner
 from lacuna.pipeline.compaction.planning import (
     FoundRange,
@@ -31,7 +32,6 @@ from lacuna.pipeline.compaction.report import (
 )
 from lacuna.pipeline.compaction.rewriting import MAX_ATTEMPTS
 from lacuna.pipeline.compaction.settings import CompactionSettings
-from lacuna.pipeline.compaction.unit_tasks import TaskMaker
 from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
@@ -308,3 +308,27 @@ def _drain(
 
 def _sorted(troubles: Iterable[Trouble]) -> list[Trouble]:
     return sorted(troubles, key=lambda each: (each.topic, each.partition, each.reason))
+
+
+def watch(
+    compaction: Compaction,
+    topics: Sequence[str],
+    interval: float,
+    on_outage: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[CompactionReport]:
+    """Runs a compaction repeatedly and yields each report, with a pause of `interval` seconds between two runs.
+
+    If the control plane is unreachable in a later run, even for so long that the run loses its lease, `on_outage` gets
+    the message and the next run begins after the pause. Errors of the first run, and all others, are raised as by
+    `Compaction.run`.
+    """
+    yield compaction.run(topics)
+    while True:
+        sleep(interval)
+        try:
+            report = compaction.run(topics)
+        except (ControlPlaneUnavailable, StaleMetadataError) as error:
+            on_outage(str(error))
+            continue
+        yield report

@@ -14,10 +14,9 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import SparkSession
 
 from lacuna.pipeline.compaction.cleaning import clean
-from lacuna.pipeline.compaction.committing import UnitOutcome, commit
+from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit, failed
 from lacuna.pipeline.compaction.planning import Unit
 from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
-from lacuna.pipeline.compaction.unit_tasks import TaskMaker, failed
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.spark_tasks import run_tasks

@@ -12,7 +12,7 @@ from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, Se
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped
-from lacuna.pipeline.compaction.watching import watch
+from lacuna.pipeline.compaction.job import watch
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.holding import HOLD_SECONDS, JobHold

@@ -25,8 +25,7 @@ from lacuna.pipeline.datasource.writing.options import SinkOptions
 from lacuna.pipeline.datasource.writing.partitioning import Partitioner
 from lacuna.pipeline.datasource.writing.puts import SegmentPuts
 from lacuna.pipeline.datasource.writing.rows import normalize
-from lacuna.pipeline.datasource.writing.timestamps import check_timestamps
-from lacuna.pipeline.datasource.writing.topics import Targets
+from lacuna.pipeline.datasource.writing.topics import Targets, check_timestamps
 from lacuna.pipeline.stores import check_store, shared_store
 
 if TYPE_CHECKING:
