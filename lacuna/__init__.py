@@ -1,1 +1,27 @@
-"""Lacuna: a Kafka-compatible log with transactions whose records live in an object store."""
+"""Lacuna: a Kafka-compatible log with transactions whose records live in an object store.
+
+`lacuna.read` and `lacuna.follow` read topics as Arrow (docs/arrow.md).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lacuna.pipeline.reading import read as read
+
+__all__ = ["read"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what reads topics when it is first used, since everything else of Lacuna works without pyarrow."""
+    if name not in __all__:
+        raise AttributeError(f"module 'lacuna' has no attribute {name!r}")
+    try:
+        reading = import_module("lacuna.pipeline.reading")
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ModuleNotFoundError(
+            f"lacuna.{name} needs pyarrow: pip install 'lacuna-log[arrow]'", name="pyarrow"
+        ) from None
+    return getattr(reading, name)

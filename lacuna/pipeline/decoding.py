@@ -1,19 +1,26 @@
-"""Decodes checked blocks into columns of records, and turns these columns into Arrow's without copying them."""
+"""Decodes checked blocks into columns of records, and these into Arrow's arrays and batches without copying them."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.pipeline.errors import DamagedDataError
-from lacuna.pipeline.loading import Block, Skip, damaged
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.loading import Block, Skip, damaged, load_blocks
 from lacuna.pipeline.salvage import Lost
 
 _MAX_INT64 = (1 << 63) - 1
+_MILLISECONDS: Final = pa.timestamp("ms", "UTC")
+#: Years 1 to 9999 in ms, the times that other systems can represent. Other times become null.
+_FIRST_MS: Final = -62_135_596_800_000
+_LAST_MS: Final = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +34,7 @@ class Bounds:
 
     def after(self, offset: int) -> "Bounds":
         """The bounds without the offsets below `offset`."""
-        return Bounds(
-            first_offset=max(self.first_offset, offset),
-            end_offset=self.end_offset,
-            min_timestamp=self.min_timestamp,
-            max_timestamp=self.max_timestamp,
-        )
+        return replace(self, first_offset=max(self.first_offset, offset))
 
 
 def decode(
@@ -121,6 +123,95 @@ def _read(
         min_timestamp=bounds.min_timestamp,
         max_timestamp=bounds.max_timestamp,
     )
+
+
+def first_offset_since(
+    log: PartitionLog,
+    store: ObjectStore,
+    cluster_id: str,
+    timestamp: int,
+    *,
+    is_committed: bool,
+    skip: Skip | None = None,
+) -> int | None:
+    """The first offset with this time (ms) or a later one, or None. It usually reads a single extent."""
+    first, end = log.log_start_offset, log.end_offset(is_committed=is_committed)
+    bounds = Bounds(first_offset=first, end_offset=end, min_timestamp=timestamp)
+    for piece in log.late_pieces(first, end, timestamp, is_committed=is_committed):
+        blocks = load_blocks(store, cluster_id, [piece], skip=skip)
+        builder = ColumnBuilder(keys=False, values=False, max_records=1)
+        found = next(decode(builder, blocks, cluster_id, bounds, skip), None)
+        if found is not None:
+            return int(found.offsets[0])
+    return None
+
+
+def builder_of(names: Iterable[str], max_bytes: int) -> ColumnBuilder:
+    """A builder that decodes what columns with these names need."""
+    wanted = frozenset(names)
+    return ColumnBuilder(
+        keys="key" in wanted,
+        values="value" in wanted,
+        headers="headers" in wanted,
+        max_bytes=max_bytes,
+    )
+
+
+class Shape:
+    """Makes record batches with the columns of `schema` from the records of one partition.
+
+    `constants` has the value of each column that is the same for all of them.
+    """
+
+    def __init__(self, schema: pa.Schema, constants: Mapping[str, pa.Scalar]) -> None:
+        self._schema = schema
+        self._constants = constants
+        self._repeated: dict[str, pa.Array] = {}
+
+    def batch(self, columns: RecordColumns) -> pa.RecordBatch:
+        """The records as an Arrow batch, which shares their memory."""
+        arrays = [self._array(field, columns) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
+        """The timestamps as an array of this type; null for a record without one, or outside the years 1 to 9999."""
+        return known_times(columns).cast(_MILLISECONDS).cast(type_)
+
+    def _array(self, field: pa.Field, columns: RecordColumns) -> pa.Array:
+        match field.name:
+            case "key":
+                return binary(columns.keys, columns.count)
+            case "value":
+                return binary(columns.values, columns.count)
+            case "headers":
+                return headers(columns.headers, columns.count, field.type)
+            case "offset":
+                return fixed(field.type, columns.offsets, columns.count)
+            case "timestamp_type" | "timestampType":
+                return fixed(field.type, columns.timestamp_types, columns.count)
+            case "timestamp":
+                return self.times(columns, field.type)
+            case name:
+                return self._constant(name, columns.count)
+
+    def _constant(self, name: str, count: int) -> pa.Array:
+        """An array with `count` times the value. Reuses an earlier one if it is long enough."""
+        known = self._repeated.get(name)
+        if known is None or len(known) < count:
+            known = self._repeated[name] = pa.repeat(self._constants[name], count)
+        return known.slice(0, count)
+
+
+def known_times(columns: RecordColumns) -> pa.Array:
+    """The timestamps in ms; null for a record without one, or with one outside the years 1 to 9999."""
+    times = fixed(pa.int64(), columns.timestamps, columns.count)
+    extremes = pc.min_max(times).as_py()
+    if extremes["min"] >= 0 and extremes["max"] <= _LAST_MS:
+        return times
+    none = pc.or_(
+        pc.equal(times, -1), pc.or_(pc.less(times, _FIRST_MS), pc.greater(times, _LAST_MS))
+    )
+    return pc.if_else(none, pa.scalar(None, pa.int64()), times)
 
 
 def fixed(type_: pa.DataType, values: memoryview, count: int) -> pa.Array:

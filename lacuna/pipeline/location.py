@@ -69,6 +69,11 @@ def find_cluster(
         store = store or left(folder, STORE_NAME) or _objects_url(folder)
         if not control and needs_control:
             raise PipelineError(not_running(data))
+    if store is None and data:
+        what = "is no lacuna data folder" if Path(data).is_dir() else "does not exist"
+        raise PipelineError(
+            f"the folder {data} {what}: check the path, or start a cluster there with `lacuna up --data {data}`"
+        )
     if store is None:
         raise PipelineError(
             "no bucket is named: give the data folder of a running `lacuna up` (data=FOLDER, "

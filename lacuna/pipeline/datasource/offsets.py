@@ -7,7 +7,6 @@ from typing import Self
 
 from lacuna.controlplane.client import not_known, show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.pipeline.datasource.bounds import (
     EARLIEST,
     LATEST,
@@ -23,10 +22,9 @@ from lacuna.pipeline.datasource.planning import Bucket
 from lacuna.pipeline.datasource.positions import Position
 from lacuna.pipeline.datasource.reading import warn_of
 from lacuna.pipeline.datasource.reading_options import Partitions, ReadOptions, Selection
-from lacuna.pipeline.decoding import Bounds, decode
+from lacuna.pipeline.decoding import first_offset_since
 from lacuna.pipeline.errors import DataLossError, PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
-from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.metadata import MetadataSource
 from lacuna.pipeline.stores import shared_store
 
@@ -221,20 +219,12 @@ class Resolver:
         )
 
     def _first_since(self, partition: TopicPartition, timestamp: int) -> int | None:
-        """The first offset with this time or a later one, or None. It usually reads a single extent."""
-        log, end = self._logs[partition], self.latest(partition)
         bucket = self._bucket
-        skip = warn_of if bucket.is_tolerant else None
-        pieces = log.late_pieces(
-            log.log_start_offset, end, timestamp, is_committed=self._is_committed
+        return first_offset_since(
+            self._logs[partition],
+            shared_store(bucket.store_url),
+            bucket.cluster_id,
+            timestamp,
+            is_committed=self._is_committed,
+            skip=warn_of if bucket.is_tolerant else None,
         )
-        bounds = Bounds(first_offset=log.log_start_offset, end_offset=end, min_timestamp=timestamp)
-        for piece in pieces:
-            blocks = load_blocks(
-                shared_store(bucket.store_url), bucket.cluster_id, [piece], skip=skip
-            )
-            builder = ColumnBuilder(keys=False, values=False, max_records=1)
-            found = next(decode(builder, blocks, bucket.cluster_id, bounds, skip), None)
-            if found is not None:
-                return int(found.offsets[0])
-        return None

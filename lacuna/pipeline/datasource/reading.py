@@ -1,20 +1,29 @@
-"""The work of a task: it reads its pieces and yields Arrow batches."""
+"""The work of a task: it reads its pieces and yields Arrow batches, without copying any payload."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lacuna.pipeline.datasource.columns import arrow_batches
+from lacuna.logstore.records.column_layout import RecordColumns
 from lacuna.pipeline.datasource.failing import explained
 from lacuna.pipeline.datasource.pinning import held
 from lacuna.pipeline.datasource.planning import ReadTask
-from lacuna.pipeline.loading import load_blocks
+from lacuna.pipeline.datasource.spark_api import arrow_schema
+from lacuna.pipeline.decoding import Bounds, Shape, builder_of, decode, fixed
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.loading import Block, Skip, load_blocks
 from lacuna.pipeline.salvage import Lost
 from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.datasource")
+
+BATCH_BYTES: Final = 2 << 20
+"""Bytes of a batch, about: they are still in the processor's cache when they are sent to the JVM."""
+
+_MILLISECONDS: Final = pa.timestamp("ms", "UTC")
 
 
 def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -28,6 +37,53 @@ def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
         store = shared_store(bucket.store_url)
         blocks = load_blocks(store, bucket.cluster_id, task.pieces, skip=skip)
         yield from arrow_batches(blocks, task, schema, skip)
+
+
+def arrow_batches(
+    blocks: Iterable[Block], task: ReadTask, schema: StructType, skip: Skip | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yields the wanted records of the blocks, with only the columns of `schema`.
+
+    Raises DamagedDataError for a batch that cannot be decoded; `skip`, if given, receives the damage instead.
+    """
+    shape = _SparkShape(task, arrow_schema(schema))
+    builder = builder_of(schema.fieldNames(), BATCH_BYTES)
+    bounds = Bounds(
+        first_offset=task.first_offset,
+        end_offset=task.end_offset,
+        min_timestamp=task.min_timestamp,
+        max_timestamp=task.max_timestamp,
+    )
+    for columns in decode(builder, blocks, task.bucket.cluster_id, bounds, skip):
+        yield shape.batch(columns)
+
+
+class _SparkShape(Shape):
+    """The batches of one task."""
+
+    def __init__(self, task: ReadTask, schema: pa.Schema) -> None:
+        given = {"topic": task.topic, "partition": task.partition}
+        super().__init__(
+            schema,
+            {
+                field.name: pa.scalar(given[field.name], field.type)
+                for field in schema
+                if field.name in given
+            },
+        )
+        self._task = task
+
+    def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
+        """The timestamps, as Spark's Kafka source has them. Raises PipelineError if Spark cannot represent one."""
+        try:
+            return fixed(_MILLISECONDS, columns.timestamps, columns.count).cast(type_)
+        except pa.ArrowInvalid:
+            offsets = columns.offsets
+            raise PipelineError(
+                f"a record of {self._task.topic}-{self._task.partition} at one of the offsets "
+                f"{offsets[0]} to {offsets[-1]} has a timestamp that is out of Spark's range: leave "
+                "the column out with .schema(...)"
+            ) from None
 
 
 def warn_of(lost: Lost) -> None:

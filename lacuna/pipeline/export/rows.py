@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lacuna.logstore.records.column_layout import BinaryColumn, RecordColumns
-from lacuna.pipeline.decoding import binary, fixed, headers
+from lacuna.pipeline.decoding import binary, fixed, headers, known_times
 from lacuna.pipeline.export.layout import HEADERS, TIMESTAMP, Layout
 from lacuna.pipeline.export.typed.schema import Undecodable, decoder_of
-
-#: Years 1 to 9999 in ms, the times that other systems can represent. Other times become null.
-_FIRST_MS: Final = -62_135_596_800_000
-_LAST_MS: Final = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +89,7 @@ def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) 
 
 
 def _timestamps(columns: RecordColumns) -> pa.Array:
-    times = fixed(pa.int64(), columns.timestamps, columns.count)
-    none = pc.or_(
-        pc.equal(times, -1), pc.or_(pc.less(times, _FIRST_MS), pc.greater(times, _LAST_MS))
-    )
-    known = pc.if_else(none, pa.scalar(None, pa.int64()), times)
-    return pc.multiply(known, 1000).cast(TIMESTAMP)
+    return pc.multiply(known_times(columns), 1000).cast(TIMESTAMP)
 
 
 def _misfit(failure: Undecodable, part: str, columns: RecordColumns) -> Misfit:

@@ -1,0 +1,370 @@
+"""`lacuna.read` and `lacuna.follow`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+
+import pyarrow as pa
+
+from lacuna.controlplane.client import not_known, past_time_of
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.decoding import Bounds, first_offset_since
+from lacuna.pipeline.errors import DataLossError, PipelineError
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.holding import ReadHold
+from lacuna.pipeline.location import ClusterLocation, find_cluster
+from lacuna.pipeline.metadata import BUCKET, CONTROL, MetadataSource, open_metadata
+from lacuna.pipeline.record_batches import Span, record_batches, schema_of
+from lacuna.pipeline.stores import check_store, shared_store
+
+#: A time: in any form of `--at`, in ms since 1970, or as a datetime, which is local unless it has a zone.
+Time: TypeAlias = datetime | str | int
+#: Offsets by partition or, of several topics, by topic and partition.
+Offsets: TypeAlias = Mapping[int, int] | Mapping[str, Mapping[int, int]] | Mapping[str, Any]
+#: Where to begin or to end in each partition: an offset, a time, or an offset for each partition.
+Point: TypeAlias = int | datetime | str | Offsets
+
+_ISOLATIONS: Final = {
+    "read_committed": True,
+    "read_uncommitted": False,
+    "committed": True,
+    "uncommitted": False,
+}
+_EDGES: Final = ("earliest", "latest")
+
+
+class Part(NamedTuple):
+    """A partition to read: its topic's name, its number, and its key."""
+
+    topic: str
+    number: int
+    key: PartitionKey
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What to read, checked as far as that is possible without a cluster."""
+
+    topics: tuple[str, ...]
+    schema: pa.Schema
+    start: Point | None = None
+    end: Point | None = None
+    as_of_ms: int | None = None
+    timestamps: tuple[int | None, int | None] = (None, None)
+    partitions: tuple[int, ...] | None = None
+    is_committed: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        topics: str | Iterable[str],
+        *,
+        start: Point | None = None,
+        end: Point | None = None,
+        as_of: Time | None = None,
+        timestamps: tuple[Time | None, Time | None] | None = None,
+        columns: Iterable[str] | None = None,
+        partitions: Iterable[int] | int | None = None,
+        headers: bool = False,
+        isolation: str = "read_committed",
+    ) -> Self:
+        """Checks the arguments of `read`. Raises PipelineError."""
+        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+        if not names:
+            raise PipelineError("no topic is named: name at least one")
+        if isolation not in _ISOLATIONS:
+            raise PipelineError(
+                f"isolation={isolation!r}: choose 'read_committed' or 'read_uncommitted'"
+            )
+        if as_of is not None and end is not None:
+            raise PipelineError("as_of and end both define the end: leave one of them out")
+        if as_of is not None and not _ISOLATIONS[isolation]:
+            raise PipelineError(
+                "as_of shows what a read_committed consumer could see: leave isolation out"
+            )
+        since, until = timestamps or (None, None)
+        numbers = (partitions,) if isinstance(partitions, int) else partitions
+        return cls(
+            topics=names,
+            schema=schema_of(columns, headers=headers),
+            start=start,
+            end=end,
+            as_of_ms=None if as_of is None else _ms_of("as_of", as_of),
+            timestamps=(
+                None if since is None else _ms_of("timestamps", since),
+                None if until is None else _ms_of("timestamps", until),
+            ),
+            partitions=None if numbers is None else tuple(sorted(set(numbers))),
+            is_committed=_ISOLATIONS[isolation],
+        )
+
+    def bounds(self, first_offset: int, end_offset: int) -> Bounds:
+        """These offsets, and the times of the query."""
+        since, until = self.timestamps
+        bounds = Bounds(first_offset=first_offset, end_offset=end_offset)
+        if since is not None:
+            bounds = replace(bounds, min_timestamp=since)
+        return bounds if until is None else replace(bounds, max_timestamp=until - 1)
+
+
+def _ms_of(name: str, time: Time) -> int:
+    if isinstance(time, datetime):
+        return round(time.timestamp() * 1000)
+    if isinstance(time, str):
+        try:
+            return past_time_of(time, wall_clock_ms())
+        except ValueError as error:
+            raise PipelineError(f"{name}={time!r}: {error}") from None
+    return time
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A cluster to read, whose metadata comes from the control plane or, if none is known, from the bucket."""
+
+    location: ClusterLocation
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        data: str | None = None,
+        control: str | None = None,
+        store: str | None = None,
+        encryption_keys: str | None = None,
+        tls: Mapping[str, str | None] | None = None,
+    ) -> Self:
+        """The cluster that the arguments or the environment name. Raises PipelineError."""
+        return cls(
+            find_cluster(
+                data=None if data is None else str(data),
+                control=control,
+                store=store,
+                keys=encryption_keys,
+                tls=tls or {},
+                needs_control=False,
+            )
+        )
+
+    def open(self) -> MetadataSource:
+        """Opens its metadata. Raises PipelineError, ControlPlaneUnavailable, ForeignStoreError."""
+        metadata = open_metadata(self.location, CONTROL if self.location.control else BUCKET)
+        try:
+            check_store(self.location.store, metadata.cluster_id)
+        except BaseException:
+            metadata.close()
+            raise
+        return metadata
+
+
+def read(
+    topics: str | Iterable[str],
+    *,
+    data: str | None = None,
+    control: str | None = None,
+    store: str | None = None,
+    start: Point | None = None,
+    end: Point | None = None,
+    as_of: Time | None = None,
+    timestamps: tuple[Time | None, Time | None] | None = None,
+    columns: Iterable[str] | None = None,
+    partitions: Iterable[int] | int | None = None,
+    headers: bool = False,
+    isolation: str = "read_committed",
+    encryption_keys: str | None = None,
+    tls: Mapping[str, str | None] | None = None,
+) -> pa.RecordBatchReader:
+    """Reads the committed records of topics, straight from the bucket, as Arrow record batches.
+
+    `data` is the data folder of a `lacuna up`. Otherwise, name the control plane (HOST:PORT) and the bucket's URL, or
+    the bucket alone if `lacuna metadata publish` has put the metadata there. Without any, LACUNA_DATA, LACUNA_CONTROL
+    and LACUNA_STORE name them.
+
+    | argument | |
+    |---|---|
+    | start, end | where to begin and to end in each partition: an offset, a time (a datetime, or text such as
+      "2026-11-26T13:00" or "-15m"), "earliest", "latest", or offsets by partition, {0: 12}, of several topics
+      {"orders": {0: 12}}. The record at `end` is not read |
+    | as_of | the records that a read_committed consumer could see at this time |
+    | timestamps | (since, until): only records with a timestamp in this range; `until` is not part of it |
+    | columns | names of columns, in this order; headers=True adds the headers |
+    | partitions | numbers of partitions |
+    | isolation | "read_committed", or "read_uncommitted" for open and aborted records too |
+    | encryption_keys, tls | the file with the cluster's keys, and files for TLS to the control plane |
+
+    The reader yields partitions one after another, and each in order of offset. It reads while it is consumed, in
+    bounded memory. The objects that it needs are kept until it ends or is closed. Raises PipelineError and
+    ControlPlaneUnavailable; the reader raises DataLossError and DamagedDataError, which name the object.
+    """
+    query = Query.of(
+        topics,
+        start=start,
+        end=end,
+        as_of=as_of,
+        timestamps=timestamps,
+        columns=columns,
+        partitions=partitions,
+        headers=headers,
+        isolation=isolation,
+    )
+    source = Source.of(
+        data=data, control=control, store=store, encryption_keys=encryption_keys, tls=tls
+    )
+    return reader_of(source, query)
+
+
+def reader_of(source: Source, query: Query) -> pa.RecordBatchReader:
+    """Plans a read and returns its reader. Raises the errors of `read`."""
+    batches = _batches(source, query)
+    next(batches)  # plans, so that its end releases what the plan holds
+    return pa.RecordBatchReader.from_batches(query.schema, batches)
+
+
+def _batches(source: Source, query: Query) -> Iterator[Any]:
+    """Yields None once the read is planned and its objects are pinned, then the record batches."""
+    with ExitStack() as stack:
+        metadata = stack.enter_context(closing(source.open()))
+        hold = stack.enter_context(_hold(metadata))
+        spans = spans_of(source, metadata, query)
+        yield None
+        store = shared_store(source.location.store)
+        try:
+            yield from record_batches(store, metadata.cluster_id, spans, query.schema)
+        except DataLossError:
+            if hold is not None:
+                hold.confirm()
+            raise
+
+
+def _hold(metadata: MetadataSource) -> Any:
+    """Pins what is live now until the context ends. With metadata from the bucket, there is no pin."""
+    return ReadHold(metadata) if isinstance(metadata, ControlPlane) else nullcontext()
+
+
+def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Span]:
+    """What to read of each partition. Raises PipelineError if it does not exist, and DataLossError if it is gone."""
+    parts = parts_of(metadata, query)
+    keys = [part.key for part in parts]
+    # Requested before the logs are read, which therefore reach at least as far.
+    past = None if query.as_of_ms is None else _past_ends(metadata, parts, query.as_of_ms)
+    logs = metadata.readable_logs(keys, source.location.store, is_committed=query.is_committed)
+    resolver = _Resolver(source, metadata.cluster_id, query)
+    return [
+        resolver.span(part, log, None if past is None else past[part.key])
+        for part, log in zip(parts, logs, strict=True)
+    ]
+
+
+def parts_of(metadata: MetadataSource, query: Query) -> list[Part]:
+    """The partitions to read, in order. Raises PipelineError if one does not exist."""
+    topics = metadata.topics()
+    found = []
+    for name in query.topics:
+        topic = topics.get(name)
+        if topic is None:
+            raise PipelineError(no_topic(name, topics, metadata.whose))
+        found += [Part(name, number, (topic.topic_id, number)) for number in _numbers(topic, query)]
+    return found
+
+
+def no_topic(name: str, topics: Iterable[str], whose: str) -> str:
+    """The error for a topic that does not exist, with the nearest name."""
+    near = get_close_matches(name, list(topics), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`lacuna topics list` shows the topics"
+    return f"there is no topic {name!r}{whose}: {hint}"
+
+
+def _numbers(topic: Topic, query: Query) -> Sequence[int]:
+    if query.partitions is None:
+        return range(topic.partition_count)
+    for number in query.partitions:
+        if not 0 <= number < topic.partition_count:
+            raise PipelineError(
+                f"there is no partition {number} of topic {topic.name!r}: it has partitions 0 to "
+                f"{topic.partition_count - 1}"
+            )
+    return query.partitions
+
+
+def _past_ends(
+    metadata: MetadataSource, parts: Sequence[Part], at_ms: int
+) -> Mapping[PartitionKey, int]:
+    past = metadata.as_of([part.key for part in parts], at_ms)
+    if not past.is_known:
+        names = ", ".join(dict.fromkeys(part.topic for part in parts))
+        raise PipelineError(f"as_of: {not_known(names, past.known_from_ms)}")
+    return {key: then.end_offset for key, then in past.partitions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    """Turns the points of a query into offsets."""
+
+    source: Source
+    cluster_id: str
+    query: Query
+
+    def span(self, part: Part, log: PartitionLog, past_end: int | None) -> Span:
+        query = self.query
+        latest = log.end_offset(is_committed=query.is_committed)
+        first = self._offset(part, log, query.start, log.log_start_offset, "start")
+        end = past_end
+        if end is None:
+            end = self._offset(part, log, query.end, latest, "end")
+        if first < log.log_start_offset:
+            raise DataLossError(
+                f"{part} begins at offset {log.log_start_offset}, so its records from {first} on are gone: retention "
+                "or DeleteRecords has deleted them; start at 'earliest' to read the others"
+            )
+        if max(first, end) > latest:
+            raise PipelineError(
+                f"{part} ends at offset {latest}, but offset {max(first, end)} was requested: wait until it is "
+                "committed, or request an earlier one"
+            )
+        return Span(log, query.bounds(first, max(first, end)), query.is_committed)
+
+    def _offset(
+        self, part: Part, log: PartitionLog, point: Point | None, default: int, name: str
+    ) -> int:
+        latest = log.end_offset(is_committed=self.query.is_committed)
+        if isinstance(point, Mapping):
+            offset = _given(part, point, self.query, name)
+            return default if offset is None else offset
+        if point is None:
+            return default
+        if isinstance(point, str) and point in _EDGES:
+            return log.log_start_offset if point == _EDGES[0] else latest
+        if isinstance(point, int):
+            if point < 0:
+                raise PipelineError(f"{name}={point}: offsets are not negative")
+            return point
+        found = first_offset_since(
+            log,
+            shared_store(self.source.location.store),
+            self.cluster_id,
+            _ms_of(name, point),
+            is_committed=self.query.is_committed,
+        )
+        return latest if found is None else found
+
+
+def _given(part: Part, offsets: Mapping[Any, Any], query: Query, name: str) -> int | None:
+    """The offset of a partition among offsets by partition, or by topic and partition. JSON's keys are text."""
+    of_topic = offsets.get(part.topic)
+    if isinstance(of_topic, Mapping):
+        offsets = of_topic
+    elif len(query.topics) > 1:
+        return None
+    found = offsets.get(part.number, offsets.get(str(part.number)))
+    if found is not None and (not isinstance(found, int) or found < 0):
+        raise PipelineError(f"{name}: {found!r} for {part} is no offset")
+    return found

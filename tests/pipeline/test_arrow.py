@@ -1,0 +1,273 @@
+"""`lacuna.read` and `lacuna.follow`: what they return is what a read_committed consumer gets."""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+import lacuna
+from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.metadata.publish import publish_metadata
+from lacuna.pipeline.record_batches import COLUMNS, in_order
+from lacuna.pipeline.stores import shared_store
+from lacuna.testing import Cluster
+
+PARTITIONS = 3
+
+
+def write(cluster: Cluster, topic: str, count: int = 30) -> None:
+    """Writes transactions over all partitions, every second of which is aborted, and then leaves one open."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
+    producer.init_transactions(60)
+    for number in range(count):
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            producer.produce(
+                topic,
+                None if number % 7 == 6 else b"%d of %d" % (number, partition),
+                None if number % 5 == 4 else b"key %d" % number,
+                partition,
+                timestamp=1_000_000 + number,
+                headers=[("a", b"1"), ("a", None)] if number % 3 == 1 else None,
+            )
+        producer.flush(60)
+        if number % 2:
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+
+
+def consume(cluster: Cluster, topic: str, ends: dict[int, int] | None = None) -> list[Any]:
+    """Returns what a read_committed consumer receives, as rows of `lacuna.read`."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "arrow",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    rows = []
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    left = set(range(PARTITIONS))
+    while left:
+        message = consumer.poll(60)
+        assert message is not None
+        if message.error() is not None:
+            left.discard(message.partition())
+            continue
+        rows.append(row(message))
+    consumer.close()
+    return sorted(rows, key=place)
+
+
+def row(message: Any) -> dict[str, Any]:
+    kind, timestamp = message.timestamp()
+    headers = message.headers()
+    return {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": datetime.fromtimestamp(timestamp / 1000, UTC),
+        "timestamp_type": kind - 1,
+        "key": message.key(),
+        "value": message.value(),
+        "headers": headers and [{"key": key, "value": value} for key, value in headers],
+    }
+
+
+def place(row: dict[str, Any]) -> tuple[str, int, int]:
+    return row["topic"], row["partition"], row["offset"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    """A cluster as users run it: its newest records are in the journal, and it merges."""
+    with Cluster() as cluster:
+        for topic in ("orders", "bills"):
+            cluster.create_topic(topic, PARTITIONS)
+            write(cluster, topic)
+        yield cluster
+
+
+def rows(cluster: Cluster, topics: Any = "orders", **arguments: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        lacuna.read(topics, data=str(cluster.data), **arguments).read_all().to_pylist()
+    )
+    return found
+
+
+def test_it_reads_what_a_consumer_receives(running: Cluster) -> None:
+    expected = consume(running, "orders")
+    reader = lacuna.read("orders", data=str(running.data), headers=True)
+    assert reader.schema == COLUMNS
+    assert reader.read_all().to_pylist() == expected
+    both = rows(running, ["orders", "bills"], headers=True)
+    assert both == expected + consume(running, "bills")
+    assert rows(running, control=None, columns=["value", "offset"]) == [
+        {"value": row["value"], "offset": row["offset"]} for row in expected
+    ]
+
+
+def test_duckdb_and_polars_and_pandas_give_the_same_answers(running: Cluster) -> None:
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    expected = consume(running, "orders")
+    reader = lacuna.read("orders", data=str(running.data), headers=True)  # noqa: F841 - SQL names it
+    by_duckdb = duckdb.sql('SELECT * FROM reader ORDER BY partition, "offset"').to_arrow_table()
+    assert by_duckdb.select(["partition", "offset", "key", "value", "headers"]).to_pylist() == [
+        {name: row[name] for name in ("partition", "offset", "key", "value", "headers")}
+        for row in expected
+    ]
+    frame = polars.from_arrow(lacuna.read("orders", data=str(running.data), headers=True))
+    assert frame.to_dicts() == expected
+    pandas = lacuna.read("orders", data=str(running.data)).read_pandas()
+    assert pandas["offset"].tolist() == [row["offset"] for row in expected]
+    assert pandas["value"].tolist() == [row["value"] for row in expected]
+
+
+def test_parts_of_a_topic(running: Cluster) -> None:
+    every = rows(running)
+    assert rows(running, partitions=[2, 0]) == [row for row in every if row["partition"] != 1]
+    assert rows(running, partitions=1) == [row for row in every if row["partition"] == 1]
+    cut = [row for row in every if 8 <= row["offset"] < 20]
+    assert rows(running, start=8, end=20) == cut
+    assert rows(running, start={0: 8, 1: 8, "2": 8}, end={"orders": {0: 20, 1: 20, 2: 20}}) == cut
+    later = [row for row in every if row["timestamp"].timestamp() * 1000 >= 1_000_010]
+    assert rows(running, start=datetime.fromtimestamp(1_000.01, UTC)) == later
+    assert rows(running, timestamps=(1_000_010, None)) == later
+    assert rows(running, timestamps=(1_000_010, 1_000_012)) == [
+        row for row in later if row["timestamp"].timestamp() * 1000 < 1_000_012
+    ]
+    assert rows(running, start="latest") == []
+    uncommitted = rows(running, isolation="read_uncommitted")
+    assert [
+        row for row in uncommitted if row["offset"] in {each["offset"] for each in every}
+    ] == every
+
+
+def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
+    topic = running.create_topic("past", PARTITIONS)
+    write(running, topic, 4)
+    then = wall_clock_ms() + 1000
+    before = rows(running, topic)
+    running.advance(2000)
+    write(running, topic, 2)
+    now = rows(running, topic)
+    assert len(before) == 2 * PARTITIONS < len(now)
+    assert rows(running, topic, as_of=then) == before
+    location = find_cluster(data=str(running.data))
+    with ControlPlane(location.require_control()) as control:
+        store = shared_store(location.store)
+        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms() + 2000)
+    write(running, topic, 2)
+    assert lacuna.read(topic, store=location.store).read_all().to_pylist() == now
+    assert lacuna.read(topic, store=location.store, as_of=then).read_all().to_pylist() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({"topics": "ordres"}, PipelineError, "there is no topic 'ordres': did you mean 'orders'?"),
+        ({"topics": []}, PipelineError, "name at least one"),
+        ({"partitions": 3}, PipelineError, "it has partitions 0 to 2"),
+        (
+            {"columns": ["offsets"]},
+            PipelineError,
+            "'offsets' is no column; the columns are topic, ",
+        ),
+        ({"columns": []}, PipelineError, "name at least one of topic"),
+        ({"columns": ["key", "key"]}, PipelineError, "'key' is named twice"),
+        ({"isolation": "none"}, PipelineError, "choose 'read_committed'"),
+        ({"start": 10_000}, PipelineError, "but offset 10000 was requested"),
+        ({"start": -1}, PipelineError, "offsets are not negative"),
+        ({"start": "soon"}, PipelineError, "write a time such as"),
+        ({"end": 5, "as_of": "-1m"}, PipelineError, "leave one of them out"),
+        ({"as_of": "-1m", "isolation": "uncommitted"}, PipelineError, "leave isolation out"),
+        ({"as_of": "-10d"}, PipelineError, "as_of: the visible part of orders at that time"),
+        ({"data": "no/such/folder"}, PipelineError, "no/such/folder does not exist"),
+    ],
+)
+def test_errors_say_what_to_do(
+    running: Cluster, arguments: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    given = {"topics": "orders", "data": str(running.data), **arguments}
+    with pytest.raises(error) as caught:
+        lacuna.read(**given)
+    assert says in str(caught.value)
+
+
+def test_without_pyarrow_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "lacuna.pipeline.reading")
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'lacuna-log\[arrow\]'"):
+        lacuna.read("orders")
+    with pytest.raises(AttributeError, match="no attribute 'red'"):
+        lacuna.red  # noqa: B018
+
+
+def test_a_damaged_object_is_named(cluster: Cluster, transact: Any) -> None:
+    topic = cluster.create_topic("damaged")
+    written = transact(cluster, topic, [(True, [(b"k", b"one")]), (True, [(b"k", b"two")])])
+    *_, key = sorted(
+        info.key for info in shared_store(cluster.store_url).list() if "segments" in info.key
+    )
+    path = cluster.data / "objects" / key
+    path.write_bytes(path.read_bytes().replace(b"two", b"2wo"))
+    with pytest.raises(DamagedDataError, match=f"object '{key}' is damaged: .*`lacuna verify`"):
+        lacuna.read(topic, data=str(cluster.data)).read_all()
+    first = lacuna.read(topic, data=str(cluster.data), end=1).read_all()
+    assert first["value"].to_pylist() == [written.committed[0][1]]
+    path.unlink()
+    with pytest.raises(DataLossError, match=f"object '{key}', which held offsets 1 to 1, is gone"):
+        lacuna.read(topic, data=str(cluster.data)).read_all()
+
+
+def test_a_reader_pins_objects_until_it_ends(cluster: Cluster, transact: Any) -> None:
+    topic = cluster.create_topic("pinned")
+    transact(cluster, topic, [(True, [(b"k", b"v")])])
+    readers = [lacuna.read(topic, data=str(cluster.data)) for _ in range(3)]
+    assert pins(cluster) == 3
+    readers[0].read_all()
+    readers.pop()
+    assert pins(cluster) == 1
+
+
+def pins(cluster: Cluster) -> int:
+    return len(cluster.embedded.running.plane._state.segments.pins)
+
+
+def test_items_come_in_order_and_at_most_one_ahead_of_each_unit() -> None:
+    made = [0] * 20
+
+    def unit(number: int) -> Iterator[tuple[int, int]]:
+        for index in range(3):
+            made[number] += 1
+            yield number, index
+
+    def units() -> Iterator[Iterator[tuple[int, int]]]:
+        yield from map(unit, range(20))
+
+    items = in_order(units(), 2)
+    for number in range(20):
+        for index in range(3):
+            assert next(items) == (number, index)
+            assert sum(made) <= 3 * number + index + 2 + 3
+    assert next(items, None) is None
+
+
+def test_an_error_in_a_unit_follows_the_items_before_it() -> None:
+    def unit(number: int) -> Iterator[int]:
+        yield number
+        if number == 2:
+            raise DamagedDataError("damaged")
+
+    items = in_order(map(unit, range(5)), 2)
+    assert [next(items) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(DamagedDataError):
+        next(items)
