@@ -48,8 +48,10 @@ _PAGES: Final = (
     Page("/", cluster.page, leaves_out, "Cluster", link_needs=describes_cluster),
     Page("/topics", topics.page, leaves_out, "Topics"),
     Page("/topics/{topic}", topics.topic_page, leaves_out),
+    Page("/topics/{topic}/messages", messages.topic_page, reads_topic),
     Page("/topics/{topic}/{partition:int}", partition.page, reads_topic),
     Page("/topics/{topic}/{partition:int}/messages", messages.page, reads_topic),
+    Page("/holes", partition.holes_page, leaves_out),
     Page("/groups", groups.page, leaves_out, "Groups"),
     Page("/groups/group", groups.group_page, leaves_out),
     Page("/transactions", transactions.page, leaves_out, "Transactions"),
@@ -111,7 +113,9 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
 
     routes = [Route(each.path, answering(each.answer), methods=[each.method]) for each in _PAGES]
     routes.append(Route("/live", known(streams.changes)))
-    routes.append(Route("/live/{topic}/{partition:int}", known(streams.tail)))
+    for path in ("/live/{topic}", "/live/{topic}/{partition:int}"):
+        routes.append(Route(f"{path}/messages", known(streams.tail)))
+        routes.append(Route(f"{path}/search", known(streams.search)))
     if logins is not None:
         routes.append(Route("/login", answering(login.page, for_strangers=True)))
         check = answering(login.log_in, for_strangers=True)

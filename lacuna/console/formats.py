@@ -9,6 +9,8 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 #: The largest time that datetime knows, in milliseconds.
 _LAST_MS: Final = 253_402_300_799_999
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+#: The largest value of a config.
+_NO_LIMIT: Final = (1 << 63) - 1
 #: JSON of up to this many characters stays on one line.
 _LINE: Final = 80
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -52,6 +54,19 @@ def duration(seconds: float) -> str:
             rest = whole % length // rest_length
             return f"{whole // length} {name}" + (f" {rest} {rest_name}" if rest else "")
     raise AssertionError(seconds)
+
+
+def in_units(name: str, value: str) -> str:
+    """Return the value of a config with a unit, by the end of the config's name; "" if it has none."""
+    unit = name.rpartition(".")[2]
+    if unit not in ("ms", "bytes") or not value.removeprefix("-").isdecimal():
+        return ""
+    amount = int(value)
+    if amount in (-1, _NO_LIMIT):
+        return "no limit"
+    if amount < 0:
+        return ""
+    return duration(amount / 1000) if unit == "ms" else size(amount)
 
 
 def moment(milliseconds: int) -> str:

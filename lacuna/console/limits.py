@@ -44,14 +44,24 @@ GROUPS: Final = 200
 RANGES: Final = 400
 COLUMNS: Final = 200
 
-#: Records on a page of messages, and bytes of the Fetch that reads them.
+#: Records on a page of messages, partitions that one page reads, and bytes of a Fetch.
 RECORDS: Final = 100
+PARTITIONS: Final = 64
 FETCH_BYTES: Final = 1 << 20
 #: Bytes of a response, since one batch may be larger than the request allows, and of a decompressed batch.
 RESPONSE_BYTES: Final = 16 << 20
 BATCH_BYTES: Final = 16 << 20
-#: The fetches of a search, and its seconds.
-SCANS: Final = 16
+#: The bytes that a page fetches and keeps of records, and its seconds.
+SCAN_BYTES: Final = 16 << 20
 SCAN_SECONDS: Final = 3.0
-#: Bytes that a page shows of a key or value.
+#: The same of a search whose progress a visitor watches.
+SEARCH_BYTES: Final = 1 << 30
+SEARCH_SECONDS: Final = 60.0
+#: Bytes that a page keeps of all keys, and of all values; bytes that it shows of a key or value among others, and of a
+#: single message; characters of a closed row; headers of a message, and bytes of a header.
+KEPT_BYTES: Final = 1 << 20
 SHOWN_BYTES: Final = 4096
+SINGLE_BYTES: Final = 256 << 10
+LINE_CHARACTERS: Final = 200
+HEADERS: Final = 20
+HEADER_BYTES: Final = 1024

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -13,26 +14,55 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from lacuna.base.errors import UserError
 from lacuna.console import limits
 from lacuna.console.messages import (
-    ISOLATIONS,
-    as_json,
+    Bounds,
+    Shape,
+    bounds_of,
+    cursor,
+    messages_of,
+    partitions_of,
+    rows_of,
+)
+from lacuna.console.reading import (
+    Kept,
+    Placed,
+    Positions,
+    Reader,
     connection_to,
     end_of,
-    fetch,
-    message,
+    keep,
+    read_on,
     records_of,
 )
 from lacuna.console.site import Site, note_rights, rights_of, whole
-from lacuna.console.topics import find_partition
+from lacuna.console.topics import find_partition, find_topic
 from lacuna.controlplane.client import ControlPlaneUnavailable
-from lacuna.controlplane.client.views import PartitionView
-from lacuna.logstore.records.batch import Record
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.operating.kafka import Agents
 
 _TICK_SECONDS: Final = 2.0
 _TAIL_WAIT_MS: Final = 1000
-_TAIL_PAUSE_SECONDS: Final = 0.25
-#: Messages in one event. If more arrive at a time, the oldest are skipped.
-_TAIL_MESSAGES: Final = 50
+#: The messages per second that a visitor sees, unless the address says otherwise, and at most. If more arrive, the
+#: oldest are skipped.
+_RATE: Final = 20
+_MOST_RATE: Final = 200
+_EVENTS_PER_SECOND: Final = 4
+#: The bytes that a search reads between two reports of its progress.
+_STEP_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A stream of messages: of which partitions, from where on, in which shape, and how many a second."""
+
+    agents: Agents
+    topic: Topic
+    bounds: Bounds
+    starts: Positions
+    shape: Shape
+    rate: int
+
+
+_Events: TypeAlias = Callable[[_Reading], AsyncIterator[str]]
 
 
 class Streams:
@@ -57,25 +87,36 @@ class Streams:
         return self._stream(self._ticks(), request)
 
     async def tail(self, request: Request) -> Response:
-        """Answer with the messages of a partition that arrive from now, or from `from`, on."""
+        """Answer with the messages that arrive from now, or from `after` or `from`, on."""
+        return await self._reading(request, self._messages)
+
+    async def search(self, request: Request) -> Response:
+        """Answer with the messages that a search finds from `after` on, and with its progress."""
+        return await self._reading(request, self._found)
+
+    async def _reading(self, request: Request, events: _Events) -> Response:
         try:
             await note_rights(self._site, request)
-            topic, index = await find_partition(self._site, request)
+            topic, partitions = await self._asked(request)
             rights_of(request).check_reads(topic.name)
             query = request.query_params
-            isolation = ISOLATIONS.get(query.get("isolation", ""), 1)
-            how = query.get("as", "auto")
-            view = self._site.sources.control.partition(topic.topic_id, index)
-            await view.ready()
-            latest = view.last_stable_offset if isolation else view.high_watermark
-            start = whole(query, "from", latest)
-            agents = self._site.agents(request)
+            shape = Shape.of(query)
+            bounds = await bounds_of(self._site, topic, partitions, shape.level)
+            starts = bounds.positions(query, "after") or bounds.ends
+            if query.get("from"):
+                starts = dict.fromkeys(bounds.states, whole(query, "from", 0))
+            rate = min(max(whole(query, "rate", _RATE), 1), _MOST_RATE)
+            reading = _Reading(self._site.agents(request), topic, bounds, starts, shape, rate)
         except (UserError, ControlPlaneUnavailable) as error:
             return PlainTextResponse(f"{error}\n", 404)
-        return self._stream(
-            self._messages(agents, topic.name, topic.topic_id, index, start, isolation, how),
-            request,
-        )
+        return self._stream(events(reading), request)
+
+    async def _asked(self, request: Request) -> tuple[Topic, Sequence[int]]:
+        if "partition" in request.path_params:
+            topic, index = await find_partition(self._site, request)
+            return topic, [index]
+        topic = await find_topic(self._site, request)
+        return topic, partitions_of(topic, request.query_params)
 
     def _stream(self, events: AsyncIterator[str], request: Request) -> Response:
         if self._open >= limits.STREAMS:
@@ -104,40 +145,84 @@ class Streams:
             yield f"event: tick\ndata: {position}\n\n"
             await self._pause(_TICK_SECONDS)
 
-    async def _messages(
-        self,
-        agents: Agents,
-        topic: str,
-        topic_id: bytes,
-        partition: int,
-        offset: int,
-        isolation: int,
-        how: str,
-    ) -> AsyncIterator[str]:
-        view = self._site.sources.control.partition(topic_id, partition)
+    async def _messages(self, reading: _Reading) -> AsyncIterator[str]:
+        topic, shape = reading.topic, reading.shape
+        at = dict(reading.starts)
+        views = [self._site.sources.control.partition(topic.topic_id, each) for each in at]
         yield ": the messages that arrive from now on\n\n"
         try:
-            async with connection_to(agents) as connection:
-                while not (view.is_deleted or self._ending.is_set()):
-                    (await self._site.rights.of(agents)).check_reads(topic)
-                    data = await fetch(
-                        connection, topic, partition, offset, isolation, _TAIL_WAIT_MS
-                    )
-                    newest, skipped = await asyncio.to_thread(_newest, data, offset, view, how)
-                    offset = max(offset, end_of(data, offset))
-                    event = json.dumps({"messages": newest, "skipped": skipped})
+            async with connection_to(reading.agents) as connection:
+                while not (views[0].is_deleted or self._ending.is_set()):
+                    (await self._site.rights.of(reading.agents)).check_reads(topic.name)
+                    reader = Reader(connection, topic.name, shape.level, self._site.sources.seconds)
+                    fetched = await reader.fetch(at, _TAIL_WAIT_MS)
+                    most = max(reading.rate // _EVENTS_PER_SECOND, 1)
+                    newest, skipped = await asyncio.to_thread(_newest, fetched, at, most)
+                    at.update({each: end_of(data, at[each]) for each, data in fetched.items()})
+                    rows = await self._rows(reading, newest)
+                    event = json.dumps({"rows": rows, "skipped": skipped})
                     yield f"event: messages\ndata: {event}\n\n" if newest else ": none\n\n"
-                    await self._pause(_TAIL_PAUSE_SECONDS)
-        except UserError as error:
+                    await self._pause(most / reading.rate)
+        except (UserError, ControlPlaneUnavailable) as error:
             yield f"event: failed\ndata: {json.dumps(str(error))}\n\n"
 
+    async def _found(self, reading: _Reading) -> AsyncIterator[str]:
+        shape, bounds = reading.shape, reading.bounds
+        reached: Positions = reading.starts
+        left, examined = shape.count, 0
+        seconds = self._site.sources.seconds
+        ends = seconds() + limits.SEARCH_SECONDS
+        bytes_left = limits.SEARCH_BYTES
+        behind = _behind(bounds, reached)
+        try:
+            async with connection_to(reading.agents) as connection:
+                while left and bytes_left > 0 and seconds() < ends and not self._ending.is_set():
+                    reader = Reader(
+                        connection,
+                        reading.topic.name,
+                        shape.level,
+                        seconds,
+                        most_bytes=_STEP_BYTES,
+                    )
+                    found = await read_on(reader, reached, bounds.ends, left, shape.wanted)
+                    bytes_left -= reader.bytes_read
+                    examined += found.examined
+                    left -= len(found.records)
+                    reached = found.reached
+                    event = json.dumps(
+                        {
+                            "rows": await self._rows(reading, found.records),
+                            "examined": examined,
+                            "share": 1 - _behind(bounds, reached) / max(behind, 1),
+                            "after": cursor(reached),
+                        }
+                    )
+                    yield f"event: found\ndata: {event}\n\n"
+                    if not _behind(bounds, reached):
+                        break
+            yield f"event: done\ndata: {json.dumps(bool(_behind(bounds, reached)))}\n\n"
+        except (UserError, ControlPlaneUnavailable) as error:
+            yield f"event: failed\ndata: {json.dumps(str(error))}\n\n"
 
-def _newest(
-    data: bytes, offset: int, view: PartitionView, how: str
-) -> tuple[list[dict[str, Any]], int]:
-    """Return the last messages of batches, and the number of messages before them."""
-    newest: deque[Record] = deque(maxlen=_TAIL_MESSAGES)
+    async def _rows(self, reading: _Reading, records: Sequence[Placed]) -> str:
+        messages = await messages_of(self._site, reading.topic, records, reading.shape)
+        return rows_of(self._site, reading.topic, messages, reading.shape)
+
+
+def _behind(bounds: Bounds, reached: Positions) -> int:
+    """Return the number of offsets that are left to search."""
+    return sum(max(end - reached[each], 0) for each, end in bounds.ends.items())
+
+
+def _newest(fetched: Mapping[int, bytes], at: Positions, most: int) -> tuple[Sequence[Placed], int]:
+    """Return the last messages of the fetched batches in the order of time, and the number of all others."""
+    newest: list[Placed] = []
     count = 0
-    for count, record in enumerate(records_of(data, offset), 1):  # noqa: B007 - how many there were
-        newest.append(record)
-    return [as_json(message(each, view, how)) for each in newest], count - len(newest)
+    for index, data in fetched.items():
+        last: deque[Kept] = deque(maxlen=most)
+        for record in records_of(data, at[index]):
+            last.append(keep(record, limits.KEPT_BYTES // most))
+            count += 1
+        newest += [Placed(index, each) for each in last]
+    newest.sort(key=lambda each: each.record.timestamp)
+    return newest[-most:], count - len(newest[-most:])

@@ -1,19 +1,97 @@
-"""The users that have logged in, each under the value of a cookie."""
+"""The users that have logged in, each under the value of a cookie, and a brake on the guessing of passwords."""
 
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from starlette.requests import Request
 
 from lacuna.base.sasl import Credentials
-from lacuna.console.brake import Brake
 
 COOKIE: Final = "lacuna_login"
 LOGIN_SECONDS: Final = 8 * 3600.0
 _MOST: Final = 1000
+#: Hosts and users whose failures are counted.
+_MOST_COUNTED: Final = 4096
+#: The failures before a user of a host, or a whole host, has to wait. Each further wait is twice as long, up to the
+#: longest. A host has a higher limit, since all browsers behind a proxy are one host.
+_FREE_OF_USER: Final = 3
+_FREE_OF_HOST: Final = 30
+_LONGEST_PAUSE: Final = 60.0
+_FORGET_SECONDS: Final = 600.0
+_MOST_CHARACTERS: Final = 256
+
+#: A host and one of its users, or None for all of its users.
+_Key = tuple[str, str | None]
+
+
+@dataclass(slots=True)
+class _Failures:
+    count: int = 0
+    last: float = 0.0
+    wait_until: float = 0.0
+
+
+class Brake:
+    """Counts attempts. An attempt counts as failed until it succeeds, so concurrent attempts do not evade the limit."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._failures: OrderedDict[_Key, _Failures] = OrderedDict()
+
+    def wait(self, host: str, user: str) -> float:
+        """Return the seconds for which a user may not log in from a host."""
+        now = self._seconds()
+        known = (self._failures.get(key) for key in _keys(host, user))
+        return max([0.0, *(each.wait_until - now for each in known if each is not None)])
+
+    def begin(self, host: str, user: str) -> None:
+        """Count an attempt."""
+        now = self._seconds()
+        for key in _keys(host, user):
+            failures = self._failures.setdefault(key, _Failures())
+            self._failures.move_to_end(key)
+            if len(self._failures) > _MOST_COUNTED:
+                self._failures.popitem(last=False)
+            if now - failures.last > _FORGET_SECONDS:
+                failures.count = 0
+            failures.count += 1
+            failures.last = now
+            over = failures.count - (_FREE_OF_HOST if key[1] is None else _FREE_OF_USER)
+            if over > 0:
+                failures.wait_until = now + min(_LONGEST_PAUSE, 2.0 ** min(over, 10))
+
+    def take_back(self, host: str, user: str) -> None:
+        """Forget an attempt that had no answer."""
+        for key in _keys(host, user):
+            failures = self._failures.get(key)
+            if failures is not None:
+                failures.count -= 1
+                failures.wait_until = 0.0
+
+    def succeeded(self, host: str, user: str) -> None:
+        """Note that a user has logged in. The attempts of other users from the same host still count."""
+        self.take_back(host, user)
+        self._failures.pop(_keys(host, user)[0], None)
+
+
+def _keys(host: str, user: str) -> tuple[_Key, _Key]:
+    network = _network(host)
+    return (network, user[:_MOST_CHARACTERS]), (network, None)
+
+
+def _network(host: str) -> str:
+    """Return the part of an address that one client controls: an IPv4 address, or 64 bits of an IPv6 address."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return str(ip_network((address, 64), strict=False))
+    return str(address)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

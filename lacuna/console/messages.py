@@ -1,42 +1,39 @@
-"""The page of messages: records of a partition from an offset or a time on, fetched as a consumer fetches them."""
+"""The pages of messages: records of a topic or of one of its partitions, from an offset, a time or the end on."""
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from lacuna.console import formats, limits
-from lacuna.console.site import BadRequest, Site, whole
-from lacuna.console.topics import find_partition
-from lacuna.controlplane.client.views import PartitionView
+from lacuna.console.reading import (
+    PLACES,
+    Found,
+    Placed,
+    Positions,
+    Reader,
+    Wanted,
+    connection_to,
+    read_back,
+    read_on,
+)
+from lacuna.console.sampling import read_partitions
+from lacuna.console.site import BadRequest, Site, link, whole
+from lacuna.console.topics import find_partition, find_topic
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import is_dead
-from lacuna.logstore.records.batch import Record, read_batches
-from lacuna.logstore.records.errors import RecordsError
-from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-)
-from lacuna.wire.messages.list_offsets import (
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.log_pb2 import PartitionState
 
-_BY_NAME: Final = 12
-#: Records that exist as objects at the same time.
-_GROUP: Final = 1000
 FORMATS: Final = ("auto", "text", "json", "hex")
 ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}
+#: The columns that a visitor can choose, and those that are shown if none is chosen.
+COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers", "size")
+_USUAL: Final = frozenset(COLUMNS[:5])
 
 
 class Cell(NamedTuple):
@@ -47,10 +44,16 @@ class Cell(NamedTuple):
     size: int
     is_cut: bool
 
+    @property
+    def line(self) -> str:
+        """The beginning of the text, on one line."""
+        return " ".join(self.text[: 2 * limits.LINE_CHARACTERS].split())[: limits.LINE_CHARACTERS]
+
 
 class Message(NamedTuple):
     """A record on the page. `fate` is empty for a record that every consumer receives."""
 
+    partition: int
     offset: int
     timestamp: int
     key: Cell
@@ -59,217 +62,269 @@ class Message(NamedTuple):
     fate: str
 
 
-class Search(NamedTuple):
-    """A search for the first `most` messages with `wanted` in their key or value, decoded as `how`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How messages are read and shown: the parameters that all addresses of a page of messages have."""
 
-    most: int
-    isolation: int
-    wanted: str
+    count: int
     how: str
+    isolation: str
+    columns: frozenset[str]
+    wanted: Wanted
+
+    @classmethod
+    def of(cls, query: QueryParams) -> "Shape":
+        """Return the shape that a query describes. Raises BadRequest."""
+        how, isolation = query.get("as", "auto"), query.get("isolation", "read_committed")
+        if how not in FORMATS or isolation not in ISOLATIONS:
+            raise BadRequest(
+                "as is auto, text, json or hex; isolation is read_committed or read_uncommitted"
+            )
+        wanted = Wanted(query.get("q", ""), query.get("in", "anywhere"))
+        columns = frozenset(query.getlist("col"))
+        if wanted.where not in PLACES or not columns <= set(COLUMNS):
+            raise BadRequest(
+                f"in is one of {', '.join(PLACES)}; col is one of {', '.join(COLUMNS)}"
+            )
+        return cls(
+            count=min(max(whole(query, "count", 25), 1), limits.RECORDS),
+            how=how,
+            isolation=isolation,
+            columns=columns or _USUAL,
+            wanted=wanted,
+        )
+
+    @property
+    def level(self) -> int:
+        """The isolation level, as a number."""
+        return ISOLATIONS[self.isolation]
+
+    @property
+    def shown_bytes(self) -> int:
+        """The bytes of a key or value that are shown."""
+        return limits.SINGLE_BYTES if self.count == 1 else limits.SHOWN_BYTES
+
+    def address(self, path: str, **position: object) -> str:
+        """Return an address at which messages at another position have the same shape."""
+        shape: dict[str, object] = {
+            "count": self.count,
+            "as": self.how,
+            "isolation": self.isolation,
+            "q": self.wanted.text or None,
+            "in": self.wanted.where if self.wanted.text else None,
+            "col": None if self.columns == _USUAL else sorted(self.columns),
+        }
+        return link(path, **(shape | position))
 
 
-class Found(NamedTuple):
-    """Messages, and the offset after the last one that was examined."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The bounds of the partitions of a page, for readers of an isolation level."""
 
-    messages: Sequence[Message]
-    reached: int
-    looked_at: int
+    topic: Topic
+    states: Mapping[int, PartitionState]
+    level: int
+
+    @property
+    def starts(self) -> Positions:
+        """The log starts."""
+        return {each: state.log_start_offset for each, state in self.states.items()}
+
+    @property
+    def stable(self) -> Positions:
+        """The last stable offsets."""
+        return {each: state.last_stable_offset for each, state in self.states.items()}
+
+    @property
+    def ends(self) -> Positions:
+        """The offsets before which readers receive records."""
+        return self.stable if self.level else self.high_watermarks
+
+    @property
+    def high_watermarks(self) -> Positions:
+        """The high watermarks."""
+        return {each: state.high_watermark for each, state in self.states.items()}
+
+    def positions(self, query: QueryParams, name: str) -> Positions | None:
+        """Return a parameter that `cursor` has made, within the bounds. Raises BadRequest."""
+        text = query.get(name)
+        if not text:
+            return None
+        offsets = text.split(".")
+        if len(offsets) != len(self.states):
+            raise BadRequest(f"{name} has {len(offsets)} offsets: write {len(self.states)}")
+        starts, ends = self.starts, self.high_watermarks
+        return {
+            each: min(max(whole({name: offset}, name, 0), starts[each]), ends[each])
+            for each, offset in zip(self.states, offsets, strict=True)
+        }
+
+
+async def bounds_of(site: Site, topic: Topic, partitions: Sequence[int], level: int) -> Bounds:
+    """Return the bounds of partitions. Raises ControlPlaneUnavailable."""
+    keys = [TopicPartition(topic_id=topic.topic_id, partition=each) for each in partitions]
+    states = await read_partitions(site.sources.control, keys)
+    # A topic that was deleted in the meantime has no partitions.
+    found = {
+        each: state
+        for each, state in zip(partitions, states, strict=True)
+        if state.error_code == ErrorCode.NONE
+    }
+    return Bounds(topic=topic, states=found, level=level)
+
+
+def partitions_of(topic: Topic, query: QueryParams) -> Sequence[int]:
+    """Return the partitions that one page shows, from the parameter `first` on. Raises BadRequest."""
+    first = min(whole(query, "first", 0), topic.partition_count - 1)
+    return range(first, min(first + limits.PARTITIONS, topic.partition_count))
+
+
+def cursor(positions: Positions) -> str:
+    """Return positions as a parameter."""
+    return ".".join(map(str, positions.values()))
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with a page of messages."""
+    """Answer with messages of a partition."""
     topic, index = await find_partition(site, request)
-    view = site.sources.control.partition(topic.topic_id, index)
-    await view.ready()
+    return await _page(site, request, topic, [index], f"/topics/{topic.name}/{index}")
+
+
+async def topic_page(site: Site, request: Request) -> Response:
+    """Answer with messages of all partitions of a topic, in the order of time."""
+    topic = await find_topic(site, request)
     query = request.query_params
-    how = query.get("as", "auto")
-    isolation = query.get("isolation", "read_committed")
-    if how not in FORMATS or isolation not in ISOLATIONS:
-        raise BadRequest(
-            "as is auto, text, json or hex; isolation is read_committed or read_uncommitted"
+    path = f"/topics/{topic.name}"
+    if query.get("partition", "").strip():
+        index = min(whole(query, "partition", 0), topic.partition_count - 1)
+        given = [(key, value) for key, value in query.multi_items() if key not in _OF_TOPIC]
+        return RedirectResponse(
+            f"{path}/{index}/messages" + (f"?{QueryParams(given)}" if given else ""), 303
         )
-    count = min(max(whole(query, "count", 25), 1), limits.RECORDS)
-    wanted = query.get("q", "")
-    latest = view.last_stable_offset if ISOLATIONS[isolation] else view.high_watermark
+    return await _page(site, request, topic, partitions_of(topic, query), path)
+
+
+#: Parameters that only the page of a topic has.
+_OF_TOPIC: Final = frozenset({"partition", "first", "after", "before"})
+
+
+async def _page(
+    site: Site, request: Request, topic: Topic, partitions: Sequence[int], path: str
+) -> Response:
+    query = request.query_params
+    shape = Shape.of(query)
+    bounds = await bounds_of(site, topic, partitions, shape.level)
     async with connection_to(site.agents(request)) as connection:
-        if when := query.get("time", "").strip():
-            start = await _at_time(connection, topic.name, index, _milliseconds(when), isolation)
-            start = latest if start < 0 else start
-        else:
-            start = whole(query, "from", max(view.log_start_offset, latest - count))
-        start = max(start, view.log_start_offset)
-        search = Search(count, ISOLATIONS[isolation], wanted, how)
-        found = await _search(connection, topic.name, view, start, search, site.sources.seconds)
+        reader = Reader(connection, topic.name, shape.level, site.sources.seconds)
+        found = await _read(reader, bounds, shape, query)
+    is_topic = path.count("/") == 2
+    first: dict[str, object] = {"first": partitions[0] or None} if is_topic else {}
+
+    def to(**position: object) -> str:
+        return shape.address(f"{path}/messages", **(first | position))
+
+    live = f"/live{path.removeprefix('/topics')}"
+    end_of_topic = topic.partition_count - 1
     return site.render(
         request,
         "messages.html",
         topic=topic,
-        index=index,
-        path=f"/topics/{topic.name}/{index}",
-        start=start,
-        count=count,
-        how=how,
+        index=None if is_topic else partitions[0],
+        first=partitions[0],
+        last=partitions[-1],
+        more=to(first=partitions[-1] + 1) if is_topic and partitions[-1] < end_of_topic else "",
+        path=path,
+        shape=shape,
+        columns=[each for each in COLUMNS if each in shape.columns],
+        all_columns=COLUMNS,
         formats=FORMATS,
-        isolation=isolation,
         isolations=list(ISOLATIONS),
-        q=wanted,
-        time=when,
+        places=PLACES,
+        start=query.get("from", "").strip(),
+        time=query.get("time", "").strip(),
+        messages=await messages_of(site, topic, found.records, shape),
         found=found,
-        latest=latest,
-        log_start=view.log_start_offset,
-        high_watermark=view.high_watermark,
+        oldest=to(after=cursor(bounds.starts)),
+        earlier=to(before=cursor(found.firsts), q=None),
+        later=to(after=cursor(found.reached)),
+        newest=to(q=None),
+        stable=to(seek="stable", isolation="read_uncommitted", q=None),
+        has_more=any(at < bounds.ends[each] for each, at in found.reached.items()),
+        held_back=sum(bounds.high_watermarks.values()) - sum(bounds.stable.values()),
+        log_start=sum(bounds.starts.values()) if not is_topic else None,
+        high_watermark=sum(bounds.high_watermarks.values()) if not is_topic else None,
+        last_stable=sum(bounds.stable.values()) if not is_topic else None,
+        tail=shape.address(f"{live}/messages", **first, count=None),
+        search=shape.address(f"{live}/search", **first, after=cursor(found.reached)),
     )
 
 
-def connection_to(agents: Agents) -> KafkaConnection:
-    """Return a connection to an agent, which rejects responses larger than a page may cost."""
-    return KafkaConnection(agents, limits.ASK_SECONDS, limits.RESPONSE_BYTES)
+async def _read(reader: Reader, bounds: Bounds, shape: Shape, query: QueryParams) -> Found:
+    """Return the messages at the position that a query names: by default, the newest."""
+    before = bounds.positions(query, "before")
+    starts = bounds.positions(query, "after")
+    if query.get("seek") == "stable":
+        starts = bounds.stable
+    elif when := query.get("time", "").strip():
+        at = await reader.at_time(bounds.states, _milliseconds(when))
+        starts = {
+            each: bounds.ends[each] if offset < 0 else max(offset, bounds.starts[each])
+            for each, offset in at.items()
+        }
+    elif query.get("from", "").strip():
+        offset = whole(query, "from", 0)
+        starts = {each: max(offset, start) for each, start in bounds.starts.items()}
+    elif shape.wanted.text and starts is None:
+        starts = bounds.starts
+    if starts is not None:
+        wanted = shape.wanted if shape.wanted.text else None
+        return await read_on(reader, starts, bounds.ends, shape.count, wanted)
+    return await read_back(reader, bounds.starts, before or bounds.ends, shape.count)
 
 
-async def _search(
-    connection: KafkaConnection,
-    topic: str,
-    view: PartitionView,
-    start: int,
-    search: Search,
-    seconds: Callable[[], float],
-) -> Found:
-    """Return the messages from `start` on, within the bounds of a page."""
-    ends = seconds() + limits.SCAN_SECONDS
-    messages: list[Message] = []
-    reached, looked_at = start, 0
-    for _ in range(limits.SCANS if search.wanted else 1):
-        data = await fetch(connection, topic, view.partition, reached, search.isolation)
-        if not data:
-            break
-        left = search._replace(most=search.most - len(messages))
-        decoded, seen, reached = await asyncio.to_thread(
-            _decoded, data, reached, left, view, lambda: seconds() > ends
-        )
-        messages += decoded
-        looked_at += seen
-        if len(messages) == search.most or seconds() > ends:
-            break
-    return Found(messages, reached, looked_at)
+async def messages_of(
+    site: Site, topic: Topic, records: Sequence[Placed], shape: Shape
+) -> list[Message]:
+    """Return records in the form of the page. Raises ControlPlaneUnavailable."""
+    fates: dict[tuple[int, int], str] = {}
+    if not shape.level:
+        for index in {each.partition for each in records}:
+            view = site.sources.control.partition(topic.topic_id, index)
+            await view.ready()
+            for at in (each.record.offset for each in records if each.partition == index):
+                if is_dead(view.dead, at):
+                    fates[index, at] = "aborted"
+                elif at >= view.last_stable_offset:
+                    fates[index, at] = "not stable yet"
+    return [
+        _message(each, shape, fates.get((each.partition, each.record.offset), ""))
+        for each in records
+    ]
 
 
-async def fetch(
-    connection: KafkaConnection,
-    topic: str,
-    partition: int,
-    offset: int,
-    isolation: int,
-    wait_ms: int = 0,
-) -> bytes:
-    """Return the batches of one Fetch; none at the end of the log.
-
-    Raises BootstrapUnavailable, and BadRequest if the partition cannot be read there.
-    """
-    query = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=limits.FETCH_BYTES)
-    response = await connection.ask(
-        FETCH_REQUEST,
-        FETCH_RESPONSE,
-        _BY_NAME,
-        FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=limits.FETCH_BYTES,
-            isolation_level=isolation,
-            topics=[FetchTopic(topic, partitions=[query])],
-        ),
-    )
-    if not response.responses:
-        return b""
-    answer = response.responses[0].partitions[0]
-    if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return b""
-    if answer.error_code:
-        code = ErrorCode(answer.error_code).name
-        raise BadRequest(f"the agent answers {code} for {topic} [{partition}] at offset {offset}")
-    return b"".join(answer.records or ())
-
-
-def records_of(data: bytes, offset: int) -> Iterator[Record]:
-    """Yield the records of batches from `offset` on, few of them as objects at a time.
-
-    Raises BadRequest if they cannot be read.
-    """
-    try:
-        for batch in read_batches(data):
-            if not batch.header.is_control:
-                for group in batch.record_groups(_GROUP, limits.BATCH_BYTES):
-                    yield from (each for each in group if each.offset >= offset)
-    except RecordsError as error:
-        raise BadRequest(f"the records after offset {offset} cannot be read: {error}") from error
-
-
-def end_of(data: bytes, offset: int) -> int:
-    """Return the offset after the last batch, or `offset` if there are no batches."""
-    return max(
-        (batch.header.next_offset for batch in read_batches(data, verify=False)), default=offset
-    )
-
-
-def _decoded(
-    data: bytes, offset: int, search: Search, view: PartitionView, is_over: Callable[[], bool]
-) -> tuple[list[Message], int, int]:
-    """Return messages from `offset` on, the number of examined records, and the offset at which to continue."""
-    needle = search.wanted.encode()
-    messages: list[Message] = []
-    seen = 0
-    for record in records_of(data, offset):
-        if len(messages) == search.most or (seen and is_over()):
-            return messages, seen, record.offset
-        seen += 1
-        if not needle or needle in (record.key or b"") or needle in (record.value or b""):
-            messages.append(message(record, view, search.how))
-    return messages, seen, end_of(data, offset)
-
-
-def message(record: Record, view: PartitionView, how: str) -> Message:
-    """Return a record in the form of the page."""
-    fate = ""
-    if is_dead(view.dead, record.offset):
-        fate = "aborted"
-    elif record.offset >= view.last_stable_offset:
-        fate = "not stable yet"
+def _message(placed: Placed, shape: Shape, fate: str) -> Message:
+    record = placed.record
     headers = [
         (
             formats.name(name.decode("utf-8", "replace")),
-            formats.shown(value, how, limits.SHOWN_BYTES)[0],
+            formats.shown(value, shape.how, limits.HEADER_BYTES)[0],
         )
-        for name, value in list(record.headers)[:20]
+        for name, value in record.headers
     ]
     return Message(
+        placed.partition,
         record.offset,
         record.timestamp,
-        _cell(record.key, how),
-        _cell(record.value, how),
+        _cell(record.key, record.key_size, shape),
+        _cell(record.value, record.value_size, shape),
         headers,
         fate,
     )
 
 
-def _cell(data: bytes | None, how: str) -> Cell:
-    text, form, is_cut = formats.shown(data, how, limits.SHOWN_BYTES)
-    return Cell(text, form, len(data or b""), is_cut)
-
-
-async def _at_time(
-    connection: KafkaConnection, topic: str, partition: int, timestamp: int, isolation: str
-) -> int:
-    """Return the first offset with a timestamp of at least `timestamp`, or -1."""
-    queries = [ListOffsetsPartition(partition, timestamp=timestamp)]
-    response = await connection.ask(
-        LIST_OFFSETS_REQUEST,
-        LIST_OFFSETS_RESPONSE,
-        9,
-        ListOffsetsRequest(-1, ISOLATIONS[isolation], [ListOffsetsTopic(topic, queries)]),
-    )
-    answer = response.topics[0].partitions[0]
-    if answer.error_code:
-        raise BadRequest(f"the agent answers {ErrorCode(answer.error_code).name} for this time")
-    return answer.offset
+def _cell(data: bytes | None, size: int, shape: Shape) -> Cell:
+    text, form, is_cut = formats.shown(data, shape.how, shape.shown_bytes)
+    return Cell(text, form, size, is_cut or size > len(data or b""))
 
 
 def _milliseconds(text: str) -> int:
@@ -287,11 +342,8 @@ def _milliseconds(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def as_json(each: Message) -> dict[str, Any]:
-    """Return a message in the form that the page's script reads."""
-    return {
-        "offset": each.offset,
-        "time": formats.moment(each.timestamp),
-        "key": each.key.text,
-        "value": each.value.text,
-    }
+def rows_of(site: Site, topic: Topic, messages: Sequence[Message], shape: Shape) -> str:
+    """Return the rows of messages as the page has them, for its script."""
+    module: Any = site.templates.get_template("parts.html").module
+    columns = [each for each in COLUMNS if each in shape.columns]
+    return "".join(module.message_row(each, topic.name, columns) for each in messages)

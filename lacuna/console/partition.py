@@ -1,4 +1,4 @@
-"""The page of a partition: the strip of its log, from the whole log down to single records."""
+"""The page of a partition, which is the strip of its log, and the page that explains gaps between offsets."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from starlette.responses import Response
 from lacuna.console import limits
 from lacuna.console.rights import Rights
 from lacuna.console.sampling import read_partitions
-from lacuna.console.site import Site, rights_of, whole
-from lacuna.console.strip import Range, Strip, Window, draw, open_from
-from lacuna.console.topics import find_partition
+from lacuna.console.site import NotThere, Site, rights_of, whole
+from lacuna.console.strip import Kind, Range, Strip, Window, draw, open_from
+from lacuna.console.topics import find_partition, topic_named
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.hot import show_segment
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
 from lacuna.controlplane.v1.transactions_pb2 import (
@@ -89,6 +89,35 @@ async def page(site: Site, request: Request) -> Response:
         marks=marks,
         **context,
     )
+
+
+async def holes_page(site: Site, request: Request) -> Response:
+    """Answer with the page. Parameters may name a topic, a partition and an offset, whose kind it then shows."""
+    query = request.query_params
+    context: dict[str, Any] = {"topic": "", "partition": 0, "offset": 0, "kind": ""}
+    if name := query.get("topic", "").strip():
+        topic = await topic_named(site, request, name)
+        rights_of(request).check_reads(name)
+        index, offset = whole(query, "partition", 0), whole(query, "offset", 0)
+        if index >= topic.partition_count:
+            raise NotThere(f"Topic {name} has no partition {index}.")
+        kind = await _kind_of(site.sources.control, topic, index, offset)
+        context = {"topic": name, "partition": index, "offset": offset, "kind": kind}
+    return site.render(request, "holes.html", **context)
+
+
+async def _kind_of(control: ControlClient, topic: Topic, index: int, offset: int) -> Kind | str:
+    """Return the kind of an offset, or "later" if the partition has not reached it."""
+    key = TopicPartition(topic_id=topic.topic_id, partition=index)
+    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=[key])))
+    (producers,) = reply.producers_described.partitions
+    view = control.partition(topic.topic_id, index)
+    await view.ready()
+    if offset >= view.high_watermark:
+        return "later"
+    window = Window.of(view, offset, offset + 1, open_from(producers.producers))
+    (part,) = (await asyncio.to_thread(draw, window)).ranges
+    return part.kind
 
 
 def _segment(part: Range) -> str:

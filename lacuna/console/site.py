@@ -244,7 +244,7 @@ def templates() -> jinja2.Environment:
 def link(path: str, **query: object) -> str:
     """Return a path with a query of the values that are not None."""
     given = {key.rstrip("_"): value for key, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 _WIDEST: Final = (1 << 63) - 1

@@ -7,13 +7,14 @@ from typing import Final, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from lacuna.console.formats import in_units
 from lacuna.console.sampling import TopicSize, read_partitions
 from lacuna.console.site import NotThere, Paging, Site, rights_of
 from lacuna.console.strip import Strip, Window, draw, open_from
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.ids import show_id
-from lacuna.controlplane.shared.topic_configs import effective
+from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, effective
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PartitionState
@@ -22,6 +23,8 @@ from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers
 #: The number of a topic's partitions that are drawn, and the columns of each.
 _DRAWN: Final = 16
 _NARROW: Final = 120
+#: The beginning of the documentation of configs that are accepted and have no effect.
+_NO_EFFECT: Final = "No effect"
 
 
 class TopicRow(NamedTuple):
@@ -91,6 +94,45 @@ class PartitionRow(NamedTuple):
     strip: Strip | None
 
 
+class ConfigRow(NamedTuple):
+    """A config of a topic."""
+
+    name: str
+    value: str
+    default: str
+    is_set: bool
+    meaning: str
+
+    @property
+    def value_in_units(self) -> str:
+        """The value with a unit, if it has one."""
+        return in_units(self.name, self.value)
+
+    @property
+    def default_in_units(self) -> str:
+        """The default with a unit, if it has one."""
+        return in_units(self.name, self.default)
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether the config changes something here, or has been set."""
+        return self.is_set or not self.meaning.startswith(_NO_EFFECT)
+
+
+def configs_of(topic: Topic) -> list[ConfigRow]:
+    """Return all configs of a topic by name."""
+    return [
+        ConfigRow(
+            each.name,
+            effective(topic.configs, each.name),
+            each.default,
+            each.name in topic.configs,
+            each.documentation,
+        )
+        for each in TOPIC_CONFIGS.values()
+    ]
+
+
 async def topic_page(site: Site, request: Request) -> Response:
     """Answer with the partitions and the configs of a topic."""
     topic = await find_topic(site, request)
@@ -111,15 +153,12 @@ async def topic_page(site: Site, request: Request) -> Response:
         if view.high_watermark:
             window = Window.of(view, 0, view.high_watermark, open_from(described.producers))
             strips[at] = await asyncio.to_thread(draw, window, _NARROW, _NARROW)
-    names = ("cleanup.policy", "retention.ms", "retention.bytes", "compression.type")
-    configs = {name: effective(topic.configs, name) for name in names} | dict(topic.configs)
-    if not rights.topic(topic.name, Operation.DESCRIBE_CONFIGS):
-        configs = {}
+    may_see = rights.topic(topic.name, Operation.DESCRIBE_CONFIGS)
     return site.render(
         request,
         "topic.html",
         topic=topic,
-        configs=[(name, configs[name], name in topic.configs) for name in sorted(configs)],
+        configs=configs_of(topic) if may_see else [],
         rows=[
             PartitionRow(index, state, strip)
             for index, state, strip in zip(indexes, states, strips, strict=True)
@@ -131,7 +170,11 @@ async def topic_page(site: Site, request: Request) -> Response:
 
 async def find_topic(site: Site, request: Request) -> Topic:
     """Return the topic of an address. Raises NotThere, ControlPlaneUnavailable."""
-    name = request.path_params["topic"]
+    return await topic_named(site, request, request.path_params["topic"])
+
+
+async def topic_named(site: Site, request: Request, name: str) -> Topic:
+    """Return a topic by its name. Raises NotThere, ControlPlaneUnavailable."""
     control = site.sources.control
     await confirm(control)
     await control.cluster.ready()

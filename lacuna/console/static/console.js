@@ -1,5 +1,6 @@
 // Makes pages live; they also work without it. It reloads elements with data-live when the server sends a tick,
-// describes the part of a strip under the pointer, and adds messages as they arrive. It sets text only as text.
+// describes the part of a strip under the pointer, and adds messages as they arrive. Markup comes from the
+// server's own pages alone.
 "use strict";
 
 (() => {
@@ -85,37 +86,22 @@
     told(strip, title ? title.textContent.trim() : null);
   });
 
-  // --- messages as they arrive ---
+  // --- messages: as they arrive, and as a search finds them ---
+
+  const messages = document.querySelector("#messages tbody");
+
+  const rowsOf = (text) => {
+    // The server has escaped all values, and the page's policy runs no script.
+    const page = new DOMParser().parseFromString(`<table><tbody>${text}</tbody></table>`, "text/html");
+    return [...document.importNode(page.querySelector("tbody"), true).children];
+  };
 
   const follow = document.querySelector("#follow");
   if (follow) {
     const MOST = 500;
-    const body = document.querySelector("#messages tbody");
     const note = document.querySelector("#follow-note");
+    const rate = document.querySelector("#rate");
     let tail = null;
-
-    const cell = (label, text, isPre) => {
-      const made = document.createElement("td");
-      made.dataset.label = label;
-      if (isPre) {
-        made.className = "wide";
-        const pre = document.createElement("pre");
-        pre.textContent = text;
-        made.append(pre);
-      } else { made.textContent = text; }
-      return made;
-    };
-
-    const add = (message) => {
-      const row = document.createElement("tr");
-      const head = document.createElement("th");
-      head.scope = "row";
-      head.textContent = message.offset.toLocaleString("en");
-      row.append(head, cell("Time (UTC)", message.time, false), cell("Key", message.key, true),
-        cell("Value", message.value, true));
-      body.prepend(row);
-      while (body.rows.length > MOST) body.lastElementChild.remove();
-    };
 
     const end = (text) => {
       if (tail) tail.close();
@@ -125,19 +111,56 @@
       note.textContent = text;
     };
 
-    follow.hidden = false;
-    follow.addEventListener("click", () => {
-      if (tail) { end(""); return; }
+    const start = () => {
       follow.setAttribute("aria-pressed", "true");
       follow.textContent = "Stop following";
       note.textContent = "New messages appear at the top.";
-      tail = new EventSource(follow.dataset.url);
+      tail = new EventSource(`${follow.dataset.url}&rate=${rate.querySelector("select").value}`);
       tail.addEventListener("messages", (event) => {
         const data = JSON.parse(event.data);
-        for (const message of data.messages) add(message);
+        messages.prepend(...rowsOf(data.rows).reverse());
+        while (messages.rows.length > MOST) messages.lastElementChild.remove();
         if (data.skipped) note.textContent = `${data.skipped} messages arrived too fast and are not shown.`;
       });
       tail.addEventListener("failed", (event) => end(JSON.parse(event.data)));
+    };
+
+    follow.hidden = rate.hidden = false;
+    follow.addEventListener("click", () => tail ? end("") : start());
+    rate.addEventListener("change", () => { if (tail) { end(""); start(); } });
+  }
+
+  const search = document.querySelector("#search");
+  if (search) {
+    // The stream ends when the visitor leaves the page, and the server then stops searching.
+    const bar = document.createElement("progress");
+    bar.setAttribute("aria-label", "Messages examined");
+    const said = document.createElement("span");
+    said.setAttribute("role", "status");
+    const stop = document.createElement("button");
+    stop.type = "button";
+    stop.textContent = "Stop";
+    const more = search.querySelector("a");
+    search.replaceChildren(bar, " ", said, " ", stop);
+    const found = new EventSource(search.dataset.url);
+    const end = (text, hasMore) => {
+      found.close();
+      bar.remove();
+      stop.remove();
+      said.textContent = text || said.textContent;
+      if (hasMore) search.append(" ", more);
+    };
+    found.addEventListener("found", (event) => {
+      const data = JSON.parse(event.data);
+      messages.append(...rowsOf(data.rows));
+      bar.value = data.share;
+      said.textContent = `${data.examined.toLocaleString("en")} more messages examined, ${messages.rows.length} found.`;
+      const next = new URL(more.href);
+      next.searchParams.set("after", data.after);
+      more.href = next.href;
     });
+    found.addEventListener("done", (event) => end("", JSON.parse(event.data)));
+    found.addEventListener("failed", (event) => end(JSON.parse(event.data), true));
+    stop.addEventListener("click", () => end("", true));
   }
 })();

@@ -1,5 +1,6 @@
 // Opens each page in headless Chromium, light and dark, wide and narrow, and prints as one JSON object what axe-core finds,
-// what the browser complains about (a broken policy, a script's error), and which pages scroll sideways.
+// what the browser complains about (a broken policy, a script's error), which pages
+// scroll sideways, and how high each is.
 // Arguments: a file with {"base", "pages", "axe", "chromium"}.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,7 +10,7 @@ const asked = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const { resolve } = createRequire(pathToFileURL(`${asked.modules}/`));
 const { default: puppeteer } = await import(pathToFileURL(resolve("puppeteer-core")));
 const axe = readFileSync(resolve("axe-core/axe.min.js"), "utf8");
-const found = { violations: [], complaints: [], sideways: [], shown: 0 };
+const found = { violations: [], complaints: [], sideways: [], heights: {}, shown: 0 };
 const browser = await puppeteer.launch({
   executablePath: asked.chromium,
   args: ["--no-sandbox", "--disable-dev-shm-usage"],
@@ -34,6 +35,7 @@ try {
         const all = document.documentElement;
         return all.scrollWidth - all.clientWidth;
       });
+      found.heights[where] = await page.evaluate(() => document.documentElement.scrollHeight);
       if (beyond > 0) found.sideways.push(`${where}: ${beyond}`);
       found.shown += 1;
       await page.close();

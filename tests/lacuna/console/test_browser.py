@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -16,6 +17,8 @@ from tests.lacuna.console.test_pages import PAGES
 SCRIPT = Path(__file__).with_name("browser.mjs")
 PACKAGES = ("axe-core@4.14.1", "puppeteer-core@24.43.1")
 SECONDS = 240
+#: 25 messages, some of them aborted, open or waiting.
+TWENTY_FIVE = "/topics/orders/messages?from=0&isolation=read_uncommitted"
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +39,13 @@ def test_every_page_in_a_browser(filled: Cluster, modules: Path, tmp_path: Path)
     with served(filled, may_write=True) as browser:
         pages = [path for path in PAGES if path != "/nothing"]  # a 404 is logged as an error
         pages += [f"/transactions/abort?id={quote(HOSTILE)}"]
+        pages += [TWENTY_FIVE]
         found = _shown(browser, modules, tmp_path, pages)
     assert found["shown"] == 4 * len(pages)
     assert found["violations"] == []
     assert found["complaints"] == []
     assert found["sideways"] == []
+    assert found["heights"][f"{TWENTY_FIVE} light 390"] <= 2500
 
 
 @pytest.mark.slow
@@ -94,7 +99,7 @@ def _asked(
     return asked
 
 
-def _shown(browser: Browser, modules: Path, folder: Path, pages: list[str]) -> dict[str, object]:
+def _shown(browser: Browser, modules: Path, folder: Path, pages: list[str]) -> dict[str, Any]:
     asked = _asked(browser, modules, folder, pages)
     ran = subprocess.run(
         ["node", str(SCRIPT), str(asked)],
@@ -104,5 +109,5 @@ def _shown(browser: Browser, modules: Path, folder: Path, pages: list[str]) -> d
         timeout=SECONDS,
     )
     assert ran.returncode == 0, ran.stderr
-    found: dict[str, object] = json.loads(ran.stdout)
+    found: dict[str, Any] = json.loads(ran.stdout)
     return found

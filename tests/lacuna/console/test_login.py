@@ -86,7 +86,7 @@ def test_nothing_is_shown_before(browser: Browser, path: str) -> None:
 
 def test_streams_and_forms_are_refused_before(browser: Browser) -> None:
     assert browser.get("/live").code == 401
-    assert browser.get("/live/orders/0").code == 401
+    assert browser.get("/live/orders/0/messages").code == 401
     refused = browser.post("/transactions/abort", "id=x")
     assert (refused.code, refused.headers["location"]) == (303, "/login?to=%2F")
 

@@ -2,7 +2,6 @@
 
 import html
 import http.client
-import json
 import re
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from lacuna.agent.housekeeping import Merger, MergeSettings
-from lacuna.console import formats, limits
+from lacuna.console import limits
 from lacuna.console.formats import name
 from lacuna.testing import Cluster
 from tests.lacuna.console.conftest import (
@@ -29,8 +28,10 @@ PAGES = [
     "/topics/orders/0",
     "/topics/orders/0?from=9&to=12",
     "/topics/orders/0/messages",
+    "/topics/orders/messages",
     "/topics/empty/0",
     "/topics/empty/0/messages",
+    "/holes?topic=orders&partition=0&offset=12",
     "/groups",
     "/groups/group?id=billing",
     f"/groups/group?id={quote(HOSTILE)}",
@@ -80,7 +81,11 @@ def test_a_topic_shows_its_partitions_and_configs(browser: Browser) -> None:
     assert re.search(
         r"Reclaimed offsets 0 \d+ [\d.]+ \w+ 0 0\.0 % \d+ B 5 offsets 0 0\.0 %", plain(answer.text)
     )
-    assert "cleanup.policy compact set" in plain(browser.get("/topics/compacted").text)
+    shown = plain(browser.get("/topics/compacted").text)
+    assert "cleanup.policy compact delete set delete: retention deletes" in shown
+    assert "retention.ms 604800000 7 d 604800000 7 d default Records older" in shown
+    assert "min.compaction.lag.ms 0 0 ms 0 0 ms default" in shown
+    assert "retention.bytes -1 no limit -1 no limit default" in shown
     assert browser.get("/topics/missing").code == 404
 
 
@@ -201,73 +206,6 @@ def test_clients_and_what_is_known_of_them(browser: Browser) -> None:
     assert re.search(r"librdkafka 2\.\S+ as with Kafka", shown)
 
 
-PATH = "/topics/orders/0/messages"
-
-
-def test_messages_are_decoded(browser: Browser) -> None:
-    text = browser.get(f"{PATH}?from=15&count=5").text
-    shown = plain(text)
-    assert formats.name(HOSTILE) in shown
-    assert '"html": "&lt;b&gt;bold&lt;/b&gt;"'.replace('"', "&#34;") in text
-    assert "c8 c9 ca" in shown
-    assert "null (a tombstone" in shown
-    assert "… of 97.7 KiB" in shown
-    assert len(text) < 40_000
-    assert "7b 22 68 74 6d 6c" in plain(browser.get(f"{PATH}?from=16&count=1&as=hex").text)
-
-
-def test_what_is_not_visible_is_not_shown_unless_it_is_asked_for(browser: Browser) -> None:
-    shown = plain(browser.get(f"{PATH}?from=0&count=100").text)
-    values = re.findall(r" v\d+ ", shown)  # an id on the page may begin with " v", too
-    assert len(values) == 10  # the aborted ones are not there
-    assert "open 0" not in shown
-    assert "read_committed consumers receive records before 20" in shown
-    shown = plain(browser.get(f"{PATH}?from=0&count=100&isolation=read_uncommitted").text)
-    assert shown.count("aborted") == 5
-    assert shown.count("not stable yet") == 7
-
-
-def test_a_filter_and_a_seek(browser: Browser) -> None:
-    shown = plain(browser.get(f"{PATH}?from=0&q=v7").text)
-    assert "1 message from offset 0, of 15 examined" in shown
-    assert "7 20" in shown
-    by_time = plain(browser.get(f"{PATH}?time=2001-01-01T00:00").text)
-    assert "from offset 0" in by_time
-    later = plain(browser.get(f"{PATH}?time=2999-01-01").text)
-    assert "No messages to read here" in later
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "from=x",
-        "from=-1",
-        "from=99999999999999999999",
-        "count=z",
-        "time=noon",
-        "as=c",
-        "isolation=9",
-    ],
-)
-def test_what_cannot_be_asked_is_told(browser: Browser, query: str) -> None:
-    answer = browser.get(f"{PATH}?{query}")
-    assert answer.code == 400
-    assert "note bad" in answer.text
-
-
-def test_messages_arrive(browser: Browser) -> None:
-    connection = http.client.HTTPConnection(browser.address, timeout=SECONDS)
-    connection.request("GET", "/live/orders/0?from=15")
-    response = connection.getresponse()
-    assert response.getheader("content-type", "").startswith("text/event-stream")
-    lines = iter(response.readline, b"")
-    data = next(line for line in lines if line.startswith(b"data: "))
-    messages = json.loads(data[6:])["messages"]
-    assert [each["offset"] for each in messages] == [15, 16, 17, 18, 19]
-    assert messages[0]["key"] == formats.visible(HOSTILE)
-    connection.close()
-
-
 def test_ticks_come_and_streams_are_counted(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,25 +218,17 @@ def test_ticks_come_and_streams_are_counted(
     connection.close()
 
 
-@pytest.mark.parametrize(
-    ("data", "how", "text"),
-    [
-        (b"plain", "auto", ("plain", "text", False)),
-        (b'{"a": 1}', "auto", ('{"a": 1}', "json", False)),
-        (b'{"a": 1}', "text", ('{"a": 1}', "text", False)),
-        (b"{no json", "json", ("{no json", "text", False)),
-        (b"\xff\x00", "auto", ("ff 00", "hex", False)),
-        (b"a\x00b", "auto", ("a\\x00b", "text", False)),
-        (b"abcdef", "hex", ("61 62 63 64", "hex", True)),
-        (
-            "ab\N{GREEK SMALL LETTER ALPHA}c".encode(),
-            "text",
-            ("ab\N{GREEK SMALL LETTER ALPHA}", "text", True),
-        ),
-        (None, "auto", ("null", "null", False)),
-        (b"[" * 4, "auto", ("[[[[", "text", False)),
-    ],
-)
-def test_bytes_as_text(data: bytes | None, how: str, text: tuple[str, str, bool]) -> None:
-    most = 4 if how == "hex" or (data or b"").startswith(b"ab\xce") else 100
-    assert formats.shown(data, how, most) == text
+def test_gaps_are_explained_in_general_and_for_one_offset(browser: Browser) -> None:
+    shown = plain(browser.get("/holes").text)
+    assert "In Kafka, gaps are normal too." in shown
+    for offset, kind in {
+        3: "committed",
+        12: "aborted",
+        21: "open",
+        25: "waiting",
+        99: "later",
+    }.items():
+        shown = plain(browser.get(f"/holes?topic=orders&partition=0&offset={offset}").text)
+        assert f"Offset {offset} of orders [0] is {kind} ." in shown
+    assert browser.get("/holes?topic=orders&partition=7").code == 404
+    assert browser.get("/holes?topic=missing").code == 404

@@ -59,6 +59,8 @@ _PAGES: Final = (
     "/topics/orders",
     "/topics/orders/0",
     "/topics/orders/0/messages",
+    "/topics/orders/messages",
+    "/holes?topic=orders",
     "/groups",
     "/groups/group?id=billing",
     "/transactions",
@@ -165,7 +167,14 @@ def test_a_user_without_acls_sees_nothing(browser: Browser, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/topics/salaries", "/topics/salaries/0", "/groups/group?id=payroll"]
+    "path",
+    [
+        "/topics/salaries",
+        "/topics/salaries/0",
+        "/topics/salaries/messages",
+        "/holes?topic=salaries",
+        "/groups/group?id=payroll",
+    ],
 )
 def test_what_may_not_be_described_does_not_exist(browser: Browser, path: str) -> None:
     there, missing = (
@@ -189,14 +198,20 @@ def test_describing_a_topic_is_not_reading_it(browser: Browser) -> None:
     topic = get(browser, "watcher", "/topics/salaries")
     assert topic.code == HTTPStatus.OK
     assert "cleanup.policy" not in topic.text
-    for path in ("/topics/salaries/0", "/topics/salaries/0/messages"):
+    for path in (
+        "/topics/salaries/0",
+        "/topics/salaries/0/messages",
+        "/topics/salaries/messages",
+        "/holes?topic=salaries",
+    ):
         refused = get(browser, "watcher", path)
         assert refused.code == HTTPStatus.FORBIDDEN
         assert "Read on topic salaries" in refused.text
 
 
 def test_the_tail_of_a_topic_is_for_its_readers(browser: Browser) -> None:
-    assert get(browser, "watcher", "/live/salaries/0").code == HTTPStatus.NOT_FOUND
+    for path in ("0/messages", "messages", "search?q=x"):
+        assert get(browser, "watcher", f"/live/salaries/{path}").code == HTTPStatus.NOT_FOUND
 
 
 def test_aborting_needs_what_kafka_asks_for(browser: Browser) -> None:
@@ -275,7 +290,7 @@ def test_a_stream_ends_with_the_login(cluster: Cluster, browser: Browser) -> Non
     page = browser.get("/topics", cookie=cookie)
     (token,) = set(re.findall(r'name="token" value="([^"]*)"', page.text))
     connection = http.client.HTTPConnection(browser.address, timeout=SECONDS)
-    path = "/live/orders/0?isolation=read_uncommitted"  # a transaction is open
+    path = "/live/orders/0/messages?isolation=read_uncommitted"  # a transaction is open
     connection.request("GET", path, headers={"cookie": cookie})
     stream = connection.getresponse()
     assert stream.status == HTTPStatus.OK
