@@ -25,7 +25,6 @@ from lacuna.controlplane.shared.batches import (
     SegmentSlice,
     commit_of,
 )
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
@@ -40,6 +39,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     DeleteRecordsPartition,
     SegmentId,
 )
+from lacuna.logstore.segments.hot import hot_lease
 
 HOT_BYTES: Final = 16 << 10
 LANES: Final = 32

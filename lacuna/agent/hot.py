@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 
 from lacuna.base.setting import MEBIBYTE
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
-from lacuna.controlplane.shared.hot import is_hot
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadHot, SegmentId
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError
@@ -33,6 +32,7 @@ from lacuna.logstore.objects.store import (
     copy_parts,
 )
 from lacuna.logstore.segments import parse_segment_key
+from lacuna.logstore.segments.hot import is_hot
 from lacuna.logstore.segments.paths import InvalidPathError
 
 _KEPT_BYTES: Final = 64 * MEBIBYTE

@@ -17,7 +17,6 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.agent.trust import Trust
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.cluster_pb2 import (
     Endpoint,
     RegisterAgent,
@@ -26,6 +25,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
+from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import SegmentId
 
 log = logging.getLogger("lacuna.agent")

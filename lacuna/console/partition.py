@@ -14,7 +14,6 @@ from lacuna.console.site import NotThere, Site, rights_of, whole
 from lacuna.console.strip import Kind, Range, Strip, Window, draw, open_from
 from lacuna.console.topics import find_partition, topic_named
 from lacuna.controlplane.client import ControlClient
-from lacuna.controlplane.shared.hot import show_segment
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
@@ -22,6 +21,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     DescribeProducers,
     ListTransactions,
 )
+from lacuna.logstore.segments.hot import show_segment
 
 _FACTOR: Final = 4
 #: Up to this many offsets are shown one by one.

@@ -20,7 +20,6 @@ from lacuna.controlplane.journal.journal import Snapshot
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.salvage import locked, replace, salvage
-from lacuna.controlplane.shared.hot import is_hot, lease_of
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.segments import SegmentKey
@@ -39,6 +38,7 @@ from lacuna.logstore.segments import (
     read_marker,
     segments_prefix,
 )
+from lacuna.logstore.segments.hot import is_hot, lease_of
 from lacuna.logstore.segments.marker import check_marker
 
 _READS_AT_ONCE: Final = 8

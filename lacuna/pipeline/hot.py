@@ -14,12 +14,12 @@ from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lacuna.controlplane.shared.extents import ExtentTable
-from lacuna.controlplane.shared.hot import HOT, is_hot, show_segment
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import ReadHot, SegmentId
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError, StoreMisconfiguredError
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.store import ObjectExistsError
+from lacuna.logstore.segments.hot import HOT, is_hot, show_segment
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog

@@ -11,7 +11,6 @@ from lacuna.agent.hot import HotStore, is_hot_key
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane import hot as plane_hot
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 from lacuna.logstore.objects.store import (
@@ -22,6 +21,7 @@ from lacuna.logstore.objects.store import (
     StoreUnavailableError,
 )
 from lacuna.logstore.segments import SegmentId, segment_key
+from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import MAX_LEASE_ID
 from tests.agent.fetch.log import Log, TestStore, open_log, records_of
 from tests.doubles.journal import MemoryJournal

@@ -13,7 +13,6 @@ from lacuna.agent.hot import is_hot_key
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.service import RunningControlPlane
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import HotRead, HotSegment
 from lacuna.logstore.objects import (
@@ -25,6 +24,7 @@ from lacuna.logstore.objects import (
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import SegmentId, parse_segment_key, segment_key
+from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.operating.losses import accept_loss
 from lacuna.pipeline.audit import AuditOptions, Kind, Report, audit

@@ -16,7 +16,6 @@ from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable, 
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import ExtentTable
-from lacuna.controlplane.shared.hot import is_hot
 from lacuna.controlplane.shared.log.pieces import Piece, all_pieces
 from lacuna.controlplane.v1.cluster_pb2 import (
     OpenLease,
@@ -37,6 +36,7 @@ from lacuna.controlplane.v1.log_pb2 import (
 )
 from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
+from lacuna.logstore.segments.hot import is_hot
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.compaction.planning import FoundRange, Share, Unit, make_units
 from lacuna.pipeline.compaction.rewriting import (

@@ -18,7 +18,6 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import HotKey
 from lacuna.controlplane.runtime import RuntimeSettings
-from lacuna.controlplane.shared.hot import is_hot, show_segment
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.hot_intake import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
 from lacuna.controlplane.state.state import State
@@ -32,6 +31,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapPartition,
 )
 from lacuna.controlplane.verbs.turn import Turn
+from lacuna.logstore.segments.hot import is_hot, show_segment
 from tests.simulation.cluster import Surroundings
 from tests.simulation.history import History
 

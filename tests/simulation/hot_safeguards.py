@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 from lacuna.controlplane import hot
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import HotKey, HotSegment
-from lacuna.controlplane.shared.hot import is_hot
 from lacuna.controlplane.v1.log_pb2 import HotRead, SwapPartition
 from lacuna.controlplane.verbs import swapping
+from lacuna.logstore.segments.hot import is_hot
 
 Remove = Callable[[], AbstractContextManager[Any]]
 patch = mock.patch.object

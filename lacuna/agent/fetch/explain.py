@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
-from lacuna.controlplane.shared.hot import show_segment
 from lacuna.controlplane.shared.log.fates import Fate, FatedRange, fates
 from lacuna.controlplane.shared.log.pieces import piece_at
+from lacuna.logstore.segments.hot import show_segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
     ConfirmCollection,
@@ -28,6 +27,7 @@ from lacuna.controlplane.v1.log_pb2 import (
 from lacuna.logstore.objects import NotDeletedError, ObjectStore, ObjectStoreError
 from lacuna.logstore.segments import SegmentId as StoredSegmentId
 from lacuna.logstore.segments import lease_prefix, parse_segment_key, segment_key
+from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import InvalidPathError
 
 log = logging.getLogger("lacuna.housekeeping")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
-from lacuna.controlplane.shared.hot import MOST_HOT_BYTES
+from lacuna.logstore.segments.hot import MOST_HOT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ class Seal(NamedTuple):
     crc: int
 
 
-#: (lease id, sequence) of a hot segment (`controlplane.shared.hot`).
+#: (lease id, sequence) of a hot segment (`logstore/segments/hot.py`).
 HotKey: TypeAlias = tuple[int, int]
 
 

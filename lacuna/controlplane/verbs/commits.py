@@ -9,7 +9,6 @@ from typing import Final
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.batches import topic_ids_of
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import MOST_HOT_BYTES, is_hot, lease_of
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
@@ -22,6 +21,7 @@ from lacuna.controlplane.verbs.transactions import join_partitions, start_transa
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.controlplane.verbs.windows import make_room
+from lacuna.logstore.segments.hot import MOST_HOT_BYTES, is_hot, lease_of
 
 
 def commit_segment(turn: Turn, command: CommitSegment) -> Reply:

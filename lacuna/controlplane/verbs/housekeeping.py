@@ -5,7 +5,6 @@ from heapq import nsmallest
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import lease_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.topic_configs import is_deleted_by_retention
 from lacuna.controlplane.state.deadlines import NEVER
@@ -52,6 +51,7 @@ from lacuna.controlplane.verbs.needs import reads_all, works_with_records
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
+from lacuna.logstore.segments.hot import lease_of
 
 # DeleteRecords
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from lacuna.controlplane.eras import first_of_next_era
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, LeasesDescribed
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -13,6 +12,7 @@ from lacuna.controlplane.verbs.agents import leases_ended
 from lacuna.controlplane.verbs.needs import works_with_records
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
+from lacuna.logstore.segments.hot import hot_lease
 
 
 def accept_loss(state: State, lost_lease_ids: Sequence[int], now_ms: int) -> list[JournalRecord]:

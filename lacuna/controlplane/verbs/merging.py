@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import is_hot
 from lacuna.controlplane.shared.log.live import live_mask
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import SegmentKey
@@ -15,6 +14,7 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import MergePlan, MergePlanPartition, PlanMerge
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
+from lacuna.logstore.segments.hot import is_hot
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:

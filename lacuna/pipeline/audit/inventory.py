@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from lacuna.controlplane.shared.hot import lease_of
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import FilterUncommitted
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentMessage
@@ -23,6 +22,7 @@ from lacuna.logstore.segments import (
     parse_segment_key,
     segment_key,
 )
+from lacuna.logstore.segments.hot import lease_of
 from lacuna.logstore.segments.paths import (
     CLUSTER_MARKER_KEY,
     MAX_SEQUENCE,

@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from lacuna.controlplane.shared.hot import is_hot
 from lacuna.logstore.objects import (
     DamagedObjectError,
     ObjectNotFoundError,
@@ -19,6 +18,7 @@ from lacuna.logstore.objects import (
 from lacuna.logstore.objects.cells import CELL_SIZE
 from lacuna.logstore.segments import SegmentId, segment_key
 from lacuna.logstore.segments.audit import READ_BYTES, audit_batches, audit_segment
+from lacuna.logstore.segments.hot import is_hot
 from lacuna.pipeline.audit.findings import Finding, Findings, Hit, Kind
 from lacuna.pipeline.audit.inventory import UNKNOWN_SIZE
 from lacuna.pipeline.audit.matching import Counts, Matcher, PartitionName

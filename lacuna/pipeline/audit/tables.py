@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Final, NamedTuple, Self
 
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_TRUE_OFFSETS
-from lacuna.controlplane.shared.hot import HOT
 from lacuna.controlplane.shared.log.live import dead_slices
+from lacuna.logstore.segments.hot import HOT
 from lacuna.pipeline.extents import PartitionLog
 
 

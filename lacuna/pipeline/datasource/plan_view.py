@@ -9,8 +9,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from lacuna.controlplane.shared.extents import DeadRanges
-from lacuna.controlplane.shared.hot import show_segment
 from lacuna.controlplane.shared.log.fates import Fate, FatedRange, fates
+from lacuna.logstore.segments.hot import show_segment
 from lacuna.pipeline.datasource.planning import ReadRange
 from lacuna.pipeline.datasource.spark_api import arrow_schema
 from lacuna.pipeline.extents import PartitionLog

@@ -15,8 +15,8 @@ from lacuna.agent.housekeeping import (
 )
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import PartitionView
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
+from lacuna.logstore.segments.hot import hot_lease
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.agent.harness import ScriptedControl, make_context

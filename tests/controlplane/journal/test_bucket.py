@@ -36,13 +36,13 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL
-from lacuna.controlplane.shared.hot import MOST_HOT_BYTES, hot_lease
 from lacuna.logstore.objects import (
     ConditionalStore,
     MemoryStore,
     StoreMisconfiguredError,
 )
 from lacuna.logstore.segments import claim_store
+from lacuna.logstore.segments.hot import MOST_HOT_BYTES, hot_lease
 from lacuna.logstore.segments.paths import (
     JOURNAL_APPENDS_PREFIX,
     JOURNAL_MANIFEST_KEY,

@@ -34,10 +34,10 @@ from lacuna.controlplane.journal.salvage import salvage
 from lacuna.controlplane.journal.snapshot_store import MovedSnapshots
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
+from lacuna.logstore.segments.hot import hot_lease
 from tests.controlplane.journal.golden import (
     KINDS,
     LEASE,

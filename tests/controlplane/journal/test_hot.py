@@ -12,7 +12,7 @@ from lacuna.controlplane.journal.journal import (
     JournalFenced,
     Snapshot,
 )
-from lacuna.controlplane.shared.hot import MOST_HOT_BYTES, hot_lease
+from lacuna.logstore.segments.hot import MOST_HOT_BYTES, hot_lease
 from tests.controlplane.journal.conftest import Kept
 
 LEASE = hot_lease(7)

@@ -41,9 +41,9 @@ from lacuna.controlplane.journal.place import Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import name_of
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
+from lacuna.logstore.segments.hot import hot_lease
 from tests.doubles.clock import ManualClock
 from tests.postgresql import PASSWORD, Line, PostgresqlServer, binaries, wait_until_blocked
 

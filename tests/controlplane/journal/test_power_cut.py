@@ -12,7 +12,7 @@ import pytest
 from lacuna.controlplane.journal.journal import HotSegment, JournalError, Snapshot
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.journal.witness import witness_path
-from lacuna.controlplane.shared.hot import hot_lease
+from lacuna.logstore.segments.hot import hot_lease
 from tests.controlplane.journal.faulty_disk import FaultyDisk, Remains
 
 APPENDS = 60

@@ -25,8 +25,8 @@ from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
 from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
+from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
 from lacuna.operating.losses import AcceptedLoss, accept_shared_loss
 from tests.controlplane.journal.golden import LEASE, SHARED, Place, make_place, replayed

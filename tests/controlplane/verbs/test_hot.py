@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import (
+from lacuna.controlplane.state.hot_intake import HotIntake
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
+from lacuna.controlplane.v1.control_pb2 import Command, Failure
+from lacuna.controlplane.v1.log_pb2 import PlanMerge, ReadHot, SegmentId
+from lacuna.controlplane.verbs.losses import leases_of
+from lacuna.logstore.segments.hot import (
     HOT,
     MOST_HOT_BYTES,
     hot_lease,
@@ -17,11 +22,6 @@ from lacuna.controlplane.shared.hot import (
     lease_of,
     show_segment,
 )
-from lacuna.controlplane.state.hot_intake import HotIntake
-from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
-from lacuna.controlplane.v1.control_pb2 import Command, Failure
-from lacuna.controlplane.v1.log_pb2 import PlanMerge, ReadHot, SegmentId
-from lacuna.controlplane.verbs.losses import leases_of
 from tests.controlplane.verbs.cluster import Cluster, add_batch
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.hot import hot_lease
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange, ReleaseLease
 from lacuna.controlplane.v1.log_pb2 import (
@@ -18,6 +17,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     UnpinReads,
 )
 from lacuna.controlplane.verbs import retention
+from lacuna.logstore.segments.hot import hot_lease
 from tests.controlplane.verbs.cluster import add_batch
 from tests.controlplane.verbs.collecting import collect, collection
 from tests.controlplane.verbs.script import run
