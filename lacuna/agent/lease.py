@@ -158,6 +158,26 @@ class AgentLease:
         except (ControlPlaneUnavailable, CommandRefused) as error:
             log.info("the lease could not be released, so it will expire by itself: %s", error)
 
+    async def confirm(self, lease_id: int) -> None:
+        """Make sure that what was put under this lease is found if the lease has ended.
+
+        The control plane learns that the lease is still in use. If it has ended, its objects are swept once more. This
+        waits until a control plane has answered.
+        """
+        if lease_id == self.lease_id:
+            await self.renew()
+        while lease_id != self.lease_id:
+            command = Command(release_lease=ReleaseLease(lease_id=lease_id))
+            try:
+                await self._control.call(command)
+            except ControlPlaneUnavailable:
+                await asyncio.sleep(_RETRY_SECONDS)
+            except CommandRefused as error:
+                log.warning("lease %x may have objects that nothing collects: %s", lease_id, error)
+                return
+            else:
+                return
+
     async def _register(self) -> None:
         began = asyncio.get_running_loop().time()
         report = self.report()

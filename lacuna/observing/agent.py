@@ -268,6 +268,16 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
         lambda produce: produce.flusher.metrics.hot_flushes,
     ),
     counter(
+        "lacuna_hot_copies",
+        "Hot segments that were copied to the bucket, where they show how far the journal has come.",
+        lambda produce: produce.flusher.copies.copied,
+    ),
+    counter(
+        "lacuna_hot_copies_failed",
+        "Such copies that the store did not take.",
+        lambda produce: produce.flusher.copies.failed,
+    ),
+    counter(
         "lacuna_commits_repeated",
         "Commits sent again because their reply was lost.",
         lambda produce: produce.flusher.metrics.commits_repeated,

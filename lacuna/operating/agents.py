@@ -179,7 +179,7 @@ async def start_agent(
     except BaseException:
         await server.stop()
         raise
-    if parts.produce.hot_bytes < 0 and not context.produce.flusher.is_journal_as_durable:
+    if parts.produce.hot_bytes < 0 and not context.produce.flusher.hot.is_journal_as_durable:
         log.info(
             "small flushes wait for the bucket. They would not with produce.hot.bytes=524288, but then the newest "
             "records would be as durable as the disk of the control plane's journal. If the journal is in "

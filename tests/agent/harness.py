@@ -15,6 +15,7 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.guards import guarded
+from lacuna.agent.hot import HotStore
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
@@ -152,7 +153,14 @@ def make_context(
         advertised=discover().advertised(),
         lease=lease,
         metrics=metrics,
-        produce=ProduceService(control=control, store=store, lease=lease, clock=clock, fetch=fetch),
+        produce=ProduceService(
+            control=control,
+            store=store,
+            lease=lease,
+            clock=clock,
+            hot=HotStore(store, control),
+            fetch=fetch,
+        ),
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=PeerLines(control, lease, unreachable),

@@ -1,8 +1,10 @@
 """Hot segments through an agent: written with their commits, read back, refused, and merged into the bucket."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import cast
+from unittest import mock
 
 import pytest
 
@@ -11,6 +13,10 @@ from lacuna.agent.hot import HotStore, is_hot_key
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane import hot as plane_hot
+from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ConfirmCollection
+from lacuna.controlplane.verbs import housekeeping
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 from lacuna.logstore.objects.store import (
@@ -20,7 +26,15 @@ from lacuna.logstore.objects.store import (
     ShortReadError,
     StoreUnavailableError,
 )
-from lacuna.logstore.segments import SegmentId, segment_key
+from lacuna.logstore.segments import (
+    JournalEnd,
+    LaterSegment,
+    SegmentId,
+    find_later,
+    open_segment,
+    parse_segment_key,
+    segment_key,
+)
 from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import MAX_LEASE_ID
 from tests.agent.fetch.log import Log, TestStore, open_log, records_of
@@ -71,7 +85,7 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
             whole = other.get_all(key)
             assert len(whole) == other.size(key) == size
             assert whole == other.get_up_to(key, 0, size + 1)
-            assert whole == log.produce_service.flusher._hot.get_all(key)  # type: ignore[union-attr]
+            assert whole == log.produce_service.flusher._hot.get_all(key)
             buffer = bytearray(6)
             reads = [RangeRead(key, 2, 8, [(3, 2, 0), (6, 4, 2)])]
             assert other.get_into(reads, buffer) == [None]
@@ -137,11 +151,11 @@ async def test_by_default_it_is_as_large_as_the_journal_is_durable(
     """A journal on one disk takes no records that belong in a bucket."""
     async with open_log() as log:
         flusher = log.produce_service.flusher
-        flusher._settings = ProduceSettings()
+        flusher.hot._settings = ProduceSettings()
         log.store.metrics.sent.prices = prices
         log.lease.is_journal_shared = is_shared
-        assert flusher._hot_bytes() == expected
-        assert flusher.is_journal_as_durable == (expected > 0)
+        assert flusher.hot.most_bytes == expected
+        assert flusher.hot.is_journal_as_durable == (expected > 0)
 
 
 async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None:
@@ -156,6 +170,95 @@ async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None
         assert (metrics.hot_refused, metrics.hot_flushes) == (1, 0)
         assert len(keys_in(log)) == 2
         assert records_of(await log.fetch(0)) == [(0, b"a"), (1, b"b")]
+
+
+async def copy_now(log: Log) -> None:
+    """Do what the timer does."""
+    copies = log.produce_service.flusher.copies
+    copies._begin()
+    assert copies._timer is None
+    assert copies._putting is not None
+    await copies._putting
+
+
+async def test_the_newest_is_copied_to_the_bucket_now_and_then_and_at_the_end() -> None:
+    """A restored journal is older than the copy, which has the position that the journal had reached."""
+    store = TestStore()
+    async with open_log(store=store, produce=HOT) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        position = log.control.journal_position
+        for value in (b"a", b"b", b"c"):
+            await writer.send(value)
+        assert keys_in(log) == []
+        await copy_now(log)
+        (key,) = keys_in(log)
+        segment = max(log.plane._journal.hot)
+        assert parse_segment_key(key)[1] == SegmentId(*segment)
+        assert open_segment(store, key).journal_position > position
+        lease_id = log.lease.lease_id
+        end = JournalEnd(position, lease_id + 1, {lease_id: 0})
+        found = LaterSegment(key, SegmentId(lease_id, segment[1]), log.control.journal_position - 1)
+        assert find_later(store, log.lease.cluster_id, end) == found
+        await writer.send(b"d")
+    copies = log.produce_service.flusher.copies
+    assert (copies.copied, copies.failed) == (2, 0)
+    assert len([*store.list()]) == 2
+
+
+async def test_a_copy_that_fails_is_counted_and_a_later_one_is_put() -> None:
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        log.store.failing_sequences = {1}
+        for value in (b"a", b"b"):
+            await writer.send(value)
+            await copy_now(log)
+        copies = log.produce_service.flusher.copies
+        assert (copies.copied, copies.failed) == (1, 1)
+        (key,) = keys_in(log)
+        assert parse_segment_key(key)[1].sequence == 2
+
+
+async def test_what_a_job_has_copied_counts_as_a_copy() -> None:
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        await (await log.writer()).send(b"a")
+        ((segment, data),) = (await log.plane._journal.read_hot([*log.plane._journal.hot])).items()
+        log.store.put(segment_key(log.lease.cluster_id, SegmentId(*segment)), [data])
+        await copy_now(log)
+        assert log.produce_service.flusher.copies.copied == 1
+
+
+async def test_copies_of_many_processes_share_one_pace() -> None:
+    async with open_log(produce=HOT) as log:
+        copies, loop = log.produce_service.flusher.copies, asyncio.get_running_loop()
+        waits = []
+        for processes in (0, 1, 3, 6, 100):
+            log.control.cluster.agent_processes = processes
+            copies.committed(SegmentId(hot_lease(1), 1), b"a")
+            assert copies._timer is not None
+            waits.append(round(copies._timer.when() - loop.time()))
+            copies._timer.cancel()
+            copies._timer = None
+        copies._newest = None
+        assert waits == [10, 10, 30, 60, 60]
+
+
+async def test_a_copy_under_a_lease_that_ended_is_collected() -> None:
+    """An agent that was suspended puts it after the sweep, so the lease is swept again."""
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        await (await log.writer()).send(b"a")
+        lease_id, state = log.lease.lease_id, log.plane.state
+        await log.control.call(Command(release_lease=ReleaseLease(lease_id=lease_id)))
+        swept = Command(confirm_collection=ConfirmCollection(swept_lease_ids=[lease_id]))
+        with mock.patch.object(housekeeping, "COLLECTION_GRACE_MS", 0):
+            await log.control.call(swept)
+        assert lease_id not in state.ended_leases
+        await copy_now(log)
+        assert len(keys_in(log)) == 1
+        assert lease_id in state.ended_leases
 
 
 async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None:

@@ -119,6 +119,25 @@ async def test_an_expired_lease_is_replaced() -> None:
     assert setup.metrics.lease_registrations >= 2
 
 
+@on_virtual_time
+async def test_what_was_put_under_a_lease_that_is_lost_is_reported_until_it_is_known() -> None:
+    """The lease itself is renewed."""
+    setup = await started()
+    before = setup.verbs().count("renew_lease")
+    await setup.lease.confirm(7)
+    assert setup.verbs().count("renew_lease") == before + 1
+    assert "release_lease" not in setup.verbs()
+    setup.control.answers["release_lease"] = ControlPlaneUnavailable("x")
+    confirming = asyncio.create_task(setup.lease.confirm(6))
+    await setup.until(lambda: setup.verbs().count("release_lease") == 2)
+    setup.control.answers["release_lease"] = Reply(lease_released=LeaseReleased())
+    await confirming
+    setup.control.answers["release_lease"] = CommandRefused(42, "x")
+    await setup.lease.confirm(6)
+    assert setup.verbs().count("release_lease") == 4
+    assert setup.lease.lease_id == 7
+
+
 @pytest.mark.parametrize("error", [ControlPlaneUnavailable("x"), CommandRefused(42, "x")])
 @on_virtual_time
 async def test_while_the_control_plane_is_away_the_lease_is_kept(error: Exception) -> None:

@@ -43,9 +43,7 @@ def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
     journal = ("--journal", database)
     with running("control plane: ", "controlplane", "--listen", "127.0.0.1:0", *journal) as control:
         store = ("--objects", str(tmp_path / "data" / "objects"))
-        # An object shows that the cluster has continued: a hot segment would, once it is merged.
-        putting = "--set=produce.hot.bytes=0"
-        options = ("--control", control, "--listen", "127.0.0.1:0", putting, *store)
+        options = ("--control", control, "--listen", "127.0.0.1:0", *store)
         with running("bootstrap: ", "agent", *options) as agent:
             again = clients.transactional(agent, "t")
             again.begin_transaction()

@@ -45,7 +45,7 @@ from tests.doubles.keys import some_keys
 from tests.pipeline.audit.conftest import PARTS
 from tests.pipeline.reading.conftest import Planned, options_of
 
-HOT = replace(PARTS, produce=ProduceSettings(hot_bytes=65_536))
+HOT = replace(PARTS, produce=ProduceSettings(hot_bytes=65_536, hot_copy_interval_ms=3_600_000))
 LATER_MS = 600_000
 
 

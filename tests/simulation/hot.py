@@ -1,22 +1,28 @@
-"""Checks and counts hot segments: what control planes answer, and what swaps move to the bucket (adr/0071)."""
+"""Hot segments (adr/0071): checks and counts what control planes answer and what swaps move to the bucket.
+
+At the end are the safeguards of hot segments, which `safeguards.py` removes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 from unittest import mock
+from weakref import WeakKeyDictionary
 
 from lacuna.agent import hot as agent_hot
+from lacuna.agent.lease import AgentLease
 from lacuna.agent.produce import flush
 from lacuna.agent.produce.flush import Flusher
+from lacuna.agent.produce.hot import HotCopies
 from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane import machine
 from lacuna.controlplane.hot import HotBytes
-from lacuna.controlplane.journal.journal import HotKey
+from lacuna.controlplane.journal.journal import HotKey, HotSegment
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.hot_intake import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
@@ -30,6 +36,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapExtents,
     SwapPartition,
 )
+from lacuna.controlplane.verbs import swapping
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.logstore.segments.hot import is_hot, show_segment
 from tests.simulation.cluster import Surroundings
@@ -37,6 +44,8 @@ from tests.simulation.history import History
 
 #: How the names of these counts begin.
 PREFIX: Final = "hot segments: "
+Remove = Callable[[], AbstractContextManager[Any]]
+patch = mock.patch.object
 #: The position of an extent in a hot segment.
 Moved = tuple[HotKey, int]
 
@@ -69,7 +78,7 @@ def watched(around: Surroundings, history: History) -> Iterator[None]:
 def _intake_watched(history: History) -> Iterator[None]:
     """Count what the journal takes, what goes to the bucket instead, and what is dropped. No flush may break."""
     add, drop, commit_cold = HotBytes.add, HotBytes._drop, Flusher._commit_cold
-    report = flush._report
+    copy, report = HotCopies._put, flush._report
 
     def added(self: HotBytes, commit: CommitSegment) -> None:
         history.counts[f"{PREFIX}committed"] += 1
@@ -86,6 +95,11 @@ def _intake_watched(history: History) -> Iterator[None]:
         history.counts[f"{PREFIX}refused"] += 1
         return await commit_cold(self, flight)
 
+    async def copied(self: HotCopies, *segment: Any) -> None:
+        before = self.copied
+        await copy(self, *segment)
+        history.counts[f"{PREFIX}{'copied' if self.copied > before else 'not copied'}"] += 1
+
     def reported(flight: Any) -> None:
         # The flushes of a killed process are closed wherever they stood, once nothing runs.
         if asyncio.events._get_running_loop() is None:
@@ -97,6 +111,7 @@ def _intake_watched(history: History) -> Iterator[None]:
         mock.patch.object(flush, "_report", reported),
         mock.patch.multiple(HotBytes, add=added, _drop=dropped),
         mock.patch.object(Flusher, "_commit_cold", committed_cold),
+        mock.patch.object(HotCopies, "_put", copied),
     ):
         yield
 
@@ -183,3 +198,65 @@ def _hot_of(state: State, wanted: SwapPartition) -> set[Moved]:
         return set()
     extents, swap = partition.extents, wanted.swap
     return _hot_in(extents.slice(*extents.range_of(swap.first_offset, swap.end_offset)))
+
+
+def _late_hot_bytes() -> AbstractContextManager[Any]:
+    """The bytes of hot segments are written by the append after that of their commits."""
+    take = HotBytes.take
+    waiting: WeakKeyDictionary[HotBytes, list[HotSegment]] = WeakKeyDictionary()
+
+    def late(self: HotBytes) -> list[HotSegment]:
+        before = waiting.get(self, [])
+        waiting[self] = take(self)
+        return before
+
+    return patch(HotBytes, "take", late)
+
+
+def _dropped_at_once() -> AbstractContextManager[Any]:
+    """Hot segments are dropped before merging has moved them out."""
+    return patch(plane_hot, "_is_due", lambda *_: True)
+
+
+def _hot_bytes_from_memory() -> AbstractContextManager[Any]:
+    """A control plane serves hot segments from its memory whether or not its journal has them."""
+    read, keep = HotBytes._read, HotBytes._keep
+    memories: WeakKeyDictionary[HotBytes, dict[HotKey, bytes]] = WeakKeyDictionary()
+
+    def kept(self: HotBytes, key: HotKey, data: bytes) -> None:
+        memories.setdefault(self, {})[key] = data
+        keep(self, key, data)
+
+    async def remembered(self: HotBytes, keys: Sequence[HotKey]) -> HotRead:
+        answer, memory = await read(self, keys), memories.get(self, {})
+        for key, found in zip(keys, answer.segments, strict=True):
+            if found.is_gone and key in memory:
+                found.data, found.is_gone = memory[key], False
+        return answer
+
+    return mock.patch.multiple(HotBytes, _keep=kept, _read=remembered)
+
+
+def _hot_moved_again() -> AbstractContextManager[Any]:
+    """A swap of hot extents is accepted, whatever has replaced them since the plan."""
+    is_as_planned = swapping._is_as_planned
+
+    def planned(partition: Any, wanted: SwapPartition, start: int, stop: int) -> bool:
+        is_of_hot = any(map(is_hot, wanted.replaced.lease_ids))
+        return is_of_hot or is_as_planned(partition, wanted, start, stop)
+
+    return patch(swapping, "_is_as_planned", planned)
+
+
+async def _unconfirmed(_lease: AgentLease, _lease_id: int) -> None:
+    """A copy that a suspended agent puts after the sweep of its lease is forgotten."""
+
+
+#: Name → what takes it away. Short histories find them.
+HOT_SAFEGUARDS: Final[Mapping[str, Remove]] = {
+    "hot bytes in the append": _late_hot_bytes,
+    "hot bytes kept until moved": _dropped_at_once,
+    "journal of a hot read": _hot_bytes_from_memory,
+    "hot extents moved once": _hot_moved_again,
+    "lease of a hot copy": lambda: patch(AgentLease, "confirm", _unconfirmed),
+}

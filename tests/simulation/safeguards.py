@@ -3,7 +3,7 @@
 python -m tests.simulation --safeguards          the number of seeds until each removal is detected
 python -m tests.simulation --safeguards --only "lease fence"
 
-`leader_safeguards.py` has those of several control planes, and `hot_safeguards.py` those of hot segments.
+`leader_safeguards.py` has those of several control planes, and `hot.py` those of hot segments.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
 from tests.forms import interpreted
 from tests.simulation import world
-from tests.simulation.hot_safeguards import HOT_SAFEGUARDS
+from tests.simulation.hot import HOT_SAFEGUARDS
 from tests.simulation.journal import SimulatedJournal
 from tests.simulation.leader_safeguards import LEADER_SAFEGUARDS
 from tests.simulation.store import SimulatedStore

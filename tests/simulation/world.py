@@ -23,6 +23,7 @@ from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import Lease
 from lacuna.controlplane.verbs import agents, housekeeping
 from lacuna.logstore.objects.prices import AMAZON_S3
+from lacuna.logstore.segments.hot import lease_of
 from lacuna.logstore.segments.paths import InvalidPathError, parse_segment_key
 from lacuna.pipeline.errors import PipelineError
 from tests.messages import REQUESTS, make, nested
@@ -439,9 +440,10 @@ class World:
             except InvalidPathError:
                 continue  # the marker
             key = (segment.lease_id, segment.sequence)
+            lease_id = lease_of(segment.lease_id)
             # A lease that ended just now has not been swept yet.
-            has_owner = key in state.segments or key[0] in state.leases
-            if not has_owner and key[0] not in state.ended_leases:
+            has_owner = key in state.segments or lease_id in state.leases
+            if not has_owner and lease_id not in state.ended_leases:
                 self.history.wrong(f"{info.key} is in the bucket and nobody owns it")
 
 

@@ -2,8 +2,8 @@
 
     queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
 
-A small flush becomes a hot segment if the settings and the control plane allow it: it is not put, and its bytes travel
-with its commit (adr/0071). It does not wait for the budget of requests.
+A small flush becomes a hot segment (hot.py): it is not put, and its bytes travel with its commit. It does not wait for
+the budget of requests.
 
 A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
 queued. If the store charges for PUTs, the budget of requests must pay for it too (budget.py), unless
@@ -37,6 +37,7 @@ from lacuna.agent.produce.buffer import (
     ordered_producers,
 )
 from lacuna.agent.produce.gaps import Gaps
+from lacuna.agent.produce.hot import SMALL_BYTES, HotCopies, HotFlushes, HotLease
 from lacuna.agent.produce.moves import Moves
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.threads import Threads
@@ -67,21 +68,12 @@ log = logging.getLogger("lacuna.agent.produce")
 
 # A client writes the requests of one burst some ten microseconds apart. A flush waits for so many iterations at most.
 _MAX_ITERATIONS = 8
-# Up to this size, writing a file takes about as long as its sync.
-_SMALL_BYTES = 128 * 1024
-#: The most that is worth writing twice, to the journal and then to the bucket, to save the wait for a PUT.
-_HOT_BYTES = 512 * 1024
 _FIRST_RETRY_SECONDS = 0.05
-#: How long flushes are put after the control plane has refused a hot segment.
-_COLD_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 1.0
 
 
-class Lease(Protocol):
+class Lease(HotLease, Protocol):
     """The part of an agent's lease (agent/lease.py) that flushes use."""
-
-    cluster_id: str
-    is_journal_shared: bool
 
     def next_segment_id(self, *, is_hot: bool = False) -> SegmentId:
         """Return a segment id that was never used before. Raises NoLeaseError."""
@@ -176,7 +168,7 @@ class _Flight:
     @property
     def is_small(self) -> bool:
         """Whether its PUT takes little longer than the sync."""
-        return sum(len(batch.part) for batch in self.batches) <= _SMALL_BYTES
+        return sum(len(batch.part) for batch in self.batches) <= SMALL_BYTES
 
     def group(self) -> list[SliceInput]:
         """Group the batches by partition, keeping those of each producer in order."""
@@ -222,14 +214,12 @@ class Flusher:
         store: ObjectStore,
         lease: Lease,
         settings: ProduceSettings,
-        hot: HotStore | None = None,
+        hot: HotStore,
         on_written: Written | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.metrics = FlushMetrics()
         self._hot = hot
-        #: Until when flushes are put, since the control plane takes no more hot segments for now.
-        self._cold_until = -inf
         self._control = control
         self._store = store
         self._lease = lease
@@ -245,6 +235,8 @@ class Flusher:
         # A fixed interval takes the place of the budget.
         prices = None if settings.flush_interval_ms >= 0 else store.metrics.sent.prices
         self.budget = budget_of(settings, prices, control.cluster, self._schedule_again)
+        self.hot = HotFlushes(store, lease, settings)
+        self.copies = HotCopies(hot.inner, control.cluster, lease, self._executor, settings)
         self._store_health = StoreHealth()
         self._last_ended: asyncio.Future[None] | None = None
         self._start: asyncio.Handle | None = None
@@ -285,6 +277,7 @@ class Flusher:
         if self._start is not None:
             self._start.cancel()
         self._stop_waiting()
+        await self.copies.close()
         self._executor.shutdown(wait=False)
 
     def _schedule(self) -> None:
@@ -308,7 +301,7 @@ class Flusher:
 
     def _wait(self) -> float:
         """Return how long, in seconds, the queued batches must wait for others, apart from flushes in flight."""
-        if self._is_hot(self._buffer.queued_bytes):
+        if self.hot.takes(self._buffer.queued_bytes):
             return 0.0
         if self.budget is not None:
             return self.budget.wait()
@@ -332,36 +325,13 @@ class Flusher:
             self._timer.cancel()
             self._timer = None
 
-    def _is_hot(self, size: int) -> bool:
-        """Whether a flush of this many bytes becomes a hot segment."""
-        return size <= self._hot_bytes() and asyncio.get_running_loop().time() >= self._cold_until
-
-    def _hot_bytes(self) -> int:
-        if self._hot is None:
-            return 0
-        if self._settings.hot_bytes >= 0:
-            return self._settings.hot_bytes
-        if self._is_folder:
-            return _SMALL_BYTES
-        return _HOT_BYTES if self._lease.is_journal_shared else 0
-
-    @property
-    def _is_folder(self) -> bool:
-        return self._store.metrics.sent.prices is None
-
-    @property
-    def is_journal_as_durable(self) -> bool:
-        """Whether records in the journal are as durable as in the store, once the agent is registered."""
-        # A folder is on a disk, as is a journal that is not shared.
-        return self._is_folder or self._lease.is_journal_shared
-
     def _is_worth_a_flush(self) -> bool:
         """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive
         then.
 
         A flush costs its PUT, its commit and two syncs, however little it contains.
         """
-        return not self._flights or self._buffer.queued_bytes > _SMALL_BYTES
+        return not self._flights or self._buffer.queued_bytes > SMALL_BYTES
 
     def _gather(self, burst: Burst) -> None:
         """Begin the flush once no more batches arrive, so that a burst of requests shares it."""
@@ -379,7 +349,7 @@ class Flusher:
         flight = _Flight(
             self._buffer.take(self._settings.flush_bytes), self._last_ended, loop.create_future()
         )
-        flight.is_hot = self._is_hot(sum(len(batch.part) for batch in flight.batches))
+        flight.is_hot = self.hot.takes(sum(len(batch.part) for batch in flight.batches))
         self._last_ended = flight.ended
         self._puts_now += 1
         if self.budget is not None and not flight.is_hot:
@@ -433,10 +403,9 @@ class Flusher:
         try:
             flight.segment_id = self._lease.next_segment_id(is_hot=flight.is_hot)
             write = partial(self._write, flight, flight.segment_id)
-            if flight.is_hot and self._hot is not None:
+            if flight.is_hot:
                 written = write()
-                key = segment_key(self._lease.cluster_id, written.segment_id)
-                flight.hot = self._hot.written(key)
+                flight.hot = self._hot.written(self._key_of(written.segment_id))
                 return written
             if self._pace is not None and flight.is_small:
                 write = partial(self._pace.timed, write)
@@ -468,15 +437,17 @@ class Flusher:
 
     def _write(self, flight: _Flight, segment_id: SegmentId) -> WrittenSegment:
         """Build the segment with its checksums, and put it. Blocks, so it usually runs in a thread."""
-        cluster_id = self._lease.cluster_id
         written = write_segment(
-            cluster_id,
+            self._lease.cluster_id,
             segment_id,
             flight.group(),
             journal_position=self._control.journal_position,
         )
-        self._store.put(segment_key(cluster_id, segment_id), written.parts)
+        self._store.put(self._key_of(segment_id), written.parts)
         return written
+
+    def _key_of(self, segment_id: SegmentId) -> str:
+        return segment_key(self._lease.cluster_id, segment_id)
 
     async def _commit(self, flight: _Flight, written: WrittenSegment) -> Verdict | None:
         """Commit the batches that have not failed in the meantime, and settle them; return a Verdict if all failed."""
@@ -498,7 +469,9 @@ class Flusher:
             return reply
         if reply.error_code == ErrorCode.HOT_REFUSED:
             return await self._commit_cold(flight)
-        self.metrics.hot_flushes += flight.is_hot
+        if flight.is_hot:
+            self.metrics.hot_flushes += 1
+            self.copies.committed(written.segment_id, flight.hot)
         self.metrics.batches += len(placed)
         self.metrics.bytes_written += written.size
         answers = BATCH_VERDICT.iter_unpack(reply.batches)
@@ -516,7 +489,7 @@ class Flusher:
     async def _commit_cold(self, flight: _Flight) -> Verdict | None:
         """Put a segment that the control plane did not take as a hot one, and commit it."""
         self.metrics.hot_refused += 1
-        self._cold_until = asyncio.get_running_loop().time() + _COLD_SECONDS
+        self.hot.refused()
         flight.is_hot = False
         if self.budget is not None:
             self.budget.take()

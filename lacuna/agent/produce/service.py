@@ -97,7 +97,7 @@ class ProduceService:
         store: ObjectStore,
         lease: Lease,
         clock: WallClock,
-        hot: HotStore | None = None,
+        hot: HotStore,
         fetch: FetchService | None = None,
         settings: ProduceSettings | None = None,
         pace: Pace | None = None,

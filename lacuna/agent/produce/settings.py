@@ -61,6 +61,9 @@ class ProduceSettings:
     """How many flushes may begin one after another without a wait, after some idle time."""
     longest_flush_wait_ms: int = 5_000
     """The longest that a flush waits for the budget of requests, however small it is. Clients wait for 30 s."""
+    hot_copy_interval_ms: int = 10_000
+    """How often the cluster copies a hot segment to the bucket, which shows how far the journal has come. Each process
+    waits that long for each of the live ones, up to a minute."""
     commit_timeout_ms: int = 20_000
     """How long a commit whose reply was lost is repeated before its batches fail."""
 

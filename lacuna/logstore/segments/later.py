@@ -3,7 +3,7 @@
 A lease is written to the journal before its holder gets it. So an object under a lease that the journal does not have
 proves that the journal was longer. Each segment also has the position up to which its writer knew the journal to be
 durable. Only the newest objects are examined: those after the last segment that the journal knows of each lease, and
-those of the next few lease ids.
+those of the next few lease ids. The objects of hot segments are copies, which agents put now and then, and jobs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Final
 
 from lacuna.logstore.objects import ObjectInfo, ObjectNotFoundError, ObjectStore
+from lacuna.logstore.segments.hot import HOT, hot_lease, lease_of
 from lacuna.logstore.segments.layout import CorruptSegmentError
 from lacuna.logstore.segments.paths import (
-    MAX_LEASE_ID,
     InvalidPathError,
     SegmentId,
     lease_prefix,
@@ -35,7 +35,10 @@ _AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LaterSegment:
-    """A segment written after the journal's end, when the journal had reached `journal_position` (0: unknown)."""
+    """A segment written after the journal's end, when the journal had reached `journal_position` (0: unknown).
+
+    `segment_id` has the lease itself, also for a hot segment.
+    """
 
     key: str
     segment_id: SegmentId
@@ -61,13 +64,16 @@ class JournalEnd:
 def find_later(store: ObjectStore, cluster_id: str, end: JournalEnd) -> LaterSegment | None:
     """Return the newest segment found that is later than `end`, or None. Raises the store's errors.
 
-    Makes one listing for each lease, of at most a page, and a few reads.
+    Makes two listings for each lease, of at most a page each, and a few reads.
     """
-    ahead = range(end.next_lease_id, min(end.next_lease_id + _LEASES_AHEAD, MAX_LEASE_ID))
-    asked = {**end.last_sequences, **dict.fromkeys(ahead, 0)}
+    ahead = range(end.next_lease_id, min(end.next_lease_id + _LEASES_AHEAD, HOT))
+    leases = {**end.last_sequences, **dict.fromkeys(ahead, 0)}
+    asked = [
+        (writer, after) for each, after in leases.items() for writer in (each, hot_lease(each))
+    ]
 
-    def look(lease_id: int) -> list[LaterSegment]:
-        newest = _newest(store, cluster_id, lease_id, asked[lease_id])
+    def look(where: tuple[int, int]) -> list[LaterSegment]:
+        newest = _newest(store, cluster_id, *where)
         return [found for found in newest if end.is_before(found)]
 
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="later") as executor:
@@ -82,13 +88,14 @@ def _age(found: LaterSegment) -> tuple[int, SegmentId]:
 def _newest(
     store: ObjectStore, cluster_id: str, lease_id: int, after: int
 ) -> Iterator[LaterSegment]:
-    """Return the last few segments of a lease whose sequence is above `after`."""
+    """Return the last few segments under a lease id whose sequence is above `after`."""
     listed = store.list(
         lease_prefix(cluster_id, lease_id), segment_key(cluster_id, SegmentId(lease_id, after))
     )
     for info in list(islice(listed, _MOST_LISTED))[-_MOST_READ:]:
         with suppress(InvalidPathError, ObjectNotFoundError):
-            _, segment_id = parse_segment_key(info.key)
+            _, found = parse_segment_key(info.key)
+            segment_id = SegmentId(lease_of(found.lease_id), found.sequence)
             yield LaterSegment(info.key, segment_id, _position_in(store, info))
 
 

@@ -24,7 +24,11 @@ from tests.pipeline.reading.sinks import Sink
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A cluster without merges, whose journal has all records."""
-    with Cluster(parts=replace(UNMERGED, produce=ProduceSettings(hot_bytes=65_536))) as running:
+    with Cluster(
+        parts=replace(
+            UNMERGED, produce=ProduceSettings(hot_bytes=65_536, hot_copy_interval_ms=3_600_000)
+        )
+    ) as running:
         yield running
 
 
