@@ -7,15 +7,12 @@ authorizer, ACLs decide about topics, and replies omit what a job may not descri
 record.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from lacuna.controlplane.machine import VERBS
 from lacuna.controlplane.shared.acls import (
-    CLUSTER_NAME,
     EVERYBODY,
-    WILDCARD,
-    Operation,
     ResourceType,
 )
 from lacuna.controlplane.shared.audit import Audit
@@ -27,16 +24,11 @@ from lacuna.controlplane.shared.batches import (
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import USER, Principal
+from lacuna.controlplane.shared.rights import PrincipalRights, Rule
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
 from lacuna.controlplane.v1.log_pb2 import CommitSegment
-from lacuna.controlplane.verbs.needs import Need, Rule
-
-_READ, _WRITE, _ALTER = Operation.READ, Operation.WRITE, Operation.ALTER
-_DESCRIBE, _DESCRIBE_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS
-_TOPIC, _GROUP = ResourceType.TOPIC, ResourceType.GROUP
-_CLUSTER, _TRANSACTIONAL_ID = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 
 
 class Job(NamedTuple):
@@ -82,45 +74,29 @@ def _names_no_transaction(command: CommitSegment) -> bool:
     )
 
 
-class JobRights:
+class JobRights(PrincipalRights):
     """The rights of one session, by the ACLs at the time of the request."""
 
     def __init__(self, state: State, authorizer: Authorizer, audit: Audit, job: Job) -> None:
+        principal = Principal(USER, job.subject)
+        super().__init__(state, authorizer, audit, principal, job.host, _rule)
         self._state = state
-        self._authorizer = authorizer
-        self._audit = audit
-        self._principal = Principal(USER, job.subject)
-        self._host = job.host
         #: The ids of the topics that the job knows.
         self._told: set[bytes] = set()
 
     def failure(self, command: Command) -> Failure | None:
         """Return why a command is rejected, or None if it is allowed."""
-        verb = str(command.WhichOneof("verb"))
-        rule = _rule(verb)
-        if rule is None:
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            return Failure(error_code=code, message=f"jobs may not {verb.replace('_', ' ')}")
-        for need in rule(getattr(command, verb), self._state):
-            if not self._may(need):
-                return self._denied(need, verb)
-        if verb == "commit_segment" and _names_no_transaction(command.commit_segment):
+        if failure := super().failure(command):
+            return failure
+        if command.HasField("commit_segment") and _names_no_transaction(command.commit_segment):
             return Failure(
-                error_code=DENIED[_TRANSACTIONAL_ID],
+                error_code=DENIED[ResourceType.TRANSACTIONAL_ID],
                 message=(
                     "a batch of a transaction does not name its transactional id, so its rights "
                     "cannot be checked: commit it with its transactional id"
                 ),
             )
         return None
-
-    def refusal(self, topic_id: bytes) -> str:
-        """Return why the partitions of a topic are not shown, or "" if they are."""
-        name = self._state.topic_name(topic_id)
-        need = Need((_READ,), _TOPIC, name)
-        if not name or self._may(need):
-            return ""
-        return self._denied(need, "subscribe").message
 
     def shown(self, delta: ClusterDelta) -> ClusterDelta:
         """Return the visible part of a change of the cluster, without users and ACLs."""
@@ -133,64 +109,17 @@ class JobRights:
         gone = [each for each in delta.deleted_topic_ids if each in self._told]
         if self._concerns(delta):
             topics = {each: topic.message() for each, topic in self._state.topics.items()}
-            seen = {each: topic for each, topic in topics.items() if self._sees(topic.name)}
+            seen = {each: topic for each, topic in topics.items() if self.sees(topic.name)}
             gone += self._told & topics.keys() - seen.keys()
             changed = {each.topic_id for each in delta.topics}
             new = [seen[each] for each in seen if each in changed or each not in self._told]
         else:
-            new = [each for each in delta.topics if self._sees(each.name)]
+            new = [each for each in delta.topics if self.sees(each.name)]
         told.deleted_topic_ids.extend(gone)
         told.topics.extend(new)
         self._told.difference_update(gone)
         self._told.update(each.topic_id for each in new)
         return told
-
-    def answer(self, reply: Reply) -> Reply:
-        """Return the visible part of an answer."""
-        keep = _SHOWN.get(str(reply.WhichOneof("result")))
-        if keep is None or self._authorizer.is_super(self._principal):
-            return reply
-        told = Reply()
-        told.CopyFrom(reply)
-        keep(self, told)
-        return told
-
-    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether the job may perform an operation, without logging."""
-        return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)
-
-    def may_see(self, topic_id: bytes) -> bool:
-        """Return whether the job may know of a topic. A deleted topic has no name that the job could learn."""
-        name = self._state.topic_name(topic_id)
-        return not name or self._sees(name)
-
-    def _knows(self, topic: str | None) -> bool:
-        return topic is None or topic == WILDCARD or self._sees(topic)
-
-    def _sees(self, topic: str) -> bool:
-        return self.may(_DESCRIBE, _TOPIC, topic)
-
-    def _may(self, need: Need) -> bool:
-        if need.name is not None:
-            return any(self.may(each, need.resource_type, need.name) for each in need.operations)
-        return any(
-            self._authorizer.allows_somewhere(self._principal, self._host, each, need.resource_type)
-            for each in need.operations
-        )
-
-    def _denied(self, need: Need, verb: str) -> Failure:
-        api = "".join(word.capitalize() for word in verb.split("_"))
-        kind = need.resource_type
-        self._audit.denied(
-            self._principal, self._host, need.operations[0], kind, need.name or WILDCARD, api
-        )
-        who = str(self._principal)
-        # Topics come as ids, which objects in the bucket contain too. The name is only for jobs that may describe it.
-        shown = need if kind is not _TOPIC or self._knows(need.name) else need._replace(name="")
-        message = (
-            f"{who} may not {shown.words()}: an operator can allow it with `{shown.remedy(who)}`"
-        )
-        return Failure(error_code=DENIED[kind], message=message)
 
     def _concerns(self, delta: ClusterDelta) -> bool:
         """Return whether ACLs that affect this job's view have changed."""
@@ -200,67 +129,3 @@ class JobRights:
         if self._authorizer.allows_without_acls:
             return True
         return any(each.principal in (str(self._principal), EVERYBODY) for each in changed)
-
-
-def _keep(items: Any, is_shown: Callable[[Any], bool]) -> None:
-    """Keep only the visible elements of a repeated field."""
-    kept = [each for each in items if is_shown(each)]
-    if len(kept) < len(items):
-        del items[:]
-        items.extend(kept)
-
-
-def _shown_groups(rights: JobRights, reply: Reply) -> None:
-    if not rights.may(_DESCRIBE, _CLUSTER, CLUSTER_NAME):
-        _keep(reply.groups_listed.groups, lambda each: rights.may(_DESCRIBE, _GROUP, each.group_id))
-
-
-def _shown_configs(rights: JobRights, reply: Reply) -> None:
-    _keep(
-        reply.group_configs_described.groups,
-        lambda each: rights.may(_DESCRIBE_CONFIGS, _GROUP, each.group_id),
-    )
-
-
-def _shown_offsets(rights: JobRights, reply: Reply) -> None:
-    for group in reply.offsets_fetched.groups:
-        _keep(group.offsets, lambda each: rights.may_see(each.partition.topic_id))
-
-
-def _shown_transactions(rights: JobRights, reply: Reply) -> None:
-    _keep(
-        reply.transactions_listed.transactions,
-        lambda each: rights.may(_DESCRIBE, _TRANSACTIONAL_ID, each.transactional_id),
-    )
-
-
-def _shown_descriptions(rights: JobRights, reply: Reply) -> None:
-    for transaction in reply.transactions_described.transactions:
-        _keep(transaction.partitions, lambda each: rights.may_see(each.topic_id))
-
-
-def _shown_members(rights: JobRights, reply: Reply) -> None:
-    """Omit the members of a group if one of them has a topic that may not be described, as Kafka does (KIP-848).
-
-    A topic that it only subscribes to does not count.
-    """
-    for group in reply.consumer_groups_described.groups:
-        has_hidden = not all(
-            rights.may_see(each.topic_id)
-            for member in group.members
-            for each in (*member.assignment, *member.target)
-        )
-        if has_hidden:
-            del group.members[:]
-            group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            group.error_message = "The group uses topics that the principal may not describe."
-
-
-_SHOWN: Final[Mapping[str, Callable[[JobRights, Reply], None]]] = {
-    "consumer_groups_described": _shown_members,
-    "group_configs_described": _shown_configs,
-    "groups_listed": _shown_groups,
-    "offsets_fetched": _shown_offsets,
-    "transactions_described": _shown_descriptions,
-    "transactions_listed": _shown_transactions,
-}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.rights import works_with_records
 from lacuna.controlplane.state.settings import (
     LEASE_DURATION_MS,
     LONGEST_JOB_LEASE_MS,
@@ -32,7 +33,7 @@ from lacuna.controlplane.v1.journal_pb2 import (
 )
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.verbs import presence
-from lacuna.controlplane.verbs.needs import of_lease, works_with_records
+from lacuna.controlplane.verbs.needs import of_lease
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

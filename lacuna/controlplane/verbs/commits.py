@@ -9,12 +9,13 @@ from typing import Final
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.batches import topic_ids_of
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.rights import Need, on_topic_ids
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.controlplane.verbs.agents import used_late
-from lacuna.controlplane.verbs.needs import Need, on_topic_ids, own_leases
+from lacuna.controlplane.verbs.needs import own_leases
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.slices import decide_slices, replay_slices
 from lacuna.controlplane.verbs.transactions import join_partitions, start_transaction

@@ -15,13 +15,13 @@ from lacuna.controlplane.shared.extents import (
     fence_of,
 )
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.rights import Need, on_topics
 from lacuna.controlplane.shared.topic_configs import effective, is_compacted
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.settings import COMPACTION_EXTENTS
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import CompactionPlan, CompactionRange, PlanCompaction
-from lacuna.controlplane.verbs.needs import Need, on_topics
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.rewriting import TopicRewritten
 from lacuna.controlplane.state.settings import DESCRIBED_EXTENTS
@@ -12,7 +13,6 @@ from lacuna.controlplane.state.waiting import waiting_in
 from lacuna.controlplane.v1.cluster_pb2 import AgentDescription, ClusterDescribed, DescribeCluster
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed, TopicMerges
-from lacuna.controlplane.verbs.needs import describes_cluster
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
@@ -85,6 +85,6 @@ def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int,
 
 
 VERBS: Final = (
-    Verb(describe_cluster, looks=True, needs=describes_cluster),
-    Verb(describe_merges, looks=True, needs=describes_cluster),
+    Verb(describe_cluster, looks=True, needs=QUESTIONS["describe_cluster"]),
+    Verb(describe_merges, looks=True, needs=QUESTIONS["describe_merges"]),
 )

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from lacuna.controlplane.shared.acls import Operation, ResourceType
+from lacuna.controlplane.shared.rights import Need
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.log_pb2 import ReadHot
-from lacuna.controlplane.verbs.needs import Need
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.rights import reads_all, works_with_records
 from lacuna.controlplane.shared.topic_configs import is_deleted_by_retention
 from lacuna.controlplane.state.deadlines import NEVER
 from lacuna.controlplane.state.front import account, check_front
@@ -47,7 +48,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     UncommittedFiltered,
     UnpinReads,
 )
-from lacuna.controlplane.verbs.needs import reads_all, works_with_records
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

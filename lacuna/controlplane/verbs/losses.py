@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from lacuna.controlplane.eras import first_of_next_era
+from lacuna.controlplane.shared.rights import works_with_records
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, LeasesDescribed
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LossAccepted
 from lacuna.controlplane.verbs.agents import leases_ended
-from lacuna.controlplane.verbs.needs import works_with_records
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import hot_lease

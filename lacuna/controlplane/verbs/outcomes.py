@@ -4,6 +4,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import to_little_endian
+from lacuna.controlplane.shared.rights import of_transaction
 from lacuna.controlplane.state.settings import MAX_PER_TICK, TRANSACTIONAL_ID_EXPIRATION_MS
 from lacuna.controlplane.state.state import State, size_of_group_of_transaction
 from lacuna.controlplane.state.transactional import (
@@ -18,7 +19,6 @@ from lacuna.controlplane.state.transactional import (
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
 from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, EndTxn, TxnAborted, TxnEnded
-from lacuna.controlplane.verbs.needs import of_transaction
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

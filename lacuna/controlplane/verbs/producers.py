@@ -5,6 +5,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.rights import Need, of_transaction
 from lacuna.controlplane.state.settings import (
     MAX_PER_TICK,
     TRANSACTION_MAX_TIMEOUT_MS,
@@ -26,7 +27,6 @@ from lacuna.controlplane.v1.journal_pb2 import (
     TransactionalIdsExpired,
 )
 from lacuna.controlplane.v1.transactions_pb2 import InitProducerId, ProducerIdInitialized
-from lacuna.controlplane.verbs.needs import Need, of_transaction
 from lacuna.controlplane.verbs.outcomes import flip, go_on_as
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn

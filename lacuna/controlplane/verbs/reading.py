@@ -1,15 +1,14 @@
 """Commands that only read: partitions now and in the past, producers and transactions (S7, S21)."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.internal_topics import partition_of
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.parts import MOST_LISTED
+from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
@@ -43,7 +42,6 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 )
 from lacuna.controlplane.verbs import internal
 from lacuna.controlplane.verbs.housekeeping import partition_state
-from lacuna.controlplane.verbs.needs import Need, nothing, of_partitions
 from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -259,17 +257,12 @@ def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
     return found.is_ongoing and now_ms - found.start_time_ms > duration_ms
 
 
-def _describes_transactions(command: DescribeTransactions, _state: State) -> Iterator[Need]:
-    for transactional_id in command.transactional_ids:
-        yield Need((Operation.DESCRIBE,), ResourceType.TRANSACTIONAL_ID, transactional_id)
-
-
 VERBS: Final = (
-    Verb(read_partitions, looks=True, needs=of_partitions(Operation.DESCRIBE)),
-    Verb(read_as_of, looks=True, needs=of_partitions(Operation.DESCRIBE)),
-    Verb(read_cut, looks=True, needs=of_partitions(Operation.DESCRIBE)),
-    Verb(read_histories, looks=True, needs=of_partitions(Operation.DESCRIBE)),
-    Verb(describe_producers, looks=True, needs=of_partitions(Operation.READ)),
-    Verb(describe_transactions, looks=True, needs=_describes_transactions),
-    Verb(list_transactions, looks=True, needs=nothing),
+    Verb(read_partitions, looks=True, needs=QUESTIONS["read_partitions"]),
+    Verb(read_as_of, looks=True, needs=QUESTIONS["read_as_of"]),
+    Verb(read_cut, looks=True, needs=QUESTIONS["read_cut"]),
+    Verb(read_histories, looks=True, needs=QUESTIONS["read_histories"]),
+    Verb(describe_producers, looks=True, needs=QUESTIONS["describe_producers"]),
+    Verb(describe_transactions, looks=True, needs=QUESTIONS["describe_transactions"]),
+    Verb(list_transactions, looks=True, needs=QUESTIONS["list_transactions"]),
 )

@@ -8,6 +8,7 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.rights import Need, on_topics
 from lacuna.controlplane.state.front import (
     Expiry,
     account,
@@ -31,7 +32,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapPartition,
 )
 from lacuna.controlplane.verbs.agents import used_late
-from lacuna.controlplane.verbs.needs import Need, on_topics, own_leases
+from lacuna.controlplane.verbs.needs import own_leases
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

@@ -7,6 +7,7 @@ from typing import Final
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.rights import Need, of_transaction, on_topics
 from lacuna.controlplane.state.settings import MOST_GROUPS_OF_TRANSACTION
 from lacuna.controlplane.state.state import State, size_of_group_of_transaction
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionEvent
@@ -20,7 +21,6 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     OffsetsAddedToTxn,
 )
 from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
-from lacuna.controlplane.verbs.needs import Need, of_transaction, on_topics
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

@@ -7,8 +7,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from lacuna.controlplane.shared.rights import Rule
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.verbs.needs import Rule
 from lacuna.controlplane.verbs.turn import Turn
 
 # Messages are looked up by field name, which mypy cannot follow, so commands are Any here.

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.parts import MOST_LISTED
+from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.settings import OFFSETS_PER_TICK
@@ -23,7 +23,6 @@ from lacuna.controlplane.v1.groups_pb2 import (
     ListGroups,
 )
 from lacuna.controlplane.verbs import internal
-from lacuna.controlplane.verbs.needs import nothing, of_groups
 from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -147,8 +146,8 @@ def replay_group_deleted(state: State, record: GroupDeleted, now_ms: int) -> Non
 
 
 VERBS: Final = (
-    Verb(describe_groups, looks=True, needs=of_groups(Operation.DESCRIBE)),
-    Verb(list_groups, looks=True, needs=nothing),
+    Verb(describe_groups, looks=True, needs=QUESTIONS["describe_groups"]),
+    Verb(list_groups, looks=True, needs=QUESTIONS["list_groups"]),
     Verb(delete_groups),
 )
 REPLAYS: Final = (replay_group_deleted,)

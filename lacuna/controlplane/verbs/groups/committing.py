@@ -2,13 +2,13 @@
 them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE, MOST_LISTED
+from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.offsets import OffsetsOfGroup, size_of_offset
@@ -30,7 +30,6 @@ from lacuna.controlplane.v1.groups_pb2 import (
 )
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.groups.membership import find_member_error
-from lacuna.controlplane.verbs.needs import Need, on_topics
 from lacuna.controlplane.verbs.parts import following
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
@@ -290,15 +289,9 @@ def replay_txn_offsets_pended(state: State, record: TxnOffsetsPended, _now_ms: i
     state.groups.offsets.pend(record)
 
 
-def _needs(command: OffsetFetch, state: State) -> Iterator[Need]:
-    for group in command.groups:
-        yield Need((Operation.DESCRIBE,), ResourceType.GROUP, group.group_id)
-        yield from on_topics(Operation.DESCRIBE, group.partitions, state)
-
-
 VERBS: Final = (
     Verb(offset_commit),
-    Verb(offset_fetch, needs=_needs),
+    Verb(offset_fetch, needs=QUESTIONS["offset_fetch"]),
 )
 REPLAYS: Final = (
     replay_offsets_written,

@@ -10,6 +10,7 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import alter
 from lacuna.controlplane.shared.parts import MOST_LISTED
+from lacuna.controlplane.shared.rights import of_groups
 from lacuna.controlplane.shared.topic_configs import InvalidConfig
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.state import State
@@ -23,7 +24,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
-from lacuna.controlplane.verbs.needs import of_groups
 from lacuna.controlplane.verbs.parts import following
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

@@ -4,6 +4,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.rights import of_groups
 from lacuna.controlplane.state.groups.consumer.assignments import write_assignment
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.member import Member
@@ -18,7 +19,6 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.verbs.groups.consumer import finding
 from lacuna.controlplane.verbs.groups.consumer.advance import preferred_assignor
 from lacuna.controlplane.verbs.groups.consumer.heartbeat import put_out
-from lacuna.controlplane.verbs.needs import of_groups
 from lacuna.controlplane.verbs.parts import until_full
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
